@@ -1,0 +1,75 @@
+"""float32 matrix products: scipy.linalg.blas.sgemm and numpy.matmul.
+
+They compute on float32 copies of the operands, in the memory order that each of them takes without copying, and their
+results are checked to be what float32 can hold: a relative error of K rounding errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+
+import numpy as np
+
+from peers.base import Peer, Prepared, UnavailableError
+from shapes import Operands, Problem
+
+SCIPY = "SciPy sgemm"
+
+
+def _check(operands: Operands, result: np.ndarray) -> str:
+    magnitude = 2.0**16 * operands.problem.k
+    error = float(np.max(np.abs(result - operands.exact)))
+    limit = operands.problem.k * np.finfo(np.float32).eps * magnitude
+    return "" if error <= limit else f"an error of {error} is too large for float32"
+
+
+class SciPy(Peer):
+    """sgemm on Fortran-ordered operands; C given with overwrite_c, as for int8blas."""
+
+    name, kind, library = SCIPY, "f32", "SciPy"
+
+    def __init__(self, reuse_c: bool) -> None:
+        try:
+            import scipy
+            from scipy.linalg.blas import sgemm
+        except ImportError:
+            raise UnavailableError("the package scipy is not installed") from None
+        self.version, self._sgemm, self._reuse_c = scipy.__version__, sgemm, reuse_c
+
+    def supports(self, problem: Problem) -> bool:
+        return True
+
+    def prepare(self, operands: Operands, threads: int) -> Prepared:
+        a, b = (np.asfortranarray(x.astype(np.float32)) for x in (operands.a, operands.b))
+        run = partial(self._sgemm, 1.0, a, b)
+        if self._reuse_c:
+            c = np.zeros((operands.problem.m, operands.problem.n), np.float32, order="F")
+            run = partial(self._sgemm, 1.0, a, b, c=c, overwrite_c=1)
+        return Prepared(run, lambda: _check(operands, run()))
+
+
+class NumPy(Peer):
+    """numpy.matmul on C-ordered operands; with out= as for int8blas."""
+
+    name, kind, library, version = "NumPy f32", "f32", "NumPy", np.__version__
+
+    def __init__(self, reuse_c: bool) -> None:
+        self._reuse_c = reuse_c
+
+    def supports(self, problem: Problem) -> bool:
+        return True
+
+    def prepare(self, operands: Operands, threads: int) -> Prepared:
+        a, b = operands.a.astype(np.float32), operands.b.astype(np.float32)
+        run = partial(np.matmul, a, b)
+        if self._reuse_c:
+            run = partial(np.matmul, a, b, out=np.empty((operands.problem.m, operands.problem.n), np.float32))
+        return Prepared(run, lambda: _check(operands, run()))
+
+
+def peers(reuse_c: bool) -> list[Peer]:
+    found: list[Peer] = [NumPy(reuse_c)]
+    with contextlib.suppress(UnavailableError):
+        found.insert(0, SciPy(reuse_c))
+    return found

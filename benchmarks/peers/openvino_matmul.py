@@ -1,0 +1,54 @@
+"""OpenVINO's MatMul with constant int8 weights.
+
+The activations pass a FakeQuantize that changes nothing: with it the compiler takes the product to be quantized and
+computes it in int8, without it activations are converted to float32. The result is the int32 sum as float32.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+
+from peers.base import Peer, Prepared, compare, import_peer
+from shapes import Operands, Problem
+
+
+class MatMul(Peer):
+    """A compiled model of one product; the input is shared memory and the output stays in the request."""
+
+    name, kind, library = "OpenVINO packed", "packed", "OpenVINO"
+
+    def __init__(self) -> None:
+        self._openvino, self.version = import_peer("openvino", "openvino")
+        self._ops, _ = import_peer("openvino.opset13", "openvino")
+        self._core = self._openvino.Core()
+
+    def supports(self, problem: Problem) -> bool:
+        return problem.signs in ("u8s8", "s8s8")
+
+    def prepare(self, operands: Operands, threads: int) -> Prepared:
+        model = _model(self._openvino, self._ops, operands)
+        options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+        request = self._core.compile_model(model, "CPU", options).create_infer_request()
+        request.set_input_tensor(self._openvino.Tensor(operands.a, shared_memory=True))
+        # The C++ object's own method (inputs, share_outputs, decode_strings): the Python class only adds overhead.
+        run = partial(super(type(request), request).infer, {}, True, False)
+        return Prepared(run, lambda: compare(operands, request.get_output_tensor().data), keep=(operands, request))
+
+
+def _model(openvino: ModuleType, ops: ModuleType, operands: Operands) -> object:
+    def scalar(value: int) -> object:
+        return ops.constant(np.float32(value))
+
+    info = np.iinfo(operands.a.dtype)
+    activations = ops.parameter(list(operands.a.shape), operands.a.dtype)
+    bounds = [scalar(info.min), scalar(info.max)]
+    a = ops.fake_quantize(ops.convert(activations, "f32"), *bounds, *bounds, 256)
+    b = ops.multiply(ops.convert(ops.constant(operands.b), "f32"), scalar(1))
+    return openvino.Model([ops.matmul(a, b, False, False)], [activations], "gemm")
+
+
+def peers(reuse_c: bool) -> list[Peer]:
+    return [MatMul()]

@@ -1,0 +1,86 @@
+"""The tables on the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+
+from peers.ours import PACKED, PLAIN
+from results import Row, Summary, geometric_mean
+from shapes import Problem
+
+WIDTH = 8  # of a contestant's column
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; a dash for nothing."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def _print_columns(head: list[list[str]], body: Iterable[list[str]], widths: list[int]) -> None:
+    lines = []
+    for line in range(max(map(len, head))):
+        lines.append([words[line] if line < len(words) else "" for words in head])
+    for cells in [*lines, *body]:
+        print(" ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]))
+
+
+def print_header(environment: Mapping[str, object], versions: Mapping[str, str], missing: Mapping[str, str]) -> None:
+    caches = ", ".join(f"{level} {size}" for level, size in dict(environment["caches"]).items())  # type: ignore[call-overload]
+    print(f"{environment['cpu']}, {environment['cpus']} CPUs ({caches}), {environment['system']}")
+    print(f"Python {environment['python']}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    for name, reason in missing.items():
+        print(f"not measured: {name}: {reason}")
+
+
+def print_rows(rows: list[Row], title: str) -> None:
+    """GOPS of every contestant, the ratios and the shares of the peaks; then what was wrong."""
+    names = list(dict.fromkeys(name for row in rows for name in row.entries))
+    head = [["M x N x K"], *(textwrap.wrap(name, WIDTH) for name in names)]
+    ratios = list(dict.fromkeys(name for row in rows for name in row.ratios))
+    head += [textwrap.wrap(name, WIDTH) for name in ratios]
+    head += [["packed", "of peak"], ["packed", "of read"], ["plain", "of read"]]
+
+    def cells(row: Row) -> list[str]:
+        gops = []
+        for name in names:
+            entry = row.entries.get(name)
+            mark = "!" if entry is not None and entry.fault and entry.timing is not None else ""
+            gops.append(number(row.gops(name)) + mark)
+        shares = [row.peak_share(PACKED), row.read_share(PACKED), row.read_share(PLAIN)]
+        return [str(row.problem), *gops, *(number(row.ratios.get(name)) for name in ratios), *map(percent, shares)]
+
+    print(f"\n{title} (GOPS = 2 M N K / time)")
+    lengths = [max(len(word) for word in words) for words in head[1:]]
+    _print_columns(head, map(cells, rows), [max(len(str(row.problem)) for row in rows), *(max(5, n) for n in lengths)])
+    peaks = [row.peak_gops for row in rows if row.peak_gops]
+    if peaks:
+        print(f"compute peak {number(min(peaks))} to {number(max(peaks))} GOPS over the rows")
+    reads = {row.problem.operand_bytes: row.read_gbs for row in rows if row.read_gbs}
+    if reads:
+        sizes = (f"{number(size / 1024)} KiB {number(speed)}" for size, speed in sorted(reads.items()))
+        print(textwrap.fill("streaming read in GB/s: " + ", ".join(sizes), 120))
+    for name in names:
+        faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
+        if faults:
+            more = f"; and on {len(faults) - 1} other shapes" if len(faults) > 1 else ""
+            print(f"! {name}: {faults[0][1]} on {faults[0][0].problem}{more}")
+
+
+def print_summary(summaries: list[Summary], title: str) -> None:
+    print(f"\n{title}: int8blas over the best peer, and packed over SciPy's sgemm")
+    body = [[s.cls, s.ratio, number(s.mean), number(s.worst), s.worst_shape] for s in summaries]
+    _print_columns([["class"], ["ratio"], ["geo. mean"], ["worst"], ["at"]], body, [8, 18, 10, 6, 16])
+
+
+def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> None:
+    for name, values in ratios.items():
+        worst = min(values, key=lambda problem: values[problem])
+        mean = geometric_mean(values.values())
+        print(f"{title}, {name}: geometric mean {number(mean)}, worst {number(values[worst])} at {worst}")

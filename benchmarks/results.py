@@ -1,0 +1,160 @@
+"""Numbers from times: one `Row` per problem, with its ratios and percentages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from peers.blas_f32 import SCIPY
+from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
+from shapes import Problem
+from timing import Timing
+
+
+@dataclass
+class Entry:
+    """One contestant on one problem."""
+
+    name: str
+    kind: str  # "plain", "packed" or "f32"
+    ours: bool
+    comparable: bool
+    timing: Timing | None = None  # None: it could not run
+    fault: str = ""  # what is wrong with its result, or why it did not run
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be the best peer: it computes the int8 product, rightly."""
+        return self.timing is not None and not self.fault and not self.ours and self.comparable and self.kind != "f32"
+
+
+@dataclass
+class Row:
+    """All contestants on one problem."""
+
+    problem: Problem
+    threads: int
+    entries: dict[str, Entry]
+    peak_gops: float | None = None  # compute peak
+    read_gbs: float | None = None  # streaming read of as many bytes as A and B have
+    statistic: str = field(default="best", repr=False)  # "best" (the minimum) or "median"
+
+    def seconds(self, name: str) -> float | None:
+        entry = self.entries.get(name)
+        return getattr(entry.timing, self.statistic) if entry is not None and entry.timing is not None else None
+
+    def gops(self, name: str) -> float | None:
+        seconds = self.seconds(name)
+        return self.problem.operations / seconds / 1e9 if seconds else None
+
+    def best_peer(self, kind: str) -> str | None:
+        """The fastest peer that computes the same with B of that kind (packed B competes with all peers)."""
+        kinds = ("plain",) if kind == "plain" else ("plain", "packed")
+        names = [entry.name for entry in self.entries.values() if entry.counts and entry.kind in kinds]
+        return min(names, key=lambda name: self.seconds(name) or math.inf, default=None)
+
+    def ratio(self, name: str, other: str | None) -> float | None:
+        """How many times as fast as `other` `name` is."""
+        mine, theirs = self.seconds(name), self.seconds(other) if other is not None else None
+        return theirs / mine if mine and theirs else None
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """The speed ratios of the tables; the last two where an ISA is forced."""
+        ratios = {
+            "plain / best peer": self.ratio(PLAIN, self.best_peer("plain")),
+            "packed / best peer": self.ratio(PACKED, self.best_peer("packed")),
+            "packed / SciPy": self.ratio(PACKED, SCIPY),
+        }
+        if SATURATING in self.entries:
+            ratios["any B / satur."] = self.ratio(PACKED, SATURATING)
+            ratios["certif. / satur."] = self.ratio(CERTIFIED, SATURATING)
+        return ratios
+
+    def peak_share(self, name: str) -> float | None:
+        """Fraction of the compute peak."""
+        gops = self.gops(name)
+        return gops / self.peak_gops if gops and self.peak_gops else None
+
+    def read_share(self, name: str) -> float | None:
+        """Fraction of the streaming-read bandwidth, if A and B are read once."""
+        seconds = self.seconds(name)
+        return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
+
+    def as_json(self) -> dict[str, object]:
+        p = self.problem
+        return {
+            "class": p.cls,
+            "m": p.m,
+            "n": p.n,
+            "k": p.k,
+            "signs": p.signs,
+            "threads": self.threads,
+            "peak_gops": self.peak_gops,
+            "read_gbs": self.read_gbs,
+            "best_peer": {kind: self.best_peer(kind) for kind in ("plain", "packed")},
+            "ratio": self.ratios,
+            "contestants": {
+                entry.name: {
+                    "kind": entry.kind,
+                    "comparable": entry.comparable,
+                    "fault": entry.fault,
+                    **(
+                        {
+                            "best_s": entry.timing.best,
+                            "median_s": entry.timing.median,
+                            "samples": len(entry.timing.seconds),
+                            "calls_per_sample": entry.timing.inner,
+                            "gops": self.gops(entry.name),
+                        }
+                        if entry.timing is not None
+                        else {}
+                    ),
+                }
+                for entry in self.entries.values()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One ratio over the shapes of a class."""
+
+    cls: str
+    ratio: str
+    mean: float
+    worst: float
+    worst_shape: str
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(math.fsum(logs) / len(logs))
+
+
+def compare_signs(base: list[Row], other: list[Row]) -> dict[str, dict[Problem, float]]:
+    """The speed of int8blas on rows of one sign pair over that on the same shapes of another."""
+    speeds = {(row.problem.cls, str(row.problem)): row for row in base}
+    pairs = [(row, speeds[row.problem.cls, str(row.problem)]) for row in other]
+    found: dict[str, dict[Problem, float]] = {}
+    for name in (PLAIN, PACKED):
+        for row, reference in pairs:
+            mine, theirs = row.seconds(name), reference.seconds(name)
+            if mine and theirs:
+                found.setdefault(name, {})[row.problem] = theirs / mine
+    return found
+
+
+def summarize(rows: list[Row]) -> list[Summary]:
+    """Per class, in the order of the rows, and for "all": geometric mean and worst shape of every ratio."""
+    summaries = []
+    for cls in [*dict.fromkeys(row.problem.cls for row in rows), "all"]:
+        members = [row for row in rows if cls in ("all", row.problem.cls)]
+        for ratio in dict.fromkeys(name for row in members for name in row.ratios):
+            values = [(value, row) for row in members if (value := row.ratios.get(ratio)) is not None]
+            if values:
+                worst, row = min(values, key=lambda pair: pair[0])
+                mean = geometric_mean(value for value, _ in values)
+                summaries.append(Summary(cls, ratio, mean, worst, str(row.problem)))
+    return summaries

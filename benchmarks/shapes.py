@@ -1,0 +1,137 @@
+"""The problems of the benchmark: classes of shapes, and the operands of one problem.
+
+A class holds shapes that are limited by the same thing, so that a geometric mean over a class says something.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+DTYPES = {"u8": np.uint8, "s8": np.int8}
+SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
+
+# (M, N, K) per class; the comment says what limits the class.
+CLASSES: dict[str, list[tuple[int, int, int]]] = {
+    # the call itself
+    "tiny": [(4, 4, 4), (8, 8, 8), (16, 16, 16), (24, 24, 24), (32, 32, 32)],
+    # packing, tile edges, what is left of the call
+    "small": [(48, 48, 48), (64, 64, 64), (96, 96, 96), (128, 128, 128)],
+    # multiply-adds
+    "square": [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048)],
+    # reading B from L2, L3 and memory
+    "gemv": [(1, 1024, 1024), (1, 4096, 4096), (1, 8192, 8192)],
+    "small_m": [
+        (2, 1024, 1024),
+        (4, 1024, 1024),
+        (8, 1024, 1024),
+        (16, 1024, 1024),
+        (4, 4096, 4096),
+        (16, 4096, 4096),
+    ],
+    # reading A
+    "skinny_n": [(1024, 8, 1024), (512, 1, 512), (4096, 1, 1024), (4096, 4, 512), (1024, 16, 1024)],
+    # writing C
+    "tiny_k": [(2048, 2048, 3), (1024, 1024, 8), (1000, 64, 27), (512, 512, 16)],
+    # linear layers of encoders and decoders (sequence x features), attention heads
+    "bert": [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (384, 1024, 1024), (128, 128, 64), (128, 64, 128)],
+    "llm": [(32, 4096, 4096), (128, 4096, 4096), (64, 11008, 4096)],
+    # no dimension fits any tile
+    "odd": [(33, 65, 129), (127, 129, 131), (251, 257, 263), (509, 511, 513), (1001, 999, 997)],
+}
+
+QUICK: list[tuple[str, tuple[int, int, int]]] = [
+    ("small", (64, 64, 64)),
+    ("square", (512, 512, 512)),
+    ("square", (1024, 1024, 1024)),
+    ("gemv", (1, 1024, 1024)),
+    ("small_m", (16, 1024, 1024)),
+    ("skinny_n", (1024, 8, 1024)),
+    ("bert", (128, 768, 3072)),
+    ("odd", (251, 257, 263)),
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One product: C (M x N, int32) = A (M x K) @ B (K x N)."""
+
+    cls: str
+    m: int
+    n: int
+    k: int
+    signs: str
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions, counted as two."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of A and B, each of which has to be read at least once."""
+        return self.m * self.k + self.k * self.n
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of A, B and the int32 C."""
+        return self.operand_bytes + 4 * self.m * self.n
+
+
+@dataclass(frozen=True)
+class Operands:
+    """C-ordered A and B of a problem, with the result that every contestant has to give.
+
+    The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum
+    of two products with a uint8 A leaves int16.
+    """
+
+    problem: Problem
+    certified: bool = False
+    a: np.ndarray = field(init=False, repr=False)
+    b: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        p = self.problem
+        rng = np.random.default_rng(zlib.crc32(repr((p, self.certified)).encode()))
+        a_type, b_type = (DTYPES[p.signs[:2]], DTYPES[p.signs[2:]])
+        b_info = np.iinfo(b_type)
+        low, high = (-64, 64) if self.certified else (b_info.min, b_info.max)
+        a_info = np.iinfo(a_type)
+        object.__setattr__(self, "a", rng.integers(a_info.min, a_info.max, (p.m, p.k), a_type, endpoint=True))
+        object.__setattr__(self, "b", rng.integers(low, high, (p.k, p.n), b_type, endpoint=True))
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """The product in int64.
+
+        float64 holds every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result.
+        """
+        return (self.a.astype(np.float64) @ self.b.astype(np.float64)).astype(np.int64)
+
+    def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to int16.
+
+        A signed A is shifted by 128 first, and 128 times the column sums of B taken off again; for int8 B only.
+        """
+        shift = 128 if self.a.dtype == np.int8 else 0
+        a = self.a[rows].astype(np.int64) + shift
+        b = self.b[:, columns].astype(np.int64)
+        if a.shape[1] % 2:
+            a, b = np.pad(a, ((0, 0), (0, 1))), np.pad(b, ((0, 1), (0, 0)))
+        result = -shift * b.sum(axis=0)[None, :].repeat(len(rows), axis=0)
+        for k in range(0, a.shape[1], 2):
+            result += np.clip(a[:, k : k + 2] @ b[k : k + 2], -(2**15), 2**15 - 1)
+        return result
+
+
+def select(class_names: list[str], quick: bool) -> list[tuple[str, tuple[int, int, int]]]:
+    """(class, shape) of the chosen classes, or of all of them if none is named."""
+    everything = QUICK if quick else [(name, shape) for name, members in CLASSES.items() for shape in members]
+    return [(name, shape) for name, shape in everything if not class_names or name in class_names]

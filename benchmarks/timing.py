@@ -1,0 +1,94 @@
+"""Interleaved measuring: all contestants take turns, so that a slow moment of the machine hits all of them alike."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import repeat
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often to measure."""
+
+    rounds: int  # samples per contestant, at most
+    budget: float  # seconds per problem, shared evenly by the contestants
+    min_sample: float  # seconds; shorter calls are repeated within a sample until it takes this long
+    settle: float  # seconds of sleep before a sample, in which idle workers of the previous contestant stop spinning
+
+
+@dataclass
+class Timing:
+    """Seconds per call of one contestant, one entry per sample of `inner` calls."""
+
+    inner: int
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+
+MIN_SAMPLES = 3
+
+
+def _sample(run: Callable[[], object], inner: int) -> float:
+    start = time.perf_counter()
+    for _ in repeat(None, inner):
+        run()
+    return (time.perf_counter() - start) / inner
+
+
+def _calibrate(run: Callable[[], object], min_sample: float) -> tuple[int, float]:
+    """The calls per sample that take at least `min_sample` seconds, and the seconds per call that say so."""
+    run()
+    inner = 1
+    while True:
+        seconds = _sample(run, inner)
+        if seconds * inner >= min_sample:
+            return inner, seconds
+        # The estimate of a short sample is coarse: grow by at most a factor of ten at a time.
+        inner = max(inner + 1, min(10 * inner, int(1.1 * min_sample / max(seconds, 1e-9)) + 1))
+
+
+def measure(contestants: Mapping[str, Callable[[], object]], plan: Plan) -> dict[str, Timing]:
+    """Time every contestant in turn, round after round, in a new order each round.
+
+    Each sample is preceded by one call that is not timed: it brings the contestant's own operands back into the cache
+    and wakes its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
+    evenly spread part of them, at least three.
+    """
+    timings, samples = {}, {}
+    share = plan.budget / max(len(contestants), 1)
+    for name, run in contestants.items():
+        inner, seconds = _calibrate(run, plan.min_sample)
+        timings[name] = Timing(inner)
+        cost = (inner + 1) * seconds + plan.settle
+        samples[name] = max(min(int(share / cost), plan.rounds), min(MIN_SAMPLES, plan.rounds))
+
+    rng = random.Random(0)
+    order = list(contestants)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for index in range(plan.rounds):
+            rng.shuffle(order)
+            for name in order:
+                if (index + 1) * samples[name] // plan.rounds == index * samples[name] // plan.rounds:
+                    continue
+                if plan.settle:
+                    time.sleep(plan.settle)
+                contestants[name]()
+                timings[name].seconds.append(_sample(contestants[name], timings[name].inner))
+    finally:
+        if collecting:
+            gc.enable()
+    return timings

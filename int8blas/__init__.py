@@ -1,0 +1,46 @@
+"""Exact 8-bit integer matrix multiplication for NumPy arrays.
+
+The modules, and who calls whom::
+
+    blas            gemm_u8s8s32 and its kin, matmul, explain      what users call
+    packing         pack_b, PackedB
+    saturation      would_saturate
+      |
+      +-> _arrays       Python objects become arrays and numbers, or an error
+      +-> _gemm         the driver: blocking, work split, prange, workspace
+            +-> _threads    how many threads a call may use; the gate to OpenMP
+            +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
+                              gemm_body.h      the micro-kernel
+                              epilogue_body.h  the output stage
+                              pack_body.h      packing, sums, certificates
+
+    _config, __main__       show_config, python -m int8blas
+"""
+
+from int8blas._config import show_config
+from int8blas._explanation import Explanation
+from int8blas._kernels import available_isas, use_isa
+from int8blas._threads import num_threads
+from int8blas._version import __version__
+from int8blas.blas import explain, gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32, matmul
+from int8blas.packing import PackedB, pack_b
+from int8blas.saturation import Saturation, would_saturate
+
+__all__ = [
+    "Explanation",
+    "PackedB",
+    "Saturation",
+    "__version__",
+    "available_isas",
+    "explain",
+    "gemm_s8s8s32",
+    "gemm_s8u8s32",
+    "gemm_u8s8s32",
+    "gemm_u8u8s32",
+    "matmul",
+    "num_threads",
+    "pack_b",
+    "show_config",
+    "use_isa",
+    "would_saturate",
+]

@@ -1,0 +1,144 @@
+"""Python objects become arrays and numbers of the right kind, or an error: the only place with error texts.
+
+Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
+or value, in the form "what must be wanted, got came".
+"""
+
+from libc.math cimport isfinite
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t
+cimport numpy as cnp
+import numpy as np
+
+import operator
+
+cnp.import_array()
+
+cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32"}
+
+
+cdef cnp.ndarray as_array(object x, str name):
+    """`x` as an ndarray, without a copy where NumPy needs none."""
+    if cnp.PyArray_Check(x):
+        return x
+    if x is None:
+        raise TypeError(f"{name} must be an array, got None")
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise TypeError(f"{name} must be an array, got {type(x).__name__} ({error})") from error
+
+
+cdef cnp.ndarray operand(object x, str name, int typenum):
+    """An input array of that type and any number of dimensions."""
+    cdef cnp.ndarray array = as_array(x, name)
+    if cnp.PyArray_TYPE(array) != typenum:
+        raise TypeError(f"{name} must be {NAMES[typenum]}, got {array.dtype}")
+    return array
+
+
+cdef cnp.ndarray int8_operand(object x, str name):
+    """An input array of uint8 or int8 and any number of dimensions."""
+    cdef cnp.ndarray array = as_array(x, name)
+    cdef int typenum = cnp.PyArray_TYPE(array)
+    if typenum != cnp.NPY_UINT8 and typenum != cnp.NPY_INT8:
+        raise TypeError(f"{name} must be uint8 or int8, got {array.dtype}")
+    return array
+
+
+cdef bint overlaps_itself(cnp.ndarray array):
+    """Whether two elements of an array could share memory (true only if the strides do not nest)."""
+    steps = sorted((abs(step), size) for size, step in zip((<object>array).shape, (<object>array).strides) if size > 1)
+    extent = array.dtype.itemsize
+    for step, size in steps:
+        if step < extent:
+            return True
+        extent = step * (size - 1) + extent
+    return False
+
+
+cdef cnp.ndarray output(object x, str name):
+    """An array that results may be written to: int32 in native byte order, writeable, not overlapping itself."""
+    if not isinstance(x, np.ndarray):
+        raise TypeError(f"{name} must be an int32 ndarray, got {type(x).__name__}")
+    cdef cnp.ndarray array = x
+    if cnp.PyArray_TYPE(array) != cnp.NPY_INT32 or not cnp.PyArray_ISNOTSWAPPED(array):
+        raise TypeError(f"{name} must be int32, got {array.dtype!r}")
+    if not cnp.PyArray_ISWRITEABLE(array):
+        raise ValueError(f"{name} must be writeable, got a read-only array")
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)) and overlaps_itself(array):
+        raise ValueError(f"{name} must have elements that do not overlap, got strides {(<object>array).strides} "
+                         f"for shape {(<object>array).shape}")
+    return array
+
+
+cdef int check_transpose(object flag, str name) except -1:
+    """0 or 1 from a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
+    if flag is False:
+        return 0
+    if flag is True:
+        return 1
+    try:
+        value = operator.index(flag)
+    except TypeError:
+        raise TypeError(f"{name} must be a bool or 0, 1, 2, got {type(flag).__name__}") from None
+    if not 0 <= value <= 2:
+        raise ValueError(f"{name} must be a bool or 0, 1, 2, got {value}")
+    return value != 0
+
+
+cdef double real(object x, str name) except? -1:
+    """A finite real number."""
+    cdef double value
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
+    try:
+        value = x
+    except OverflowError:
+        raise ValueError(f"{name} must be finite, got {x}") from None
+    except TypeError:
+        raise TypeError(f"{name} must be a real number, got {type(x).__name__}") from None
+    if not isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}")
+    return value
+
+
+cdef bint check_numerics(object numerics) except -1:
+    """Whether `numerics` asks for the saturating mode."""
+    if isinstance(numerics, str):
+        if numerics == "exact":
+            return False
+        if numerics == "saturating":
+            return True
+    raise ValueError(f"numerics must be 'exact' or 'saturating', got {numerics!r}")
+
+
+cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count):
+    """One integer in [low, high] as an int64 array of 0 dimensions, or `length` of them as one of 1 dimension.
+
+    `length` is -1 where only one value is allowed; `count` describes it for the error.
+    """
+    cdef cnp.ndarray array = as_array(x, name)
+    if array.dtype.kind not in "iu" and not (array.ndim == 1 and array.size == 0 and isinstance(x, (list, tuple))):
+        if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
+            raise ValueError(f"{name} must be between {low} and {high}, got {x}")
+        raise TypeError(f"{name} must be an integer{'' if length < 0 else f' or {count} integers'}, "
+                        f"got {array.dtype if isinstance(x, np.ndarray) else type(x).__name__}")
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != length and array.shape[0] != 1) or (
+        array.ndim == 1 and array.shape[0] == 1 and length == 0
+    ):
+        wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
+        raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
+    if array.size:
+        smallest, largest = int(array.min()), int(array.max())
+        if smallest < low or largest > high:
+            raise ValueError(f"{name} must be between {low} and {high}, got "
+                             f"{smallest if smallest < low else largest}")
+    if array.ndim == 1 and array.shape[0] == 1 and length != 1:
+        array = array.reshape(())
+    return np.ascontiguousarray(array, dtype=np.int64).reshape((<object>array).shape)
+
+
+cdef bint overlap(cnp.ndarray x, cnp.ndarray y):
+    """Whether two arrays may share memory (decided by their bounds)."""
+    return np.may_share_memory(x, y)

@@ -1,0 +1,65 @@
+"""What this build and this machine offer, for people to read."""
+
+import platform
+
+import numpy as np
+
+from int8blas import _kernels, _threads
+from int8blas._version import __version__
+
+
+def _config():
+    return {
+        "int8blas": {
+            "version": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "cpu": {
+            "name": _kernels.cpu_name() or platform.processor() or platform.machine(),
+            "architecture": platform.machine(),
+        },
+        "isas": {
+            "built": list(_kernels.built_isas()),
+            "supported": list(_kernels.available_isas()),
+            "selected": _kernels.kernel_info()["isa"],
+        },
+        "kernel": _kernels.kernel_info(),
+        "threading": _threads.threading_info(),
+    }
+
+
+def show_config(mode="stdout"):
+    """Show the version, the CPU, the instruction sets (built, supported, selected) and the threads.
+
+    Parameters
+    ----------
+    mode : {'stdout', 'dicts'}, optional
+        Print, or return a dict of dicts.
+
+    Returns
+    -------
+    dict or None
+
+    Raises
+    ------
+    ValueError
+        If `mode` is neither.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> "ref" in int8blas.show_config(mode="dicts")["isas"]["supported"]
+    True
+    """
+    if mode not in ("stdout", "dicts"):
+        raise ValueError(f"mode must be 'stdout' or 'dicts', got {mode!r}")
+    config = _config()
+    if mode == "dicts":
+        return config
+    for section, entries in config.items():
+        print(f"{section}:")
+        for key, value in entries.items():
+            shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            print(f"  {key}: {shown}")
+    return None

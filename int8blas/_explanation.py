@@ -1,0 +1,85 @@
+"""What explain() returns."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How one multiplication would be done.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (M, N, K).
+    isa : str
+        The kernels in use.
+    numerics : str
+        'exact' or 'saturating'.
+    tile : tuple of int
+        Rows and columns of the full micro-kernel tile.
+    block : tuple of int
+        Rows, columns and k of a block.
+    threads : int
+        Threads that take part.
+    thread_grid : tuple of int
+        How they divide the rows and the columns of C.
+    max_threads : int
+        Threads that might have.
+    b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
+        B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
+        carried in int64; panels of B without a certificate are widened to 16 bits.
+    certified_panels : tuple of int, or None
+        Panels of B with a certificate, and all of them, where that matters and is known before the call.
+    """
+
+    shape: tuple[int, int, int]
+    isa: str
+    numerics: str
+    tile: tuple[int, int]
+    block: tuple[int, int, int]
+    threads: int
+    thread_grid: tuple[int, int]
+    max_threads: int
+    b_is_packed: bool
+    a_in_place: bool
+    a_shifted: bool
+    b_shifted: bool
+    wide_sums: bool
+    may_widen: bool
+    certified_panels: tuple[int, int] | None
+
+    @property
+    def kernel(self) -> str:
+        """The name of the main micro-kernel, such as 'avx512vnni 8x48'."""
+        return f"{self.isa} {self.tile[0]}x{self.tile[1]}"
+
+    def __str__(self) -> str:
+        m, n, k = self.shape
+        rows, columns, depth = self.block
+        lines = [
+            f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}",
+            f"  blocks of {rows} rows, {columns} columns, {depth} k",
+            "  B is packed already" if self.b_is_packed else "  B is packed during the call",
+        ]
+        if self.a_in_place:
+            lines.append("  A is read in place: it is uint8 with contiguous rows, and C has few columns")
+        else:
+            lines.append("  A is packed block by block")
+        if self.a_shifted:
+            lines.append("  A is int8: shifted by 128, compensated with the column sums of B")
+        if self.b_shifted:
+            lines.append("  B is uint8: shifted by -128, compensated with the row sums of A")
+        if self.wide_sums:
+            lines.append("  sums of this K could leave int32: blocks are added in int64")
+        if self.may_widen:
+            lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
+            if self.certified_panels is not None:
+                lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
+        if self.threads == self.max_threads:
+            reason = "all there are"
+        elif self.threads == 1:
+            reason = f"of {self.max_threads}: too little work to wake another"
+        else:
+            reason = f"of {self.max_threads}: too few tiles or too little work for more"
+        lines.append(f"  {self.threads} thread(s), {reason}; grid {self.thread_grid[0]} x {self.thread_grid[1]}")
+        return "\n".join(lines)

@@ -1,0 +1,69 @@
+# The C declarations of csrc/i8_types.h, and the way to the selected kernel table for the other extension modules.
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+
+
+cdef extern from "i8_types.h" nogil:
+    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE
+    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
+
+    ctypedef struct i8_tile_args:
+        int64_t groups
+        const uint8_t *a
+        ptrdiff_t a_row
+        ptrdiff_t a_group
+        const uint32_t *a_tail
+        const int8_t *b
+        ptrdiff_t b_panel
+        const int32_t *acc_in
+        const int32_t *row_init
+        const int32_t *col_init
+        int32_t *dst
+        ptrdiff_t dst_row
+        int cols
+
+    ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
+
+    ctypedef struct i8_output_args:
+        int rows
+        int cols
+        const int32_t *acc32
+        const int64_t *acc64
+        ptrdiff_t acc_row
+        const int64_t *ao
+        const int64_t *col_sum
+        const int64_t *bo
+        const int64_t *row_term
+        const int32_t *co_row
+        const int32_t *co_col
+        double alpha
+        double beta
+        int integral
+        char *c
+        ptrdiff_t c_row
+        ptrdiff_t c_col
+
+    ctypedef struct i8_kernels:
+        const char *name
+        int (*supported)() noexcept nogil
+        int mr
+        int np
+        int exact
+        int64_t mc
+        int64_t kc
+        int64_t nc
+        double thread_work
+        i8_tile_fn tile[3][8][3]
+        void (*output)(const i8_output_args *) noexcept nogil
+        void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                           ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                         ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
+        int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
+        void (*widen_a)(uint32_t *dst, const uint32_t *src, int64_t groups, int width) noexcept nogil
+        void (*widen_b)(uint32_t *dst, const uint32_t *src, int64_t groups, int width) noexcept nogil
+
+
+# The kernel table that the calling thread uses.
+cdef const i8_kernels *current_kernels() noexcept nogil

@@ -1,0 +1,140 @@
+"""The kernel registry: which instruction sets were built, which this CPU supports, which one is selected.
+
+This module alone links ``csrc/``; the others reach the kernel tables through :func:`current_kernels`, so that there is
+one selection in the process.
+"""
+
+import contextlib
+import os
+
+cdef extern from "i8_types.h" nogil:
+    const i8_kernels *const i8_all_kernels[]
+    const i8_kernels *i8_current()
+    void i8_select(const i8_kernels *kernels)
+    void i8_set_default(const i8_kernels *kernels)
+    const i8_kernels *i8_selected()
+    const char *i8_cpu_name()
+
+
+cdef const i8_kernels *current_kernels() noexcept nogil:
+    return i8_current()
+
+
+def built_isas():
+    """Names of the instruction sets that this build has kernels for, best first."""
+    names = []
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        names.append(i8_all_kernels[i].name.decode())
+        i += 1
+    return tuple(names)
+
+
+def available_isas():
+    """Names of the instruction sets that this build has kernels for and this CPU supports, best first.
+
+    Returns
+    -------
+    tuple of str
+        Some of ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, and always ``'ref'``, the portable C
+        kernels. The first is the default.
+
+    See Also
+    --------
+    use_isa : select one of them.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.available_isas()[-1]
+    'ref'
+    """
+    names = []
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        if i8_all_kernels[i].supported():
+            names.append(i8_all_kernels[i].name.decode())
+        i += 1
+    return tuple(names)
+
+
+cdef const i8_kernels *find(str name, str argument) except NULL:
+    """The kernel table of that name, or an error that names the argument it came from."""
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        if i8_all_kernels[i].name.decode() == name:
+            if not i8_all_kernels[i].supported():
+                raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
+                                   f"{', '.join(available_isas())}")
+            return i8_all_kernels[i]
+        i += 1
+    raise ValueError(f"{argument} must be one of {', '.join(built_isas())}, got {name!r}")
+
+
+@contextlib.contextmanager
+def use_isa(name):
+    """Use the kernels of one instruction set inside a ``with`` block, in the calling thread.
+
+    Results do not depend on the instruction set; speed does. The selection holds for calls made by the thread that
+    entered the block (with all the OpenMP threads these calls use), and ends with the block. For a whole process set
+    the environment variable ``INT8BLAS_ISA`` before the import.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`available_isas`.
+
+    Raises
+    ------
+    TypeError
+        If `name` is not a string.
+    ValueError
+        If there are no kernels of that name.
+    RuntimeError
+        If this CPU does not support them.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((2, 3), 200, np.uint8), np.full((3, 2), -100, np.int8)
+    >>> with int8blas.use_isa("ref"):
+    ...     int8blas.gemm_u8s8s32(1, a, b)
+    array([[-60000, -60000],
+           [-60000, -60000]], dtype=int32)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
+    cdef const i8_kernels *previous = i8_selected()
+    i8_select(find(name, "name"))
+    try:
+        yield
+    finally:
+        i8_select(previous)
+
+
+def kernel_info():
+    """The selected table's name and blocking, as a dict (what show_config and explain print)."""
+    cdef const i8_kernels *kernels = i8_current()
+    return {
+        "isa": kernels.name.decode(),
+        "tile": (kernels.mr, kernels.np * I8_PANEL),
+        "mc": kernels.mc,
+        "kc": kernels.kc,
+        "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.exact],
+    }
+
+
+def cpu_name():
+    """The CPU's brand string, or an empty string where there is none."""
+    return i8_cpu_name().decode("ascii", "replace").strip()
+
+
+def _select_default():
+    """The best supported table, or the one that INT8BLAS_ISA names."""
+    cdef const i8_kernels *kernels
+    name = os.environ.get("INT8BLAS_ISA", "")
+    kernels = find(name or available_isas()[0], "INT8BLAS_ISA")
+    i8_set_default(kernels)
+
+
+_select_default()

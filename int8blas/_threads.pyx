@@ -1,0 +1,111 @@
+"""Thread counts: OpenMP's, the environment's, the ``num_threads`` context's, and one after a fork."""
+
+import contextlib
+import operator
+import os
+
+cdef extern from *:
+    """
+    #include "i8_compiler.h"
+    #include "i8_openmp.h"
+    /* 0: not set in this thread. */
+    static I8_THREAD_LOCAL int i8_thread_limit = 0;
+    """
+    int i8_thread_limit
+    int i8_omp_max_threads() nogil
+    int i8_omp_in_parallel() nogil
+    int I8_HAVE_OPENMP
+
+# From INT8BLAS_NUM_THREADS; 0: not set.
+cdef int process_limit = 0
+# GNU OpenMP's threads do not survive a fork: a parallel region in the child of a process that has run one would wait
+# for them forever.
+cdef bint region_ran = False
+cdef bint forked = False
+
+
+cdef void parallel_region_ran() noexcept nogil:
+    global region_ran
+    region_ran = True
+
+
+cdef int max_threads() noexcept nogil:
+    """The most threads that a call from this thread may use."""
+    if forked or i8_omp_in_parallel():
+        return 1
+    if i8_thread_limit > 0:
+        return i8_thread_limit
+    if process_limit > 0:
+        return process_limit
+    return i8_omp_max_threads()
+
+
+def _after_fork_in_child():
+    global forked
+    forked = region_ran
+
+
+def thread_count(value, name):
+    """A positive C int from a Python value, or an error that names it."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+    if not 1 <= count <= 1024:
+        raise ValueError(f"{name} must be between 1 and 1024, got {count}")
+    return count
+
+
+@contextlib.contextmanager
+def num_threads(n):
+    """Use at most `n` threads for each call inside a ``with`` block, in the calling thread.
+
+    Without it a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread (which
+    ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and never more than that. Results do
+    not depend on the number.
+
+    Parameters
+    ----------
+    n : int
+        1 to 1024.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n` is not such an integer.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((64, 64), 2, np.uint8), np.full((64, 64), 3, np.int8)
+    >>> with int8blas.num_threads(2):
+    ...     int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
+    384
+    """
+    global i8_thread_limit
+    cdef int previous = i8_thread_limit
+    cdef int limit = thread_count(n, "n")
+    i8_thread_limit = limit
+    try:
+        yield
+    finally:
+        i8_thread_limit = previous
+
+
+def threading_info():
+    """Whether OpenMP was compiled in and how many threads a call may use now, as a dict."""
+    return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
+
+
+def _configure():
+    global process_limit
+    text = os.environ.get("INT8BLAS_NUM_THREADS", "")
+    if text:
+        if not text.isascii() or not text.isdigit():
+            raise ValueError(f"INT8BLAS_NUM_THREADS must be an integer, got {text!r}")
+        process_limit = thread_count(int(text), "INT8BLAS_NUM_THREADS")
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+_configure()

@@ -1,0 +1,98 @@
+/* The micro-kernel, written once. A kernel_<isa>.c includes this file once for each multiply-add that it offers, after
+ * defining
+ *
+ *   I8_PREFIX            the tile of m rows and n panels becomes the function <prefix>_<m>x<n>
+ *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
+ *   I8_MR, I8_NP         the full tile: 8 x 3, 6 x 1 or 4 x 1
+ *   I8_LANES             s32 lanes of an i8_vec: 16, 8 or 1 (a panel is 16 / lanes vectors)
+ *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
+ *
+ * I8_PREFIX and I8_STEP are undefined again at the end. Every loop over rows and vectors has a constant bound once the
+ * body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes) of
+ * them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
+ */
+#define I8_ADD_GROUP(a_, a_row_)                                                                                       \
+    do {                                                                                                               \
+        i8_vec bv[I8_NP * I8_VECS];                                                                                    \
+        I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
+            I8_FOR(j, width) I8_STEP(acc[i][j], av, bv[j]);                                                            \
+        }                                                                                                              \
+    } while (0)
+
+I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
+{
+    i8_vec acc[I8_MR][I8_NP * I8_VECS];
+    const int width = np * I8_VECS;
+    const uint8_t *a = t->a;
+    const int8_t *b = t->b;
+    const ptrdiff_t a_row = t->a_row, a_group = t->a_group, b_panel = t->b_panel;
+
+    if (t->acc_in) {
+        I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_load(t->acc_in + (i * width + j) * I8_LANES);
+    } else {
+        I8_FOR(j, width) {
+            const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
+            I8_FOR(i, mr) acc[i][j] = start;
+        }
+        if (t->row_init) {
+            I8_FOR(i, mr) {
+                const i8_vec start = i8_broadcast(t->row_init + i);
+                I8_FOR(j, width) acc[i][j] = i8_add(acc[i][j], start);
+            }
+        }
+    }
+    for (int64_t g = t->groups; g > 0; --g) {
+        I8_ADD_GROUP(a, a_row);
+        a += a_group;
+        b += 4 * I8_PANEL;
+    }
+    if (t->a_tail)
+        I8_ADD_GROUP((const uint8_t *)t->a_tail, 4);
+
+    int32_t *dst = t->dst;
+    if (t->cols == np * I8_PANEL) {
+        I8_FOR(i, mr) {
+            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[i][j]);
+            dst += t->dst_row;
+        }
+    } else {
+        I8_FOR(i, mr) {
+            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[i][j], t->cols - j * I8_LANES);
+            dst += t->dst_row;
+        }
+    }
+}
+
+#define I8_DEFINE(mr, np) \
+    static void I8_NAME(mr##x##np)(const i8_tile_args *t) { I8_NAME(body)(t, mr, np); }
+
+#define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
+I8_DEFINE_ROWS(1)
+#if I8_MR > 4
+I8_DEFINE(5, 1)
+I8_DEFINE(6, 1)
+#endif
+#if I8_MR > 6
+I8_DEFINE(7, 1)
+I8_DEFINE(8, 1)
+#endif
+#if I8_NP > 1
+I8_DEFINE_ROWS(2)
+I8_DEFINE(5, 2)
+I8_DEFINE(6, 2)
+I8_DEFINE(7, 2)
+I8_DEFINE(8, 2)
+I8_DEFINE_ROWS(3)
+I8_DEFINE(5, 3)
+I8_DEFINE(6, 3)
+I8_DEFINE(7, 3)
+I8_DEFINE(8, 3)
+#endif
+
+#undef I8_DEFINE_ROWS
+#undef I8_DEFINE
+#undef I8_ADD_GROUP
+#undef I8_STEP
+#undef I8_PREFIX

@@ -1,0 +1,42 @@
+/* What differs between compilers: forced inlining, unrolling, thread-local storage, and code for an instruction set
+ * that the rest of the program does not require. */
+#ifndef I8_COMPILER_H
+#define I8_COMPILER_H
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define I8_INLINE static __forceinline
+#define I8_THREAD_LOCAL __declspec(thread)
+#define I8_PRAGMA(x) __pragma(x)
+#define I8_UNROLL
+#else
+#define I8_INLINE static inline __attribute__((always_inline))
+#define I8_THREAD_LOCAL __thread
+#define I8_PRAGMA(x) _Pragma(#x)
+#if defined(__clang__)
+#define I8_UNROLL I8_PRAGMA(clang loop unroll(full))
+#else
+#define I8_UNROLL I8_PRAGMA(GCC unroll 16)
+#endif
+#endif
+
+/* A loop with a constant bound, at most 16, that disappears. */
+#define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
+
+/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file, inline helpers included: an
+ * always_inline function can only be inlined into a function of the same target. */
+#if defined(__clang__)
+#define I8_TARGET_BEGIN(isa) I8_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#define I8_TARGET_END I8_PRAGMA(clang attribute pop)
+#elif defined(__GNUC__)
+#define I8_TARGET_BEGIN(isa) I8_PRAGMA(GCC push_options) I8_PRAGMA(GCC target(isa))
+#define I8_TARGET_END I8_PRAGMA(GCC pop_options)
+#else
+#define I8_TARGET_BEGIN(isa)
+#define I8_TARGET_END
+#endif
+
+#if defined(__x86_64__) || defined(_M_X64)
+#define I8_X86_64 1
+#endif
+
+#endif

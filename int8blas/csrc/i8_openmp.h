@@ -1,0 +1,16 @@
+/* The one gate to OpenMP: a build without it sees one thread. */
+#ifndef I8_OPENMP_H
+#define I8_OPENMP_H
+
+#ifdef _OPENMP
+#include <omp.h>
+#define I8_HAVE_OPENMP 1
+static inline int i8_omp_max_threads(void) { return omp_get_max_threads(); }
+static inline int i8_omp_in_parallel(void) { return omp_in_parallel(); }
+#else
+#define I8_HAVE_OPENMP 0
+static inline int i8_omp_max_threads(void) { return 1; }
+static inline int i8_omp_in_parallel(void) { return 0; }
+#endif
+
+#endif

@@ -1,0 +1,128 @@
+/* Types shared by every stage of the GEMM, and the contract of a micro-kernel.
+ *
+ * The one product that the kernels know is u8 x s8 -> s32. The driver maps all four sign pairs onto it: an s8 A is
+ * shifted to u8 (a + 128, and its zero point with it), a u8 B to s8 (b - 128, likewise). Both shifts are an XOR with
+ * 0x80, done while packing. Below, A' and B' are the matrices after the shift, ao and bo their zero points.
+ *
+ * Packed B: panels of 16 columns; in a panel, groups of 4 consecutive k; in a group, 16 x 4 bytes. A packed block of A
+ * has the same form with as many rows as the tile has in place of the 16 columns. Missing rows, columns and k are 0.
+ *
+ * A micro-kernel computes a tile of `rows` x `panels * 16`, both constants of the function:
+ *
+ *     dst[i, j] = start[i, j] + sum over g of dot(A'[i, g], B'[g, j])
+ *     start     = acc_in if given, else row_init[i] + col_init[j], either of which may be NULL (zero)
+ *
+ * where g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
+ *
+ * Contract of a micro-kernel
+ *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then, if a_tail is not
+ *     NULL, one more, a_tail[i]. Nothing else is read: A may be the user's matrix itself.
+ *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
+ *   - acc_in: [rows][panels * 16], read whole; it may be dst. row_init: [rows]; col_init: [panels * 16].
+ *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else.
+ *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
+ */
+#ifndef I8_TYPES_H
+#define I8_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define I8_PANEL 16
+#define I8_GROUP 4
+#define I8_MAX_MR 8
+#define I8_MAX_NP 3
+#define I8_MAX_TILE (I8_MAX_MR * I8_MAX_NP * I8_PANEL)
+
+typedef struct {
+    int64_t groups;
+    const uint8_t *a;
+    ptrdiff_t a_row, a_group;
+    const uint32_t *a_tail;
+    const int8_t *b;
+    ptrdiff_t b_panel;
+    const int32_t *acc_in;
+    const int32_t *row_init, *col_init;
+    int32_t *dst;
+    ptrdiff_t dst_row;
+    int cols;
+} i8_tile_args;
+
+typedef void (*i8_tile_fn)(const i8_tile_args *);
+
+/* The multiply-adds.
+ *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD, or scalar code)
+ *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
+ *                exact where B' has a certificate
+ *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD) */
+enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
+
+/* The output stage of one tile:
+ *
+ *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
+ *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
+ *
+ * in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and co_col is
+ * given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit. ao and
+ * col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0. */
+typedef struct {
+    int rows, cols;
+    const int32_t *acc32;
+    const int64_t *acc64;
+    ptrdiff_t acc_row;
+    const int64_t *ao, *col_sum;
+    const int64_t *bo, *row_term;
+    const int32_t *co_row, *co_col;
+    double alpha, beta;
+    int integral;
+    char *c;
+    ptrdiff_t c_row, c_col; /* in bytes */
+} i8_output_args;
+
+/* What one instruction set offers. `ref` fills every slot but the I8_DOT2 tiles, which a table whose I8_DOT4 is exact
+ * does not need. Blocking lives here and nowhere else. */
+typedef struct {
+    const char *name;
+    int (*supported)(void); /* by this CPU and operating system */
+
+    int mr, np;      /* the full tile: rows, panels */
+    int exact;       /* I8_DOT4, or I8_DOT2 where DOT4 does not exist */
+    int64_t mc;      /* rows of a packed block of A; mc * kc bytes live in L2 */
+    int64_t kc;      /* k of a block, a multiple of 4; np panels of it (np * 16 * kc bytes) live in L1 or near it */
+    int64_t nc;      /* panels that a thread finishes before the next, if K is split (the partial sums live in L2) */
+    double thread_work; /* multiply-adds that pay for waking one more thread */
+
+    i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
+    void (*output)(const i8_output_args *);
+
+    /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
+    void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                       ptrdiff_t k_stride, uint8_t flip);
+    /* Sums over k of `rows` vectors of bytes, each XORed with flip and read as u8. */
+    void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                     ptrdiff_t k_stride, uint8_t flip);
+    /* Column sums of a packed panel of B'. */
+    void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
+    /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
+     * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
+    int (*panel_certified)(const int8_t *panel, int64_t groups);
+    /* Groups of 4 bytes into two pairs of s16: dst[2 * groups][width] from src[groups][width], as dwords. */
+    void (*widen_a)(uint32_t *dst, const uint32_t *src, int64_t groups, int width);
+    void (*widen_b)(uint32_t *dst, const uint32_t *src, int64_t groups, int width);
+} i8_kernels;
+
+/* kernels.c: every table that was built, best first, ending in NULL. */
+extern const i8_kernels *const i8_all_kernels[];
+
+/* The table of the calling thread: what i8_select chose last in it, else the process's default. */
+const i8_kernels *i8_current(void);
+void i8_select(const i8_kernels *kernels); /* NULL: back to the default */
+void i8_set_default(const i8_kernels *kernels);
+const i8_kernels *i8_selected(void); /* NULL if this thread follows the default */
+
+/* cpu.c */
+enum { I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8 };
+int i8_cpu_features(void);
+const char *i8_cpu_name(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* AVX2: Haswell and later, Zen and later.
+ *
+ *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
+ *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
+ *
+ * 32 products of a row take 3 instructions (2 on the multiplier) saturating or certified, 4 (2) widened.
+ */
+#include "kernel_table.h"
+
+#ifdef I8_X86_64
+I8_TARGET_BEGIN("avx2")
+#include "vectors_avx2.h"
+
+#define I8_PREFIX i8_avx2_dot4_sat
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#include "gemm_body.h"
+
+#define I8_PREFIX i8_avx2_dot2
+#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#include "gemm_body.h"
+
+#include "epilogue_body.h"
+#include "pack_body.h"
+
+static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX2) != 0; }
+
+const i8_kernels i8_kernels_avx2 = {
+    .name = "avx2",
+    .supported = supported,
+    .mr = I8_MR,
+    .np = I8_NP,
+    .exact = I8_DOT2,
+    .mc = 192,
+    .kc = 512,
+    .nc = 60,
+    .thread_work = 2e6,
+    .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2)},
+    I8_COMMON_SLOTS,
+};
+I8_TARGET_END
+#endif

@@ -1,0 +1,46 @@
+/* AVX-512 with VNNI: Cascade Lake and later, Zen 4 and later.
+ *
+ *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
+ *
+ * 24 accumulators hide 24 / 2 = 12 cycles of latency at two a cycle. A group costs 24 VPDPBUSD, 3 loads of B and 8
+ * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills around _mm512_dpbusd_epi32 in such a loop, so the
+ * instruction is written as assembly where the compiler takes it.
+ */
+#include "kernel_table.h"
+
+#ifdef I8_X86_64
+I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+#include "vectors_avx512.h"
+
+#define I8_PREFIX i8_avx512vnni_dot4
+#if defined(__GNUC__)
+#define I8_STEP(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#else
+#define I8_STEP(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
+#endif
+#include "gemm_body.h"
+
+#define I8_PREFIX i8_avx512vnni_dot4_sat
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#include "gemm_body.h"
+
+#include "epilogue_body.h"
+#include "pack_body.h"
+
+static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
+
+const i8_kernels i8_kernels_avx512vnni = {
+    .name = "avx512vnni",
+    .supported = supported,
+    .mr = I8_MR,
+    .np = I8_NP,
+    .exact = I8_DOT4,
+    .mc = 256,
+    .kc = 1024,
+    .nc = 60,
+    .thread_work = 4e6,
+    .tile = {[I8_DOT4] = I8_TILES_8X3(i8_avx512vnni_dot4), [I8_DOT4_SAT] = I8_TILES_8X3(i8_avx512vnni_dot4_sat)},
+    I8_COMMON_SLOTS,
+};
+I8_TARGET_END
+#endif

@@ -1,0 +1,74 @@
+/* Portable C for every other CPU, and the reference: fills every slot that the driver can call. A "vector" is one s32
+ * lane's dword; the compiler makes of it what the baseline of the target allows. */
+#include "kernel_table.h"
+#include <string.h>
+
+#define I8_LANES 1
+#define I8_MR 4
+#define I8_NP 1
+
+typedef struct {
+    int32_t lane[I8_PANEL];
+} i8_panel;
+
+static int32_t i8_sat16(int32_t x) { return x > INT16_MAX ? INT16_MAX : x < INT16_MIN ? INT16_MIN : x; }
+
+static int32_t i8_dot4(const uint8_t *a, const int8_t *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+}
+
+static int32_t i8_dot4_sat(const uint8_t *a, const int8_t *b)
+{
+    return i8_sat16(a[0] * b[0] + a[1] * b[1]) + i8_sat16(a[2] * b[2] + a[3] * b[3]);
+}
+
+/* u32 sums wrap without undefined behaviour. */
+I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(const uint8_t *, const int8_t *))
+{
+    uint32_t acc[I8_MR][I8_PANEL];
+    for (int i = 0; i < mr; ++i)
+        for (int j = 0; j < I8_PANEL; ++j)
+            acc[i][j] = t->acc_in ? (uint32_t)t->acc_in[i * I8_PANEL + j]
+                                  : (uint32_t)(t->row_init ? t->row_init[i] : 0) +
+                                        (uint32_t)(t->col_init ? t->col_init[j] : 0);
+    const int8_t *b = t->b;
+    const int64_t all = t->groups + (t->a_tail ? 1 : 0);
+    for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)
+        for (int i = 0; i < mr; ++i) {
+            uint8_t a[4];
+            memcpy(a, g < t->groups ? (const void *)(t->a + i * t->a_row + g * t->a_group) : t->a_tail + i, 4);
+            for (int j = 0; j < I8_PANEL; ++j)
+                acc[i][j] += (uint32_t)dot(a, b + 4 * j);
+        }
+    for (int i = 0; i < mr; ++i)
+        for (int j = 0; j < t->cols; ++j)
+            t->dst[i * t->dst_row + j] = (int32_t)acc[i][j];
+}
+
+#define I8_DEFINE(mr)                                                                                                  \
+    static void i8_ref_dot4_##mr##x1(const i8_tile_args *t) { i8_ref_tile(t, mr, i8_dot4); }                           \
+    static void i8_ref_dot4_sat_##mr##x1(const i8_tile_args *t) { i8_ref_tile(t, mr, i8_dot4_sat); }
+I8_DEFINE(1)
+I8_DEFINE(2)
+I8_DEFINE(3)
+I8_DEFINE(4)
+
+#include "epilogue_body.h"
+#include "pack_body.h"
+
+static int supported(void) { return 1; }
+
+const i8_kernels i8_kernels_ref = {
+    .name = "ref",
+    .supported = supported,
+    .mr = I8_MR,
+    .np = I8_NP,
+    .exact = I8_DOT4,
+    .mc = 128,
+    .kc = 512,
+    .nc = 32,
+    .thread_work = 2e5,
+    .tile = {[I8_DOT4] = I8_TILES_4X1(i8_ref_dot4), [I8_DOT4_SAT] = I8_TILES_4X1(i8_ref_dot4_sat)},
+    I8_COMMON_SLOTS,
+};

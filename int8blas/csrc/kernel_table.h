@@ -1,0 +1,28 @@
+/* Shared by the kernel files: names of tiles, and their place in a table. Every file that defines a table includes it
+ * first. */
+#ifndef I8_KERNEL_TABLE_H
+#define I8_KERNEL_TABLE_H
+
+#include "i8_compiler.h"
+#include "i8_types.h"
+
+#define I8_PASTE_(a, b) a##_##b
+#define I8_PASTE(a, b) I8_PASTE_(a, b)
+#define I8_NAME(x) I8_PASTE(I8_PREFIX, x)
+#define I8_VECS (I8_PANEL / I8_LANES)
+
+#define I8_ROW_OF_3(t, mr) {t##_##mr##x1, t##_##mr##x2, t##_##mr##x3}
+#define I8_TILES_8X3(t)                                                                                                \
+    {                                                                                                                  \
+        I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                 \
+            I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)                                                    \
+    }
+#define I8_TILES_6X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}
+#define I8_TILES_4X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}}
+
+/* The slots of pack_body.h and epilogue_body.h. */
+#define I8_COMMON_SLOTS                                                                                                \
+    .output = i8_output, .pack_panel = i8_pack_panel, .row_sums = i8_row_sums, .panel_sums = i8_panel_sums,            \
+    .panel_certified = i8_panel_certified, .widen_a = i8_widen_a, .widen_b = i8_widen_b
+
+#endif

@@ -1,0 +1,216 @@
+/* Packing, and what is computed from packed panels. Included by each kernel file, so that it is compiled for its
+ * instruction set; with I8_SSE2 the two common strides go through 128-bit transposes, which every x86-64 CPU has. */
+#include <string.h>
+
+I8_INLINE uint32_t i8_read32(const void *p)
+{
+    uint32_t x;
+    memcpy(&x, p, 4);
+    return x;
+}
+
+I8_INLINE void i8_write32(void *p, uint32_t x) { memcpy(p, &x, 4); }
+
+/* One dword of `valid` bytes at stride k_stride, the rest 0. */
+I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, uint8_t flip)
+{
+    uint8_t bytes[4] = {0, 0, 0, 0};
+    for (int j = 0; j < valid; ++j)
+        bytes[j] = (uint8_t)(src[j * k_stride] ^ flip);
+    return i8_read32(bytes);
+}
+
+/* Rows [from, to) of the panel, any strides. */
+static void i8_pack_any(uint8_t *dst, int width, int from, int to, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, uint8_t flip)
+{
+    const uint32_t flip4 = 0x01010101u * flip;
+    for (int64_t g = 0; g < (k + 3) / 4; ++g) {
+        const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
+        for (int i = from; i < to; ++i) {
+            const uint8_t *s = src + i * row_stride + 4 * g * k_stride;
+            const uint32_t x =
+                k_stride == 1 && valid == 4 ? i8_read32(s) ^ flip4 : i8_gather(s, k_stride, valid, flip);
+            i8_write32(dst + 4 * (g * width + i), x);
+        }
+    }
+}
+
+#ifdef I8_SSE2
+/* Rows [from, from + 4) with k contiguous, 16 bytes of each at a time: a 4 x 4 transpose of dwords. */
+I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k, const uint8_t *src,
+                                    ptrdiff_t row_stride, uint8_t flip)
+{
+    const __m128i f = _mm_set1_epi8((char)flip);
+    const uint8_t *s = src + from * row_stride;
+    uint8_t *d = dst + 4 * from;
+    int64_t done = 0;
+    for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
+        const __m128i r0 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)s), f);
+        const __m128i r1 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + row_stride)), f);
+        const __m128i r2 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + 2 * row_stride)), f);
+        const __m128i r3 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + 3 * row_stride)), f);
+        const __m128i lo01 = _mm_unpacklo_epi32(r0, r1), hi01 = _mm_unpackhi_epi32(r0, r1);
+        const __m128i lo23 = _mm_unpacklo_epi32(r2, r3), hi23 = _mm_unpackhi_epi32(r2, r3);
+        _mm_storeu_si128((__m128i *)(void *)d, _mm_unpacklo_epi64(lo01, lo23));
+        _mm_storeu_si128((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(lo01, lo23));
+        _mm_storeu_si128((__m128i *)(void *)(d + 8 * width), _mm_unpacklo_epi64(hi01, hi23));
+        _mm_storeu_si128((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(hi01, hi23));
+    }
+    if (done < k)
+        i8_pack_any(dst + done * width, width, from, from + 4, k - done, src + done, row_stride, 1, flip);
+}
+
+/* `rows` rows contiguous in memory, 16 or 8 of them at a time: interleaves the bytes of 4 consecutive k. */
+I8_INLINE void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
+                                       ptrdiff_t k_stride, uint8_t flip)
+{
+    const __m128i f = _mm_set1_epi8((char)flip);
+    for (int64_t g = 0; 4 * g < k; ++g) {
+        uint8_t *d = dst + 4 * g * width;
+        const uint8_t *s = src + 4 * g * k_stride;
+        const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
+        int i = 0;
+        for (; i + 8 <= rows; i += i + 16 <= rows ? 16 : 8) {
+            const int all = i + 16 <= rows;
+            __m128i r[4];
+            I8_FOR(j, 4) {
+                const void *p = s + (j < valid ? j : 0) * k_stride + i;
+                r[j] = all ? _mm_loadu_si128((const __m128i *)p) : _mm_loadl_epi64((const __m128i *)p);
+                r[j] = j < valid ? _mm_xor_si128(r[j], f) : _mm_setzero_si128();
+            }
+            const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
+            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i), _mm_unpacklo_epi16(lo01, lo23));
+            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 16), _mm_unpackhi_epi16(lo01, lo23));
+            if (all) {
+                const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
+                _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 32), _mm_unpacklo_epi16(hi01, hi23));
+                _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 48), _mm_unpackhi_epi16(hi01, hi23));
+            }
+        }
+        for (; i < rows; ++i)
+            i8_write32(d + 4 * i, i8_gather(s + i, k_stride, valid, flip));
+    }
+}
+#endif
+
+static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                          ptrdiff_t k_stride, uint8_t flip)
+{
+    int packed = 0;
+#ifdef I8_SSE2
+    if (k_stride == 1) {
+        for (; packed + 4 <= rows; packed += 4)
+            i8_pack_k_contiguous(dst, width, packed, k, src, row_stride, flip);
+    } else if (row_stride == 1) {
+        i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
+        packed = rows;
+    }
+#endif
+    if (packed < rows)
+        i8_pack_any(dst, width, packed, rows, k, src, row_stride, k_stride, flip);
+    if (rows < width)
+        for (int64_t g = 0; 4 * g < k; ++g)
+            memset(dst + 4 * (g * width + rows), 0, 4 * (size_t)(width - rows));
+}
+
+static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t flip)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < k; ++i)
+        sum += (uint8_t)(src[i * k_stride] ^ flip);
+    return sum;
+}
+
+#ifdef I8_SSE2
+static int64_t i8_sum_contiguous(int64_t k, const uint8_t *src, uint8_t flip)
+{
+    const __m128i f = _mm_set1_epi8((char)flip), zero = _mm_setzero_si128();
+    __m128i sum[2] = {zero, zero};
+    int64_t i = 0;
+    for (; i + 32 <= k; i += 32) {
+        const __m128i *p = (const __m128i *)(const void *)(src + i);
+        I8_FOR(j, 2) sum[j] = _mm_add_epi64(sum[j], _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(p + j), f), zero));
+    }
+    int64_t lanes[2];
+    _mm_storeu_si128((__m128i *)(void *)lanes, _mm_add_epi64(sum[0], sum[1]));
+    return lanes[0] + lanes[1] + i8_sum(k - i, src + i, 1, flip);
+}
+#endif
+
+static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, uint8_t flip)
+{
+    if (row_stride == 1 && k_stride != 1) {
+        /* Rows side by side in memory: add whole lines of them. */
+        for (int64_t i = 0; i < rows; ++i)
+            sums[i] = 0;
+        for (int64_t j = 0; j < k; ++j)
+            for (int64_t i = 0; i < rows; ++i)
+                sums[i] += (uint8_t)(src[j * k_stride + i] ^ flip);
+        return;
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+#ifdef I8_SSE2
+        if (k_stride == 1) {
+            sums[i] = i8_sum_contiguous(k, src + i * row_stride, flip);
+            continue;
+        }
+#endif
+        sums[i] = i8_sum(k, src + i * row_stride, k_stride, flip);
+    }
+}
+
+static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
+{
+    for (int c = 0; c < I8_PANEL; ++c)
+        sums[c] = 0;
+    while (groups > 0) {
+        /* 2**20 groups of four bytes stay far inside s32. */
+        const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
+        int32_t part[I8_PANEL] = {0};
+        for (int64_t g = 0; g < chunk; ++g, panel += 4 * I8_PANEL)
+            for (int c = 0; c < I8_PANEL; ++c)
+                part[c] += panel[4 * c] + panel[4 * c + 1] + panel[4 * c + 2] + panel[4 * c + 3];
+        for (int c = 0; c < I8_PANEL; ++c)
+            sums[c] += part[c];
+        groups -= chunk;
+    }
+}
+
+static int i8_panel_certified(const int8_t *panel, int64_t groups)
+{
+    for (int64_t g = 0; g < groups; ++g, panel += 4 * I8_PANEL) {
+        int outside = 0;
+        for (int j = 0; j < 4 * I8_PANEL; j += 2) {
+            const int x = panel[j], y = panel[j + 1];
+            outside |= (x > 0 ? x : 0) + (y > 0 ? y : 0) > 128;
+            outside |= (x < 0 ? x : 0) + (y < 0 ? y : 0) < -128;
+        }
+        if (outside)
+            return 0;
+    }
+    return 1;
+}
+
+static void i8_widen_a(uint32_t *dst, const uint32_t *src, int64_t groups, int width)
+{
+    for (int64_t g = 0; g < groups; ++g, dst += 2 * width, src += width)
+        for (int i = 0; i < width; ++i) {
+            const uint32_t x = src[i];
+            dst[i] = (x & 0xff) | (x & 0xff00) << 8;
+            dst[width + i] = (x >> 16 & 0xff) | (x >> 24) << 16;
+        }
+}
+
+static void i8_widen_b(uint32_t *dst, const uint32_t *src, int64_t groups, int width)
+{
+    for (int64_t g = 0; g < groups; ++g, dst += 2 * width, src += width)
+        for (int i = 0; i < width; ++i) {
+            const uint32_t x = src[i];
+            const uint32_t s0 = (uint32_t)((int32_t)(x << 24) >> 24), s1 = (uint32_t)((int32_t)(x << 16) >> 24);
+            const uint32_t s2 = (uint32_t)((int32_t)(x << 8) >> 24), s3 = (uint32_t)((int32_t)x >> 24);
+            dst[i] = (s0 & 0xffff) | s1 << 16;
+            dst[width + i] = (s2 & 0xffff) | s3 << 16;
+        }
+}

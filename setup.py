@@ -1,0 +1,135 @@
+"""Builds the extension modules; everything else about the package is in pyproject.toml.
+
+Environment variables read here:
+
+INT8BLAS_NO_OPENMP=1        build without OpenMP (every call then runs on one thread)
+INT8BLAS_DEVELOP=1          warnings in our C are errors
+INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see CONTRIBUTING.md)
+INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
+"""
+
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+PACKAGE = Path("int8blas")
+CSRC = PACKAGE / "csrc"
+DIRECTIVES = {
+    "language_level": 3,
+    "cdivision": True,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+}
+OPENMP_PROBE = """
+#include <omp.h>
+int main(void) { int n = 0;
+#pragma omp parallel reduction(+ : n)
+n += omp_get_max_threads() > 0;
+return n == 0; }
+"""
+
+
+def flag(name):
+    """Whether an environment variable is set to something other than 0."""
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def extension(name, sources=()):
+    """The extension module int8blas.<name>, from its .pyx file and further C sources."""
+    return Extension(
+        f"int8blas.{name}",
+        [str(PACKAGE / f"{name}.pyx"), *map(str, sources)],
+        include_dirs=[str(CSRC), np.get_include()],
+        depends=[str(path) for path in sorted(CSRC.glob("*.h"))],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("CYTHON_USE_TYPE_SPECS", "1")],
+    )
+
+
+# _kernels alone links csrc: the kernel tables and the selected one exist once in the process, and the other modules
+# reach them by cimport.
+EXTENSIONS = [
+    extension("_kernels", sorted(CSRC.glob("*.c"))),
+    extension("_threads"),
+    extension("_arrays"),
+    extension("_gemm"),
+    extension("packing"),
+    extension("saturation"),
+    extension("blas"),
+]
+
+
+class BuildExt(build_ext):
+    """build_ext with the compiler's own flags, and OpenMP where it compiles and links."""
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        compile_args, link_args = self.openmp_flags(msvc)
+        if msvc:
+            compile_args += ["/O2", "/std:c11", "/fp:precise"]
+        else:
+            # -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction.
+            compile_args += ["-std=c11", "-O3", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
+            compile_args += ["-fno-trapping-math"]
+        if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
+            compile_args.append("-DI8_AVXVNNI_AS_EVEX")
+        if flag("INT8BLAS_SANITIZE"):
+            sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]
+            compile_args += sanitize
+            link_args += sanitize
+        for ext in self.extensions:
+            ext.extra_compile_args = list(compile_args)
+            ext.extra_link_args = list(link_args)
+        if flag("INT8BLAS_DEVELOP") and not msvc:
+            self.check_csrc(compile_args)
+        super().build_extensions()
+
+    def check_csrc(self, compile_args):
+        """Compile our own C with every warning an error (the C that Cython writes is not held to that)."""
+        with tempfile.TemporaryDirectory() as tmp:
+            self.compiler.compile(
+                [str(path) for path in sorted(CSRC.glob("*.c"))],
+                output_dir=tmp,
+                include_dirs=[str(CSRC)],
+                extra_postargs=[*compile_args, "-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"],
+            )
+
+    def openmp_flags(self, msvc):
+        """(compile, link) flags that turn OpenMP on, empty lists if it is switched off or does not work."""
+        if flag("INT8BLAS_NO_OPENMP"):
+            return [], []
+        if msvc:
+            candidates = [(["/openmp"], [])]
+        elif sys.platform == "darwin":
+            candidates = [(["-fopenmp"], ["-fopenmp"]), (["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
+        else:
+            candidates = [(["-fopenmp"], ["-fopenmp"])]
+        for compile_args, link_args in candidates:
+            if self.links(OPENMP_PROBE, compile_args, link_args):
+                return list(compile_args), list(link_args)
+        warnings.warn("OpenMP does not compile and link here: int8blas is built for one thread", stacklevel=2)
+        return [], []
+
+    def links(self, source, compile_args, link_args):
+        """Whether a C program compiles and links with the given flags."""
+        with tempfile.TemporaryDirectory() as tmp:
+            path = Path(tmp) / "probe.c"
+            path.write_text(source)
+            try:
+                objects = self.compiler.compile([str(path)], output_dir=tmp, extra_postargs=compile_args)
+                self.compiler.link_executable(objects, "probe", output_dir=tmp, extra_postargs=link_args)
+            except Exception:  # distutils' errors have no common base class that setuptools exports
+                return False
+        return True
+
+
+setup(
+    ext_modules=cythonize(EXTENSIONS, compiler_directives=DIRECTIVES, build_dir="build"),
+    cmdclass={"build_ext": BuildExt},
+)

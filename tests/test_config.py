@@ -1,0 +1,252 @@
+"""Selecting instruction sets and threads, the environment, and what the package says about itself."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import int8blas
+import numpy as np
+import pytest
+import reference
+from arrays import B_FORMS, assert_same
+
+ISAS = ("avx512vnni", "avx512bw", "avxvnni", "avx2", "ref")
+LARGE = np.ones((512, 512), np.uint8), np.ones((512, 512), np.int8)
+
+
+def run_python(*arguments, **environment):
+    """Run Python in a process of its own: its exit status, output and error output."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("INT8BLAS_")}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def selected():
+    """The instruction set that calls of this thread use."""
+    return int8blas.explain(*LARGE).isa
+
+
+def in_another_thread(function):
+    """What the function returns when a new thread calls it."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+# --- instruction sets ------------------------------------------------------------------------------------------------
+
+
+def test_available_isas_are_known_ordered_and_end_with_the_portable_one():
+    names = int8blas.available_isas()
+    assert isinstance(names, tuple)
+    assert names[-1] == "ref"
+    assert len(set(names)) == len(names)
+
+
+def test_the_best_isa_is_selected_at_first():
+    process = run_python("-c", "import int8blas; print(int8blas.available_isas()[0])")
+    assert process.stdout.strip() == int8blas.available_isas()[0]
+    assert selected() == int8blas.available_isas()[0]
+
+
+def test_use_isa_selects(isa):
+    assert selected() == isa
+    for form in B_FORMS.values():
+        explanation = int8blas.explain(LARGE[0], form(LARGE[1]))
+        assert explanation.isa == isa
+        assert isa in str(explanation)
+
+
+def test_use_isa_nests_and_is_undone_after_an_error():
+    before = selected()
+    for outer in int8blas.available_isas():
+        for inner in int8blas.available_isas():
+            with int8blas.use_isa(outer):
+                with pytest.raises(KeyError), int8blas.use_isa(inner):
+                    assert selected() == inner
+                    raise KeyError
+                assert selected() == outer
+            assert selected() == before
+
+
+def test_use_isa_concerns_the_calling_thread_only():
+    default = int8blas.available_isas()[0]
+    for name in int8blas.available_isas():
+        with int8blas.use_isa(name):
+            assert in_another_thread(selected) == default
+            assert selected() == name
+
+
+@pytest.mark.parametrize("name", ["", "sse2", "AVX2", "avx2 ", "avx2\0", "avx", "\u221e", "x" * 100])
+def test_an_unknown_isa(name):
+    with pytest.raises(ValueError, match=r"\bname\b.*ref"), int8blas.use_isa(name):
+        pass
+
+
+@pytest.mark.parametrize("name", [None, 1, b"ref", ["ref"]])
+def test_an_isa_that_is_not_a_string(name):
+    with pytest.raises(TypeError, match=r"\bname\b"), int8blas.use_isa(name):
+        pass
+
+
+def test_an_isa_this_cpu_lacks():
+    for name in set(ISAS) - set(int8blas.available_isas()):
+        with pytest.raises(RuntimeError, match=name), int8blas.use_isa(name):
+            pass
+        process = run_python("-c", "import int8blas", INT8BLAS_ISA=name)
+        assert process.returncode == 1
+        assert re.search(rf"^RuntimeError: INT8BLAS_ISA .*{name}", process.stderr, re.MULTILINE)
+
+
+def test_isa_from_the_environment():
+    for name in int8blas.available_isas():
+        code = "import int8blas, numpy as np; print(int8blas.explain(np.ones((9, 9), 'u1'), np.ones((9, 9), 'i1')).isa)"
+        process = run_python("-c", code, INT8BLAS_ISA=name)
+        assert process.stdout.strip() == name, process.stderr
+
+
+def test_an_unknown_isa_in_the_environment():
+    process = run_python("-c", "import int8blas", INT8BLAS_ISA="sse2")
+    assert process.returncode == 1
+    assert re.search(r"^ValueError: INT8BLAS_ISA .*sse2", process.stderr, re.MULTILINE)
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+def threads_used():
+    """The threads that a large problem of this thread would run on."""
+    return int8blas.explain(*LARGE).threads
+
+
+def test_num_threads_nests_and_is_undone_after_an_error():
+    before = threads_used()
+    with int8blas.num_threads(1):
+        with pytest.raises(KeyError), int8blas.num_threads(2):
+            assert threads_used() <= 2
+            raise KeyError
+        assert threads_used() == 1
+    assert threads_used() == before
+
+
+def test_num_threads_concerns_the_calling_thread_only():
+    before = in_another_thread(threads_used)
+    with int8blas.num_threads(1):
+        assert in_another_thread(threads_used) == before
+
+
+def test_a_small_problem_runs_on_one_thread():
+    with int8blas.num_threads(4):
+        assert int8blas.explain(LARGE[0][:2, :2], LARGE[1][:2, :2]).threads == 1
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "two", "1.5", "9" * 30])
+def test_a_wrong_number_of_threads_in_the_environment(count):
+    process = run_python("-c", "import int8blas", INT8BLAS_NUM_THREADS=count)
+    assert process.returncode == 1
+    assert re.search(r"^ValueError: INT8BLAS_NUM_THREADS ", process.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("n", [0, -1, -(2**70)])
+def test_num_threads_is_at_least_one(n):
+    with pytest.raises(ValueError, match=r"\bn\b"), int8blas.num_threads(n):
+        pass
+
+
+@pytest.mark.parametrize("n", [None, "2", 1.0, [1]])
+def test_num_threads_is_an_integer(n):
+    with pytest.raises(TypeError, match=r"\bn\b"), int8blas.num_threads(n):
+        pass
+
+
+def test_threads_from_the_environment():
+    code = "import int8blas, numpy as np; print(int8blas.explain(np.ones((512, 512), 'u1'), np.ones((512, 512), 'i1')).threads)"
+    assert run_python("-c", code, INT8BLAS_NUM_THREADS="1").stdout.strip() == "1"
+    with int8blas.num_threads(3):
+        assert run_python("-c", code, INT8BLAS_NUM_THREADS="3").stdout.strip() == str(threads_used())
+
+
+# --- what the package says -------------------------------------------------------------------------------------------
+
+
+def test_verbose_prints_a_line_a_call():
+    code = """
+import numpy as np
+import int8blas
+a, b = np.ones((3, 5), np.uint8), np.ones((5, 7), np.int8)
+int8blas.gemm_u8s8s32(1.0, a, b)
+int8blas.gemm_u8s8s32(1.0, a, int8blas.pack_b(b), numerics="saturating")
+int8blas.gemm_s8s8s32(1.0, a.view(np.int8), b)
+"""
+    lines = run_python("-c", code, INT8BLAS_VERBOSE="1").stderr.splitlines()
+    lines = [line for line in lines if "gemm" in line]
+    assert len(lines) == 3
+    assert ["u8s8" in line for line in lines] == [True, True, False]
+    for line in lines:
+        for fact in ("m=3", "n=7", "k=5", int8blas.available_isas()[0], "threads=1", "ms"):
+            assert fact in line
+    for quiet in ({"INT8BLAS_VERBOSE": "0"}, {}):
+        process = run_python("-c", code, **quiet)
+        assert (process.returncode, process.stderr) == (0, "")
+
+
+def leaves(config):
+    """Every value of a nested dict, as strings."""
+    for value in config.values():
+        yield from leaves(value) if isinstance(value, dict) else [str(value)]
+
+
+def test_show_config_returns_a_nested_dict(capsys):
+    config = int8blas.show_config(mode="dicts")
+    assert any(isinstance(value, dict) for value in config.values())
+    values = " ".join(leaves(config))
+    for fact in (*int8blas.available_isas(), int8blas.__version__):
+        assert fact in values
+    assert capsys.readouterr().out == ""
+
+
+def test_show_config_prints(capsys):
+    assert int8blas.show_config() is None
+    printed = capsys.readouterr().out
+    for fact in (*int8blas.available_isas(), int8blas.__version__):
+        assert fact in printed
+
+
+def test_show_config_knows_two_modes():
+    with pytest.raises(ValueError, match="mode"):
+        int8blas.show_config(mode="json")
+
+
+def test_the_module_runs_and_prints_the_configuration():
+    process = run_python("-m", "int8blas")
+    assert (process.returncode, process.stderr) == (0, "")
+    for fact in (*int8blas.available_isas(), int8blas.__version__, "thread"):
+        assert fact in process.stdout
+
+
+@pytest.mark.parametrize("numerics", ["exact", "saturating"])
+@pytest.mark.parametrize("form", B_FORMS)
+def test_explain_names_the_kernel_and_computes_nothing(isa, pair, numerics, form, rng):
+    a, b = pair.operands(rng, 9, 40, 33)
+    form = B_FORMS[form](b)
+    explanation = int8blas.explain(a, form, numerics=numerics)
+    assert explanation.isa == isa
+    assert explanation.threads == 1
+    assert explanation.kernel in str(explanation)
+    assert "thread" in str(explanation)
+    assert_same(pair.gemm(1, a, form, numerics=numerics), reference.gemm(1, a, b, numerics=numerics))
+
+
+def test_explain_takes_transposed_operands(isa):
+    a, b = np.ones((5, 3), np.uint8), np.ones((7, 5), np.int8)
+    assert str(int8blas.explain(a, b, trans_a=True, trans_b=True)) == str(int8blas.explain(a.T, b.T))

@@ -1,0 +1,318 @@
+"""PackedB: layout, sums, certificate, unpacking, immutability, pickles and files."""
+
+import contextlib
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import int8blas
+import numpy as np
+import pytest
+import reference
+from arrays import BROADCASTS, LAYOUTS, assert_same, place, random_values
+from shapes import BLOCKED, FEW, K_EDGES, N_EDGES
+
+DTYPES = (np.int8, np.uint8)
+WHAT_IS_WRONG = "not a|version|truncated|bytes|checksum"
+SHAPES = tuple(product((0, 1, 2, 3, 4, 5, 66), (0, 1, 15, 16, 17, 48, 50)))
+
+
+@pytest.fixture(params=DTYPES, ids=["int8", "uint8"])
+def dtype(request):
+    """Both types a B can have."""
+    return request.param
+
+
+@pytest.fixture
+def b(dtype, rng):
+    """A B with a panel that is certified, one that is not, and padding on both edges."""
+    b = random_values(rng, dtype, (9, 37), "small")
+    b[3, 20] = np.iinfo(dtype).max
+    b[2, 20] = np.iinfo(dtype).max
+    return b
+
+
+@pytest.fixture
+def packed(b):
+    """That B, packed."""
+    return int8blas.pack_b(b)
+
+
+def assert_is_packing_of(packed, b):
+    """Every attribute of `packed` is what the oracle says for b."""
+    assert isinstance(packed, int8blas.PackedB)
+    assert packed.shape == b.shape
+    assert packed.dtype == b.dtype
+    assert_same(packed.data, reference.packed_data(b), shape=b.shape)
+    assert_same(packed.column_sums, reference.column_sums(b), shape=b.shape)
+    assert_same(packed.certified, reference.certified(b), shape=b.shape)
+    assert_same(packed.unpack(), b, shape=b.shape)
+    assert packed.unpack().flags.c_contiguous
+
+
+# --- packing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["full", "extreme", "small"])
+def test_every_attribute(isa, dtype, kind, rng):
+    for shape in SHAPES:
+        b = random_values(rng, dtype, shape, kind)
+        assert_is_packing_of(int8blas.pack_b(b), b)
+        assert_is_packing_of(int8blas.pack_b(b.T, trans_b=True), b)
+        assert_is_packing_of(int8blas.pack_b(np.ascontiguousarray(b.T), trans_b=True), b)
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCASTS])
+def test_every_layout(isa, dtype, layout, rng):
+    for _, n, k in FEW:
+        b = place(random_values(rng, dtype, (k, n)), layout)
+        assert_is_packing_of(int8blas.pack_b(b), b.copy())
+        assert_is_packing_of(int8blas.pack_b(b.T, trans_b=True), b.copy())
+
+
+def test_sums_certificate_and_unpacking_on_every_shape(isa, dtype, rng):
+    for k, n in [*product(K_EDGES, N_EDGES), *(shape[:0:-1] for shape in BLOCKED)]:
+        b = random_values(rng, dtype, (k, n), rng.choice(["full", "extreme", "small"]))
+        packed = int8blas.pack_b(b)
+        assert_same(packed.unpack(), b, n=n, k=k)
+        assert_same(packed.column_sums, reference.column_sums(b), n=n, k=k)
+        assert_same(packed.certified, reference.certified(b), n=n, k=k)
+
+
+@pytest.mark.parametrize("first_two", [
+    (64, 64), (64, 65), (127, 1), (127, 2), (1, 127), (-64, -64), (-65, -64), (-128, 0), (-128, -1), (-128, 127),
+])  # fmt: skip
+def test_the_certificate_at_its_boundary(isa, dtype, first_two):
+    shift = 128 if dtype == np.uint8 else 0
+    for k, n, row, column in product((2, 3, 4, 7, 64), (1, 16, 40), (0, 1, 2, -2, -1), (0, -1)):
+        if -k <= row <= k - 2:
+            b = np.zeros((k, n), int)
+            b[row, column], b[(row + 1) % k, column] = first_two
+            b = (b + shift).astype(dtype)
+            assert_same(int8blas.pack_b(b).certified, reference.certified(b), k=k, n=n, row=row, column=column)
+
+
+def test_nbytes_counts_at_least_the_data(packed):
+    assert packed.nbytes >= packed.data.nbytes
+
+
+def test_repr_tells_shape_and_type(packed, b):
+    assert "PackedB" in repr(packed)
+    assert str(b.shape) in repr(packed)
+    assert str(b.dtype) in repr(packed)
+
+
+def test_equality(packed, b):
+    assert packed == int8blas.pack_b(b)
+    assert packed == int8blas.pack_b(np.asfortranarray(b).T, trans_b=True)
+    changed = b.copy()
+    changed[-1, -1] ^= 1
+    assert packed != int8blas.pack_b(changed)
+    assert packed != int8blas.pack_b(b[:-1])
+    assert packed != int8blas.pack_b(np.pad(b, ((0, 1), (0, 0))))
+    assert packed != b.tolist()
+    zeros = np.zeros((4, 4), np.int8)
+    assert int8blas.pack_b(zeros) != int8blas.pack_b((zeros.astype(int) + 128).astype(np.uint8))
+
+
+# --- immutability ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "data", "column_sums", "certified", "nbytes", "new"])
+def test_attributes_cannot_be_set_or_deleted(packed, name):
+    with pytest.raises(AttributeError):
+        setattr(packed, name, getattr(packed, name, None))
+    with pytest.raises(AttributeError):
+        delattr(packed, name)
+
+
+@pytest.mark.parametrize("name", ["data", "column_sums", "certified"])
+@pytest.mark.parametrize("way", ["packed", "copied", "pickled", "out of band", "mapped", "read"])
+def test_arrays_cannot_be_written(packed, b, way, name, tmp_path):
+    again = round_trip(packed, way, tmp_path)
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(again, name)[...] = 0
+    with contextlib.suppress(ValueError):
+        array = getattr(again, name)
+        array.flags.writeable = True
+        array[...] = 0
+    assert_is_packing_of(again, b)
+
+
+def test_later_changes_of_the_original_have_no_effect(packed, b):
+    original = b.copy()
+    b[...] = 0
+    assert_is_packing_of(packed, original)
+    packed.unpack()[...] = 0
+    assert_is_packing_of(packed, original)
+
+
+def test_views_keep_the_memory_alive(b):
+    expected = reference.packed_data(b)
+    data, sums = (getattr(int8blas.pack_b(b), name) for name in ("data", "column_sums"))
+    assert_same(data, expected)
+    assert_same(sums, reference.column_sums(b))
+
+
+def test_the_data_is_a_view_not_a_copy(packed):
+    assert np.shares_memory(packed.data, packed.data)
+
+
+# --- copies, pickles and files ---------------------------------------------------------------------------------------
+
+
+def round_trip(packed, way, directory):
+    """The same PackedB after one of the ways to store or send it."""
+    if way == "packed":
+        return packed
+    if way == "copied":
+        return copy.deepcopy(copy.copy(packed))
+    if way == "pickled":
+        return pickle.loads(pickle.dumps(packed))
+    if way == "out of band":
+        buffers = []
+        stream = pickle.dumps(packed, protocol=5, buffer_callback=buffers.append)
+        return pickle.loads(stream, buffers=[bytearray(buffer.raw()) for buffer in buffers])
+    packed.save(directory / "b.packed")
+    return int8blas.PackedB.load(directory / "b.packed", mmap=way == "mapped")
+
+
+@pytest.mark.parametrize("way", ["copied", "pickled", "out of band", "mapped", "read"])
+def test_round_trips_of_every_shape(dtype, way, rng, tmp_path):
+    for shape in SHAPES:
+        b = random_values(rng, dtype, shape)
+        again = round_trip(int8blas.pack_b(b), way, tmp_path)
+        assert_is_packing_of(again, b)
+        assert again == int8blas.pack_b(b)
+
+
+@pytest.mark.parametrize("way", ["pickled", "out of band", "mapped", "read"])
+def test_a_packed_matrix_multiplies_the_same_after_a_round_trip(isa, pair, way, rng, tmp_path):
+    for m, n, k in FEW:
+        a, b = pair.operands(rng, m, n, k)
+        again = round_trip(int8blas.pack_b(b), way, tmp_path)
+        for numerics in ("exact", "saturating"):
+            expected = reference.gemm(1, a, b, ao=3, bo=5, numerics=numerics)
+            assert_same(pair.gemm(1, a, again, ao=3, bo=5, numerics=numerics), expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle_protocols(packed, b, protocol):
+    assert_is_packing_of(pickle.loads(pickle.dumps(packed, protocol)), b)
+
+
+def test_out_of_band_pickles_do_not_copy_the_data(rng):
+    packed = int8blas.pack_b(random_values(rng, np.int8, (512, 512)))
+    buffers = []
+    stream = pickle.dumps(packed, protocol=5, buffer_callback=buffers.append)
+    assert len(stream) < packed.data.nbytes // 16
+    sent = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
+    assert any(np.shares_memory(buffer, packed.data) for buffer in sent)
+    again = pickle.loads(stream, buffers=buffers)
+    assert again == packed
+    assert np.shares_memory(again.data, packed.data)
+
+
+def test_a_path_is_a_string_or_path_like(packed, b, tmp_path):
+    packed.save(str(tmp_path / "as string"))
+    assert_is_packing_of(int8blas.PackedB.load(tmp_path / "as string"), b)
+    packed.save(tmp_path / "as path")
+    assert_is_packing_of(int8blas.PackedB.load(str(tmp_path / "as path")), b)
+
+
+def test_a_file_does_not_depend_on_the_isa_that_packed_it(b, tmp_path):
+    files = set()
+    for name in int8blas.available_isas():
+        with int8blas.use_isa(name):
+            int8blas.pack_b(b).save(tmp_path / name)
+        files.add((tmp_path / name).read_bytes())
+    assert len(files) == 1
+
+
+def test_a_mapped_matrix_outlives_its_file_name(packed, b, tmp_path):
+    packed.save(tmp_path / "b")
+    again = int8blas.PackedB.load(tmp_path / "b")
+    (tmp_path / "b").unlink()
+    assert_is_packing_of(again, b)
+
+
+def test_saving_over_a_mapped_file_leaves_the_mapped_matrix_alone(packed, b, tmp_path):
+    packed.save(tmp_path / "b")
+    again = int8blas.PackedB.load(tmp_path / "b")
+    int8blas.pack_b(np.zeros_like(b)[:2]).save(tmp_path / "b")
+    assert_is_packing_of(again, b)
+
+
+# --- files that are not right ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, False], ids=["mapped", "read"])
+def load(request, tmp_path):
+    """A function that loads these bytes as a file."""
+
+    def load_bytes(content):
+        path = tmp_path / "bad"
+        path.write_bytes(content)
+        return int8blas.PackedB.load(path, mmap=request.param)
+
+    return load_bytes
+
+
+@pytest.fixture
+def content(packed, tmp_path):
+    """The bytes of a good file."""
+    packed.save(tmp_path / "good")
+    return (tmp_path / "good").read_bytes()
+
+
+def test_a_file_cut_off_anywhere(load, content):
+    for length in range(len(content)):
+        with pytest.raises(ValueError, match=WHAT_IS_WRONG):
+            load(content[:length])
+
+
+def test_a_file_with_more_at_its_end(load, content):
+    with pytest.raises(ValueError, match=WHAT_IS_WRONG):
+        load(content + b"\0")
+
+
+def test_a_file_with_any_byte_changed(load, content):
+    for position in range(len(content)):
+        for flip in (0x01, 0x80, 0xFF):
+            changed = bytearray(content)
+            changed[position] ^= flip
+            with pytest.raises(ValueError, match=WHAT_IS_WRONG):
+                load(bytes(changed))
+
+
+def test_a_file_of_another_kind(load, b):
+    for foreign in (b"", b"\0" * 4096, b"\x93NUMPY" + bytes(200), b"hello\n", pickle.dumps(b), b"\xff" * 100_000):
+        with pytest.raises(ValueError, match=WHAT_IS_WRONG):
+            load(foreign)
+
+
+def test_a_file_that_does_not_exist(tmp_path):
+    for mmap in (True, False):
+        with pytest.raises(FileNotFoundError):
+            int8blas.PackedB.load(tmp_path / "absent", mmap=mmap)
+        with pytest.raises(OSError, match="directory"):
+            int8blas.PackedB.load(tmp_path, mmap=mmap)
+
+
+# --- sharing ---------------------------------------------------------------------------------------------------------
+
+
+def test_many_threads_share_one(isa, pair, rng):
+    _, b = pair.operands(rng, 0, 70, 130)
+    packed = int8blas.pack_b(b)
+    problems = [pair.operands(rng, m, 70, 130)[0] for m in range(40)]
+
+    def multiply(a):
+        with int8blas.use_isa(isa):
+            return pair.gemm(1, a, packed)
+
+    with ThreadPoolExecutor(8) as pool:
+        for a, result in zip(problems, pool.map(multiply, problems), strict=True):
+            assert_same(result, reference.gemm(1, a, b), m=len(a))
+    assert_is_packing_of(packed, b)

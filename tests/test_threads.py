@@ -1,0 +1,187 @@
+"""The result does not depend on the number of threads, on concurrent callers, or on a fork."""
+
+import multiprocessing
+import os
+import select
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import int8blas
+import numpy as np
+import pytest
+import reference
+from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
+from shapes import BLOCKED, SMALL_GRID
+
+TIMEOUT_S = 60
+THREADED = (256, 256, 256)
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+forks_on_purpose = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.mark.parametrize("form", B_FORMS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_number_of_threads_gives_the_same_bits(isa, form, order, rng):
+    for m, n, k in (*BLOCKED, THREADED):
+        a, b = rng.integers(0, 256, (m, k), np.uint8), rng.integers(-128, 128, (k, n), np.int8)
+        c = random_c(rng, (m, n))
+        expected = reference.gemm(0.5, a, b, 0.25, c, ao=7, bo=-3)
+        for threads in (1, 2, 3, 4):
+            with int8blas.num_threads(threads):
+                out = c.copy(order=order)
+                int8blas.gemm_u8s8s32(0.5, a, B_FORMS[form](b), 0.25, out, overwrite_c=True, ao=7, bo=-3)
+            assert_same(out, expected, threads=threads, m=m, n=n, k=k)
+
+
+def test_threads_of_a_batch_give_the_same_bits(isa, pair, rng):
+    a, b = pair.operands(rng, 5 * 70, 64, 130)
+    a = a.reshape(5, 70, 130)
+    for threads in (1, 2, 3, 4):
+        with int8blas.num_threads(threads):
+            assert_same(int8blas.matmul(a, b), reference.matmul(a, b), threads=threads)
+
+
+def test_more_threads_than_work(isa, pair, rng):
+    with int8blas.num_threads(64):
+        for m, n, k in SMALL_GRID:
+            a, b = pair.operands(rng, m, n, k)
+            assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+# --- concurrent callers ----------------------------------------------------------------------------------------------
+
+
+def test_concurrent_callers_with_different_problems_isas_and_threads(rng):
+    shapes = [(1 + 13 * i % 70, 1 + 29 * i % 140, 1 + 41 * i % 300) for i in range(40)]
+    settings = product(int8blas.available_isas(), (1, 2, 3))
+    problems = [
+        (*setting, *SIGN_PAIRS[i % 4].operands(rng, *shape)) for setting in settings for i, shape in enumerate(shapes)
+    ]
+
+    def solve(problem):
+        name, threads, a, b = problem
+        with int8blas.use_isa(name), int8blas.num_threads(threads):
+            return int8blas.matmul(a, b), int8blas.explain(a, b).isa
+
+    with ThreadPoolExecutor(8) as pool:
+        for (name, threads, a, b), (result, used) in zip(problems, pool.map(solve, problems), strict=True):
+            assert used == name
+            assert_same(result, reference.matmul(a, b), isa=name, threads=threads, a=a.shape, b=b.shape)
+
+
+def test_concurrent_callers_share_operands_and_write_their_own_rows(isa, rng):
+    m, n, k = 64, 100, 257
+    a, b = rng.integers(0, 256, (m, k), np.uint8), rng.integers(-128, 128, (k, n), np.int8)
+    out = np.empty((m, n), np.int32)
+
+    def multiply(row):
+        with int8blas.use_isa(isa):
+            int8blas.matmul(a[row : row + 1], b, out=out[row : row + 1])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(multiply, range(m)))
+    assert_same(out, reference.matmul(a, b))
+
+
+def test_other_python_threads_run_during_a_call(rng):
+    a, b = rng.integers(0, 256, (512, 512), np.uint8), rng.integers(-128, 128, (512, 512), np.int8)
+    entered = threading.Barrier(2, timeout=TIMEOUT_S)
+
+    def multiply():
+        entered.wait()
+        return int8blas.matmul(a, b)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(multiply), pool.submit(multiply)
+        assert_same(first.result(TIMEOUT_S), second.result(TIMEOUT_S))
+
+
+# --- fork ------------------------------------------------------------------------------------------------------------
+
+
+def threaded_product():
+    """A product large enough for several threads, on four of them."""
+    m, n, k = THREADED
+    a = (np.arange(m * k) * 7 % 256).astype(np.uint8).reshape(m, k)
+    b = (np.arange(k * n) * 5 % 256).astype(np.uint8).view(np.int8).reshape(k, n)
+    with int8blas.num_threads(4):
+        return int8blas.matmul(a, b)
+
+
+@needs_fork
+@forks_on_purpose
+def test_a_forked_child_computes_after_threads_ran_in_the_parent(isa):
+    expected = threaded_product().tobytes()
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writable, b"same" if threaded_product().tobytes() == expected else b"different")
+        os._exit(0)
+    os.close(writable)
+    try:
+        answered, _, _ = select.select([readable], [], [], TIMEOUT_S)
+        assert answered, "the child hangs"
+        assert os.read(readable, 16) == b"same"
+    finally:
+        os.close(readable)
+        if not answered:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert threaded_product().tobytes() == expected
+
+
+def send_product(isa, connection):
+    """Compute in a child process and send the bytes to the parent."""
+    with int8blas.use_isa(isa):
+        connection.send_bytes(threaded_product().tobytes())
+
+
+@needs_fork
+@forks_on_purpose
+def test_multiprocessing_forks_after_threads_ran_in_the_parent(isa):
+    expected = threaded_product().tobytes()
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    children = [context.Process(target=send_product, args=(isa, sender), daemon=True) for _ in range(2)]
+    try:
+        for child in children:
+            child.start()
+            assert receiver.poll(TIMEOUT_S), "the child hangs"
+            assert receiver.recv_bytes() == expected
+            child.join(TIMEOUT_S)
+            assert child.exitcode == 0
+    finally:
+        for child in children:
+            child.kill()
+
+
+@needs_fork
+@forks_on_purpose
+def test_a_child_forks_again_and_threads_of_a_child_compute(isa):
+    expected = threaded_product().tobytes()
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        threaded_product()
+        grandchild = os.fork()
+        if grandchild:
+            os.waitpid(grandchild, 0)
+        with ThreadPoolExecutor(2) as pool:
+            results = [pool.submit(threaded_product).result().tobytes() for _ in range(2)]
+        os.write(writable, b"s" if results == [expected] * 2 else b"d")
+        os._exit(0)
+    os.close(writable)
+    try:
+        answers = b""
+        while len(answers) < 2 and (answered := select.select([readable], [], [], TIMEOUT_S)[0]):
+            answers += os.read(readable, 2)
+        assert answered, "a child hangs"
+        assert answers == b"ss"
+    finally:
+        os.close(readable)
+        if not answered:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
