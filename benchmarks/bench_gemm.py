@@ -1,7 +1,7 @@
 """Measure int8blas's GEMM beside float32 BLAS and every int8 library that is installed.
 
     python benchmarks/bench_gemm.py --quick
-    python benchmarks/bench_gemm.py --threads 1,all --json gemm.json --plot gemm.png
+    python benchmarks/bench_gemm.py --threads 1,all --json gemm.json --plot gemm.png      # about 15 minutes
     python benchmarks/bench_gemm.py --class square --isa avx2
 
 All contestants of a shape take turns in one run, each result is checked before it is timed, and the peaks of compute
@@ -39,6 +39,7 @@ try:
 except ImportError:
     raise SystemExit("the benchmark sets threads with threadpoolctl; install it: pip install threadpoolctl") from None
 
+MIN_SAMPLE = 5e-4  # seconds; shorter calls are repeated within a sample
 SETTLE = 5e-3  # seconds between contestants when workers of the last one may still spin
 
 
@@ -52,7 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--threads", default="1", help="thread counts; all: every usable CPU (default: %(default)s)")
     add("--isa", help="hold int8blas, oneDNN and the peak to this ISA, and compare int8blas's numerics")
     add("--c", choices=("reuse", "new", "both"), default="reuse", help="give C, as C interfaces do; make it; or both")
-    add("--repeat", type=int, help="samples per contestant and shape, at most (default: 40; quick: 15)")
+    add("--repeat", type=int, default=40, help="samples per contestant and shape, at most (default: %(default)s)")
     add("--budget", type=float, help="seconds per shape and sign pair, about (default: 5; quick: 2)")
     add("--median", action="store_true", help="report medians instead of minima")
     add("--skip", default="", help=f"peers to leave out, of {','.join(peers.MODULES)}")
@@ -126,9 +127,9 @@ def measure_shape(
 def measure_all(contestants: list[Peer], threads: int, options: argparse.Namespace) -> dict[str, list[Row]]:
     """All shapes on one number of threads: the rows of each sign pair."""
     plan = Plan(
-        rounds=options.repeat or (15 if options.quick else 40),
+        rounds=options.repeat,
         budget=(options.budget or (2.0 if options.quick else 5.0)) * len(options.signs),
-        min_sample=2e-4 if options.quick else 5e-4,
+        min_sample=MIN_SAMPLE,
         settle=SETTLE if threads > 1 else 0.0,
     )
     chosen = [("given", shape) for shape in options.shape] or shapes.select(options.classes, options.quick)
@@ -158,7 +159,10 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         if options.isa is not None:
             peers.limit_isa(options.isa)
-            stack.enter_context(ours.int8blas.use_isa(options.isa))
+            try:
+                stack.enter_context(ours.int8blas.use_isa(options.isa))
+            except (ValueError, RuntimeError) as error:
+                raise SystemExit(f"--isa {options.isa}: {error}") from None
         found, missing = peers.load(set(options.skip.split(",")), options.c != "new")
         contestants = ours.contestants(options.c, options.isa) + found
         about = environment.describe()
@@ -192,6 +196,8 @@ def main() -> None:
     if options.plot and (message := plot.save(list(groups.items()), options.plot)):
         print(message)
     print(f"\n{time.perf_counter() - start:.0f} seconds")
+    if any(entry.ours and entry.fault for rows in groups.values() for row in rows for entry in row.entries.values()):
+        raise SystemExit("int8blas failed or gave a wrong result, see above")
 
 
 if __name__ == "__main__":

@@ -55,4 +55,4 @@ def _ratios(axis, rows: list[Row], title: str) -> None:
     axis.set_xticks(range(len(rows)), labels, rotation=60, ha="right", fontsize=7)
     axis.set(ylabel="int8blas / best peer")
     axis.set_title(f"{title}: ratio to the best peer")
-    axis.legend()
+    axis.legend(loc="lower right")

@@ -40,12 +40,16 @@ def print_header(environment: Mapping[str, object], versions: Mapping[str, str],
 
 
 def print_rows(rows: list[Row], title: str) -> None:
-    """GOPS of every contestant, the ratios and the shares of the peaks; then what was wrong."""
+    """GOPS of every contestant, the ratios and the shares of the peaks; then what was wrong.
+
+    "of read" is the time to read A and B once, at the streaming-read speed of a buffer of their size ("read"), over the
+    time of the product.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row.entries))
     head = [["M x N x K"], *(textwrap.wrap(name, WIDTH) for name in names)]
     ratios = list(dict.fromkeys(name for row in rows for name in row.ratios))
     head += [textwrap.wrap(name, WIDTH) for name in ratios]
-    head += [["packed", "of peak"], ["packed", "of read"], ["plain", "of read"]]
+    head += [["packed", "of peak"], ["packed", "of read"], ["plain", "of read"], ["read", "GB/s"]]
 
     def cells(row: Row) -> list[str]:
         gops = []
@@ -54,7 +58,13 @@ def print_rows(rows: list[Row], title: str) -> None:
             mark = "!" if entry is not None and entry.fault and entry.timing is not None else ""
             gops.append(number(row.gops(name)) + mark)
         shares = [row.peak_share(PACKED), row.read_share(PACKED), row.read_share(PLAIN)]
-        return [str(row.problem), *gops, *(number(row.ratios.get(name)) for name in ratios), *map(percent, shares)]
+        return [
+            str(row.problem),
+            *gops,
+            *(number(row.ratios.get(name)) for name in ratios),
+            *map(percent, shares),
+            number(row.read_gbs),
+        ]
 
     print(f"\n{title} (GOPS = 2 M N K / time)")
     lengths = [max(len(word) for word in words) for words in head[1:]]
@@ -62,21 +72,28 @@ def print_rows(rows: list[Row], title: str) -> None:
     peaks = [row.peak_gops for row in rows if row.peak_gops]
     if peaks:
         print(f"compute peak {number(min(peaks))} to {number(max(peaks))} GOPS over the rows")
-    reads = {row.problem.operand_bytes: row.read_gbs for row in rows if row.read_gbs}
-    if reads:
-        sizes = (f"{number(size / 1024)} KiB {number(speed)}" for size, speed in sorted(reads.items()))
-        print(textwrap.fill("streaming read in GB/s: " + ", ".join(sizes), 120))
     for name in names:
         faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
         if faults:
-            more = f"; and on {len(faults) - 1} other shapes" if len(faults) > 1 else ""
-            print(f"! {name}: {faults[0][1]} on {faults[0][0].problem}{more}")
+            more = f", and on {len(faults) - 1} more" if len(faults) > 1 else ""
+            print(f"! {name}: {faults[0][1]}, on {faults[0][0].problem}{more}")
 
 
 def print_summary(summaries: list[Summary], title: str) -> None:
-    print(f"\n{title}: int8blas over the best peer, and packed over SciPy's sgemm")
-    body = [[s.cls, s.ratio, number(s.mean), number(s.worst), s.worst_shape] for s in summaries]
-    _print_columns([["class"], ["ratio"], ["geo. mean"], ["worst"], ["at"]], body, [8, 18, 10, 6, 16])
+    """One line per class: geometric mean, worst ratio and its shape, for every ratio."""
+    ratios = list(dict.fromkeys(summary.ratio for summary in summaries))
+    cells = {(s.cls, s.ratio): [number(s.mean), number(s.worst), s.worst_shape] for s in summaries}
+    classes = list(dict.fromkeys(summary.cls for summary in summaries))
+    body = [[cls, *(cell for ratio in ratios for cell in cells.get((cls, ratio), ["-", "-", ""]))] for cls in classes]
+    head = [["", "class"]]
+    for ratio in ratios:
+        head += [["", "mean"], ["", "worst"], [ratio, "at"]]
+    shapes = [max(len(line[index]) for line in body) for index in range(3, 3 * len(ratios) + 1, 3)]
+    widths = [
+        width for ratio, shape in zip(ratios, shapes, strict=True) for width in (6, 6, max(len(ratio), shape) + 1)
+    ]
+    print(f"\n{title}: int8blas's speed over others', geometric means and worst shapes")
+    _print_columns(head, body, [8, *widths])
 
 
 def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> None:

@@ -16,7 +16,7 @@ class Plan:
     """How long and how often to measure."""
 
     rounds: int  # samples per contestant, at most
-    budget: float  # seconds per problem, shared evenly by the contestants
+    budget: float  # seconds for all contestants, shared evenly
     min_sample: float  # seconds; shorter calls are repeated within a sample until it takes this long
     settle: float  # seconds of sleep before a sample, in which idle workers of the previous contestant stop spinning
 
@@ -38,6 +38,7 @@ class Timing:
 
 
 MIN_SAMPLES = 3
+LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early
 
 
 def _sample(run: Callable[[], object], inner: int) -> float:
@@ -74,6 +75,7 @@ def measure(contestants: Mapping[str, Callable[[], object]], plan: Plan) -> dict
         cost = (inner + 1) * seconds + plan.settle
         samples[name] = max(min(int(share / cost), plan.rounds), min(MIN_SAMPLES, plan.rounds))
 
+    start = time.perf_counter()
     rng = random.Random(0)
     order = list(contestants)
     collecting = gc.isenabled()
@@ -88,6 +90,9 @@ def measure(contestants: Mapping[str, Callable[[], object]], plan: Plan) -> dict
                     time.sleep(plan.settle)
                 contestants[name]()
                 timings[name].seconds.append(_sample(contestants[name], timings[name].inner))
+            late = time.perf_counter() - start > LATEST * plan.budget
+            if late and all(len(timing.seconds) >= MIN_SAMPLES for timing in timings.values()):
+                break
     finally:
         if collecting:
             gc.enable()

@@ -289,8 +289,8 @@ cdef void widen_rows(const Gemm *g, const Workspace *w, int64_t rows, int64_t gr
     cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first
     for i in range(tiles):
         first = share(rows, i, tiles)
-        g.kernels.widen_a(w.a_wide + 2 * first * groups, <const uint32_t *>w.a + first * groups, groups,
-                          <int>(share(rows, i + 1, tiles) - first))
+        g.kernels.widen_a(w.a_wide + 2 * first * groups, w.a + 4 * first * groups,
+                          (share(rows, i + 1, tiles) - first) * groups)
 
 
 cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint first) noexcept nogil:
@@ -337,8 +337,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 widen_rows(g, w, rows, groups)
                 a_is_wide = True
             for x in range(width):
-                g.kernels.widen_b(w.b_wide + x * groups * 2 * I8_PANEL, <const uint32_t *>(t.b + x * t.b_panel),
-                                  groups, I8_PANEL)
+                g.kernels.widen_b(w.b_wide + x * groups * 2 * I8_PANEL, t.b + x * t.b_panel, groups * I8_PANEL)
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups

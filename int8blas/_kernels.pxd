@@ -61,8 +61,8 @@ cdef extern from "i8_types.h" nogil:
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
         int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
-        void (*widen_a)(uint32_t *dst, const uint32_t *src, int64_t groups, int width) noexcept nogil
-        void (*widen_b)(uint32_t *dst, const uint32_t *src, int64_t groups, int width) noexcept nogil
+        void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
+        void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
 
 
 # The kernel table that the calling thread uses.

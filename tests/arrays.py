@@ -4,10 +4,11 @@ import ctypes
 import mmap
 from typing import NamedTuple
 
-import int8blas
 import numpy as np
 import pytest
 from reference import INT32_MAX, INT32_MIN
+
+import int8blas
 
 # --- sign pairs and values -------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Fixtures of every test: the instruction set and the sign pair."""
 
-import int8blas
 import numpy as np
 import pytest
 from arrays import SIGN_PAIRS
+
+import int8blas
 
 
 @pytest.fixture(params=int8blas.available_isas())

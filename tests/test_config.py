@@ -1,32 +1,26 @@
 """Selecting instruction sets and threads, the environment, and what the package says about itself."""
 
-import os
+import contextlib
 import re
-import subprocess
-import sys
 import threading
 
-import int8blas
 import numpy as np
 import pytest
 import reference
+import threadpoolctl
 from arrays import B_FORMS, assert_same
+from processes import run_python
+
+import int8blas
 
 ISAS = ("avx512vnni", "avx512bw", "avxvnni", "avx2", "ref")
 LARGE = np.ones((512, 512), np.uint8), np.ones((512, 512), np.int8)
-
-
-def run_python(*arguments, **environment):
-    """Run Python in a process of its own: its exit status, output and error output."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("INT8BLAS_")}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+EXPLAIN_LARGE = """
+import int8blas
+import numpy as np
+explanation = int8blas.explain(np.ones((512, 512), np.uint8), np.ones((512, 512), np.int8))
+print(explanation.isa, explanation.threads)
+"""
 
 
 def selected():
@@ -72,7 +66,7 @@ def test_use_isa_nests_and_is_undone_after_an_error():
     for outer in int8blas.available_isas():
         for inner in int8blas.available_isas():
             with int8blas.use_isa(outer):
-                with pytest.raises(KeyError), int8blas.use_isa(inner):
+                with contextlib.suppress(KeyError), int8blas.use_isa(inner):
                     assert selected() == inner
                     raise KeyError
                 assert selected() == outer
@@ -110,9 +104,8 @@ def test_an_isa_this_cpu_lacks():
 
 def test_isa_from_the_environment():
     for name in int8blas.available_isas():
-        code = "import int8blas, numpy as np; print(int8blas.explain(np.ones((9, 9), 'u1'), np.ones((9, 9), 'i1')).isa)"
-        process = run_python("-c", code, INT8BLAS_ISA=name)
-        assert process.stdout.strip() == name, process.stderr
+        process = run_python("-c", EXPLAIN_LARGE, INT8BLAS_ISA=name)
+        assert process.stdout.split()[:1] == [name], process.stderr
 
 
 def test_an_unknown_isa_in_the_environment():
@@ -132,7 +125,7 @@ def threads_used():
 def test_num_threads_nests_and_is_undone_after_an_error():
     before = threads_used()
     with int8blas.num_threads(1):
-        with pytest.raises(KeyError), int8blas.num_threads(2):
+        with contextlib.suppress(KeyError), int8blas.num_threads(2):
             assert threads_used() <= 2
             raise KeyError
         assert threads_used() == 1
@@ -143,6 +136,13 @@ def test_num_threads_concerns_the_calling_thread_only():
     before = in_another_thread(threads_used)
     with int8blas.num_threads(1):
         assert in_another_thread(threads_used) == before
+
+
+def test_threadpoolctl_limits_the_threads():
+    before = threads_used()
+    with threadpoolctl.threadpool_limits(1):
+        assert threads_used() == 1
+    assert threads_used() == before
 
 
 def test_a_small_problem_runs_on_one_thread():
@@ -170,10 +170,11 @@ def test_num_threads_is_an_integer(n):
 
 
 def test_threads_from_the_environment():
-    code = "import int8blas, numpy as np; print(int8blas.explain(np.ones((512, 512), 'u1'), np.ones((512, 512), 'i1')).threads)"
-    assert run_python("-c", code, INT8BLAS_NUM_THREADS="1").stdout.strip() == "1"
-    with int8blas.num_threads(3):
-        assert run_python("-c", code, INT8BLAS_NUM_THREADS="3").stdout.strip() == str(threads_used())
+    for count in (1, 2, 3):
+        with int8blas.num_threads(count):
+            expected = str(threads_used())
+        process = run_python("-c", EXPLAIN_LARGE, INT8BLAS_NUM_THREADS=str(count))
+        assert process.stdout.split()[1:] == [expected], process.stderr
 
 
 # --- what the package says -------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Bad input raises an error that names the argument, and nothing is written."""
 
-import int8blas
 import numpy as np
 import pytest
 from arrays import assert_same
+
+import int8blas
 
 M, N, K = 4, 6, 5
 HUGE = 2**31 + 5
@@ -41,7 +42,6 @@ WRONG_A = [
     (None, TypeError), ("a", TypeError), (b"a", TypeError), ([[1, 2]], TypeError), ([[1], [2, 3]], TypeError),
     ({}, TypeError), (object(), TypeError), (1, TypeError),
     (u8(K), ValueError), (u8(1, M, K), ValueError), (np.uint8(1), ValueError),
-    (u8(M, K - 1), ValueError), (u8(K, M), ValueError), (u8(M, 0), ValueError), (u8(M + 1, K), ValueError),
 ]  # fmt: skip
 
 WRONG_B = [
@@ -67,8 +67,8 @@ WRONG_FLAGS = [
 
 WRONG_ZERO_POINTS = [
     (0.0, TypeError), (1.5, TypeError), (None, TypeError), ("1", TypeError), (1j, TypeError), ([1.0] * N, TypeError),
-    (10**30, ValueError), (-(10**30), ValueError), ([1] * 3, ValueError), ([1] * 99, ValueError), ([[1] * N], ValueError),
-    (256, ValueError), (-129, ValueError), (np.int64(2**40), ValueError),
+    (10**30, ValueError), (-(10**30), ValueError), ([1] * 3, ValueError), ([1] * 99, ValueError),
+    ([[1] * N], ValueError), (256, ValueError), (-129, ValueError), (np.int64(2**40), ValueError),
 ]  # fmt: skip
 
 WRONG_OFFSETS = [
@@ -77,8 +77,8 @@ WRONG_OFFSETS = [
 ]  # fmt: skip
 
 GEMM = [
-    *(("a", {"a": a}, error) for a, error in WRONG_A if np.shape(a) not in ((K, M), (M, 0), (M, K - 1), (M + 1, K))),
-    *(("a|b", {"a": a}, error) for a, error in WRONG_A if np.shape(a) in ((K, M), (M, 0), (M, K - 1))),
+    *(("a", {"a": a}, error) for a, error in WRONG_A),
+    *(("(a|b)", {"a": a}, ValueError) for a in (u8(M, K - 1), u8(K, M), u8(M, 0))),
     ("c", {"a": u8(M + 1, K)}, ValueError),
     ("a", {"a": int8blas.pack_b(s8(M, K))}, TypeError),
     *(("b", {"b": b}, error) for b, error in WRONG_B),
@@ -168,7 +168,8 @@ def test_missing_and_unknown_arguments():
 @pytest.mark.parametrize(("named", "changes", "error"), [
     ("a", {"a": u8(M, K).astype(np.int16)}, TypeError), ("a", {"a": None}, TypeError), ("a", {"a": "a"}, TypeError),
     ("a", {"a": int8blas.pack_b(s8(M, K))}, TypeError), ("a", {"a": np.uint8(1)}, ValueError),
-    ("b", {"b": s8(K, N).astype(float)}, TypeError), ("b", {"b": None}, TypeError), ("b", {"b": np.int8(1)}, ValueError),
+    ("b", {"b": s8(K, N).astype(float)}, TypeError), ("b", {"b": None}, TypeError),
+    ("b", {"b": np.int8(1)}, ValueError),
     ("b", {"b": s8(K + 1, N)}, ValueError), ("b", {"b": int8blas.pack_b(s8(K + 1, N))}, ValueError),
     ("b", {"a": u8(2, M, K), "b": s8(3, K, N)}, ValueError),
     *(("ao", {"ao": ao}, ValueError) for ao in (-1, 256, [1, 2], [[1] * M], 10**30)), ("ao", {"ao": 0.5}, TypeError),
@@ -232,8 +233,8 @@ def virtual(dtype, rows, columns):
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [
-    (HUGE, 0, 3), (HUGE, 0, 0), (HUGE, 0, HUGE), (0, HUGE, 3), (0, HUGE, 0), (0, HUGE, HUGE), (0, 3, HUGE), (3, 0, HUGE),
-    (0, 0, HUGE), (2**40, 0, 2**22),
+    (HUGE, 0, 3), (HUGE, 0, 0), (HUGE, 0, HUGE), (0, HUGE, 3), (0, HUGE, 0), (0, HUGE, HUGE), (0, 3, HUGE),
+    (3, 0, HUGE), (0, 0, HUGE), (2**40, 0, 2**22),
 ])  # fmt: skip
 def test_huge_dimensions_of_an_empty_result(isa, pair, m, n, k):
     a, b = virtual(pair.a_dtype, m, k), virtual(pair.b_dtype, k, n)

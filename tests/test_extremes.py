@@ -2,13 +2,14 @@
 
 from itertools import product
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, assert_same
 from reference import INT32_MAX, INT32_MIN
 from shapes import FEW
+
+import int8blas
 
 # The smallest K for which an s32 accumulator of 255 * 128 wraps, and for which an unsigned one does.
 WRAPS_S32, WRAPS_U32 = 2**31 // (255 * 128) + 1, 2**32 // (255 * 128) + 1

@@ -1,11 +1,12 @@
 """C = A @ B on every shape around the edges of tiles, panels and blocks, in every form of B."""
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same
 from shapes import BLOCKED, CLASSES, GRID, M_EDGES, SMALL_GRID
+
+import int8blas
 
 LARGEST_CLASS_PROBLEM = 2**25
 

@@ -4,7 +4,6 @@ import inspect
 import re
 from itertools import product
 
-import int8blas
 import numpy as np
 import pytest
 import reference
@@ -12,6 +11,8 @@ import scipy.linalg.blas
 from arrays import B_FORMS, assert_same, random_c
 from reference import INT32_MAX, INT32_MIN
 from shapes import FEW, SMALL_GRID
+
+import int8blas
 
 ALPHAS_AND_BETAS = [
     (1, 0), (1.0, 1.0), (0, 0), (0, 1), (0.0, -3.25), (-1, 0), (2, 1), (0.5, 0.5), (1, -1),
@@ -115,6 +116,19 @@ def test_operands_are_anything_that_numpy_makes_an_array_of(isa):
 # --- alpha and beta --------------------------------------------------------------------------------------------------
 
 
+def uniform_gemm(alpha, acc, beta, c, co):
+    """The value of every element, in both orders of C and larger than a tile, if every product is acc and C is c."""
+    high, low = divmod(abs(acc), 127)
+    a = np.tile(np.array([127, 1], np.int8), (17, 1))
+    b = np.tile(np.sign(acc) * np.array([[high], [low]]), (1, 53)).astype(np.int8)
+    values = set()
+    for order in "CF":
+        full = np.full((len(a), b.shape[1]), c, np.int32, order=order)
+        values |= set(int8blas.gemm_s8s8s32(alpha, a, b, beta, full, co=co).flat)
+    assert len(values) == 1
+    return values.pop()
+
+
 @pytest.mark.parametrize(("alpha", "beta"), ALPHAS_AND_BETAS)
 @pytest.mark.parametrize("numerics", ["exact", "saturating"])
 def test_alpha_and_beta(isa, pair, alpha, beta, numerics, rng):
@@ -131,7 +145,7 @@ def test_alpha_and_beta(isa, pair, alpha, beta, numerics, rng):
     (0.5, 1, 0.5, 2, -1, 0), (0.5, 1, 0.5, 2, 0, 2), (0.25, 3, 0, 0, 0, 1),
 ])  # fmt: skip
 def test_halves_are_rounded_to_even(isa, alpha, acc, beta, c, co, expected):
-    assert scalar_gemm(alpha, acc, beta, c, co) == expected
+    assert uniform_gemm(alpha, acc, beta, c, co) == expected
 
 
 # 0.1 is a little more than 1/10, so 0.1 * 10005 rounds to 1000.5 from above; a fused multiply-add would not round.
@@ -140,20 +154,20 @@ def test_halves_are_rounded_to_even(isa, alpha, acc, beta, c, co, expected):
     (-1, 1000, 0.1, 10005, 0),
 ])  # fmt: skip
 def test_products_are_rounded_before_they_are_added(isa, alpha, acc, beta, c, expected):
-    assert scalar_gemm(alpha, acc, beta, c, 0) == expected
+    assert uniform_gemm(alpha, acc, beta, c, 0) == expected
 
 
 def test_terms_are_added_in_the_order_of_the_formula(isa):
-    assert scalar_gemm(2.0**54, 1, -(2.0**54), 1, 1) == 1  # (2^54 - 2^54) + 1; 1 is lost in 2^54 + (-2^54 + 1)
+    assert uniform_gemm(2.0**54, 1, -(2.0**54), 1, 1) == 1  # (2^54 - 2^54) + 1; 1 is lost in 2^54 + (-2^54 + 1)
 
 
 def test_double_precision_saturates_at_both_ends(isa):
-    assert scalar_gemm(1e300, 100, 0, 0, 0) == INT32_MAX
-    assert scalar_gemm(-1e300, 100, 0, 0, 0) == INT32_MIN
-    assert scalar_gemm(0.5, 2, 0.5, INT32_MAX, INT32_MAX) == INT32_MAX
-    assert scalar_gemm(0.5, 2, 1.0, INT32_MIN, INT32_MIN) == INT32_MIN
-    assert scalar_gemm(0.5, 0, 1.0, INT32_MAX, 0) == INT32_MAX
-    assert scalar_gemm(0.5, 0, 1.0, INT32_MIN, 0) == INT32_MIN
+    assert uniform_gemm(1e300, 100, 0, 0, 0) == INT32_MAX
+    assert uniform_gemm(-1e300, 100, 0, 0, 0) == INT32_MIN
+    assert uniform_gemm(0.5, 2, 0.5, INT32_MAX, INT32_MAX) == INT32_MAX
+    assert uniform_gemm(0.5, 2, 1.0, INT32_MIN, INT32_MIN) == INT32_MIN
+    assert uniform_gemm(0.5, 0, 1.0, INT32_MAX, 0) == INT32_MAX
+    assert uniform_gemm(0.5, 0, 1.0, INT32_MIN, 0) == INT32_MIN
 
 
 @pytest.mark.parametrize(("acc", "c", "co", "expected"), [
@@ -162,15 +176,7 @@ def test_double_precision_saturates_at_both_ends(isa):
     (1, INT32_MAX, INT32_MAX, INT32_MAX), (-1, INT32_MIN, INT32_MIN, INT32_MIN), (0, INT32_MAX, INT32_MIN, -1),
 ])  # fmt: skip
 def test_integers_saturate_once_after_everything_is_added(isa, acc, c, co, expected):
-    assert scalar_gemm(1, acc, 1, c, co) == expected
-
-
-def scalar_gemm(alpha, acc, beta, c, co):
-    """The element of a 1 x 1 result whose product is acc."""
-    digits = [acc // 127, acc % 127] if acc >= 0 else [-(-acc // 127), -(-acc % 127)]
-    a, b = np.array([[127, 1]], np.int8), np.array([[digits[0]], [digits[1]]], np.int8)
-    assert a.astype(int) @ b.astype(int) == acc
-    return int8blas.gemm_s8s8s32(alpha, a, b, beta, np.array([[c]], np.int32), co=co)[0, 0]
+    assert uniform_gemm(1, acc, 1, c, co) == expected
 
 
 def test_c_is_not_looked_at_when_beta_is_zero(isa, pair, rng):
@@ -262,7 +268,7 @@ def test_offsets_of_c(isa, pair, offsetc, alpha, beta, rng):
 @pytest.mark.parametrize("ao_per_row", [False, True])
 @pytest.mark.parametrize("bo_per_column", [False, True])
 def test_zero_points(isa, pair, form, numerics, ao_per_row, bo_per_column, rng):
-    for m, n, k in FEW + ((0, 3, 2), (3, 0, 2), (3, 4, 0)):
+    for m, n, k in (*FEW, (0, 3, 2), (3, 0, 2), (3, 4, 0)):
         a, b = pair.operands(rng, m, n, k)
         ao = random_zero_points(rng, pair.a_dtype, (m,) if ao_per_row else ())
         bo = random_zero_points(rng, pair.b_dtype, (n,) if bo_per_column else ())

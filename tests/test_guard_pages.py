@@ -1,16 +1,41 @@
 """Nothing outside the operands is read or written: every operand begins or ends at a protected page."""
 
-import int8blas
+from pathlib import Path
+
 import numpy as np
 import pytest
 import reference
 from arrays import BROADCASTS, LAYOUTS, assert_same, guarded, needs_mprotect, place, random_c
+from processes import run_python
 from shapes import BLOCKED, FEW, M_EDGES, N_EDGES, SMALL_GRID
+
+import int8blas
 
 pytestmark = needs_mprotect
 
 SIDES = ("start", "end")
 LARGEST = 2**24
+
+
+READ_GUARD = """
+import ctypes
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from arrays import guarded
+
+memory = guarded(sys.argv[2])(100)
+outside = {"start": memory.ctypes.data - 1, "end": memory.ctypes.data + 100}[sys.argv[2]]
+print(ctypes.string_at(memory.ctypes.data, 100) == bytes(100), flush=True)
+print(ctypes.string_at(outside, 1))
+"""
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_guards_are_protected(side):
+    process = run_python("-c", READ_GUARD, str(Path(__file__).parent), side)
+    assert process.returncode != 0
+    assert process.stdout == "True\n"
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -2,11 +2,12 @@
 
 from itertools import product
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import Canary, assert_same, random_values
+
+import int8blas
 
 # Shapes of A and B, all that numpy.matmul takes.
 SHAPES = (
@@ -128,7 +129,7 @@ def test_out_may_overlap_an_operand(isa, pair, overlaps, rng):
 @pytest.mark.parametrize("shapes", MISMATCHED, ids=str)
 def test_what_numpy_refuses_is_refused(pair, shapes):
     a, b = np.zeros(shapes[0], pair.a_dtype), np.zeros(shapes[1], pair.b_dtype)
-    with pytest.raises(ValueError, match="matmul|operands"):
+    with pytest.raises(ValueError, match=r"matmul|operands"):
         np.matmul(a.astype(np.int32), b.astype(np.int32))
     with pytest.raises(ValueError, match=r"\b(a|b)\b"):
         int8blas.matmul(a, b)

@@ -1,12 +1,13 @@
 """Properties of random problems: shapes, layouts, values and parameters between those of the other tests."""
 
-import int8blas
 import numpy as np
 import reference
 from arrays import BROADCASTS, LAYOUTS, SIGN_PAIRS, Canary, assert_same, place, random_c, random_values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import INT32_MAX, INT32_MIN
+
+import int8blas
 
 bounded = settings(
     max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]

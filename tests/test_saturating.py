@@ -1,11 +1,12 @@
 """numerics="saturating": the arithmetic of VPMADDUBSW on every instruction set; would_saturate."""
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, assert_same
 from shapes import FEW, SMALL_GRID
+
+import int8blas
 
 
 @pytest.mark.parametrize("form", B_FORMS)

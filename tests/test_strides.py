@@ -2,12 +2,13 @@
 
 from itertools import product
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, BROADCASTS, LAYOUTS, Canary, assert_same, place, random_c
 from shapes import FEW
+
+import int8blas
 
 OPERAND_LAYOUTS = [*LAYOUTS, *BROADCASTS]
 EMPTY = ((0, 5, 3), (4, 0, 3), (4, 5, 0), (0, 0, 0))
@@ -16,7 +17,7 @@ EMPTY = ((0, 5, 3), (4, 0, 3), (4, 5, 0), (0, 0, 0))
 @pytest.mark.parametrize("a_layout", OPERAND_LAYOUTS)
 @pytest.mark.parametrize("numerics", ["exact", "saturating"])
 def test_a(isa, pair, a_layout, numerics, rng):
-    for m, n, k in FEW + EMPTY:
+    for m, n, k in (*FEW, *EMPTY):
         values, b = pair.operands(rng, m, n, k)
         a = place(values, a_layout)
         expected = reference.gemm(1, a, b, numerics=numerics)
@@ -28,7 +29,7 @@ def test_a(isa, pair, a_layout, numerics, rng):
 @pytest.mark.parametrize("b_layout", OPERAND_LAYOUTS)
 @pytest.mark.parametrize("numerics", ["exact", "saturating"])
 def test_b(isa, pair, b_layout, numerics, rng):
-    for m, n, k in FEW + EMPTY:
+    for m, n, k in (*FEW, *EMPTY):
         a, values = pair.operands(rng, m, n, k)
         b = place(values, b_layout)
         expected = reference.gemm(1, a, b, numerics=numerics)
@@ -40,7 +41,7 @@ def test_b(isa, pair, b_layout, numerics, rng):
 @pytest.mark.parametrize("misalign", [0, 1, 2, 3])
 @pytest.mark.parametrize("c_layout", LAYOUTS)
 def test_c(isa, c_layout, misalign, alpha, beta, rng):
-    for m, n, k in FEW + EMPTY:
+    for m, n, k in (*FEW, *EMPTY):
         a, b = rng.integers(0, 256, (m, k), np.uint8), rng.integers(-128, 128, (k, n), np.int8)
         values = random_c(rng, (m, n))
         expected = reference.gemm(alpha, a, b, beta, values)
@@ -56,7 +57,7 @@ def test_c(isa, c_layout, misalign, alpha, beta, rng):
 
 @pytest.mark.parametrize("out_layout", LAYOUTS)
 def test_out(isa, pair, out_layout, rng):
-    for m, n, k in FEW + EMPTY:
+    for m, n, k in (*FEW, *EMPTY):
         a, b = pair.operands(rng, m, n, k)
         canary = Canary()
         out = place(random_c(rng, (m, n)), out_layout, canary, misalign=1)

@@ -8,12 +8,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
-import int8blas
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
 from shapes import BLOCKED, SMALL_GRID
+
+import int8blas
 
 TIMEOUT_S = 60
 THREADED = (256, 256, 256)

@@ -19,7 +19,7 @@ ISAS = {"avx2": "AVX2", "avxvnni": "AVX2_VNNI", "avx512bw": "AVX512_CORE", "avx5
 
 
 def limit_isa(isa: str) -> None:
-    """Hold oneDNN to int8blas's ISA of that name; to be called before oneDNN's first use."""
+    """Hold oneDNN, also the one inside torch, to int8blas's ISA of that name; to be called before its first use."""
     if isa in ISAS:
         os.environ["ONEDNN_MAX_CPU_ISA"] = ISAS[isa]
 

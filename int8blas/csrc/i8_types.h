@@ -106,9 +106,10 @@ typedef struct {
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
-    /* Groups of 4 bytes into two pairs of s16: dst[2 * groups][width] from src[groups][width], as dwords. */
-    void (*widen_a)(uint32_t *dst, const uint32_t *src, int64_t groups, int width);
-    void (*widen_b)(uint32_t *dst, const uint32_t *src, int64_t groups, int width);
+    /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
+     * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
+    void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);
+    void (*widen_b)(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords);
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

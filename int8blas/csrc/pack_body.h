@@ -193,24 +193,24 @@ static int i8_panel_certified(const int8_t *panel, int64_t groups)
     return 1;
 }
 
-static void i8_widen_a(uint32_t *dst, const uint32_t *src, int64_t groups, int width)
+/* Of the bytes 0 1 2 3 of each dword, the pairs 0 2 come first, for all dwords, then the pairs 1 3: three shifts or two
+ * masks a vector, and no shuffle. */
+static void i8_widen_a(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords)
 {
-    for (int64_t g = 0; g < groups; ++g, dst += 2 * width, src += width)
-        for (int i = 0; i < width; ++i) {
-            const uint32_t x = src[i];
-            dst[i] = (x & 0xff) | (x & 0xff00) << 8;
-            dst[width + i] = (x >> 16 & 0xff) | (x >> 24) << 16;
-        }
+    for (int64_t i = 0; i < dwords; ++i) {
+        const uint32_t x = i8_read32(src + 4 * i);
+        dst[i] = x & 0x00ff00ff;
+        dst[dwords + i] = x >> 8 & 0x00ff00ff;
+    }
 }
 
-static void i8_widen_b(uint32_t *dst, const uint32_t *src, int64_t groups, int width)
+static void i8_widen_b(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords)
 {
-    for (int64_t g = 0; g < groups; ++g, dst += 2 * width, src += width)
-        for (int i = 0; i < width; ++i) {
-            const uint32_t x = src[i];
-            const uint32_t s0 = (uint32_t)((int32_t)(x << 24) >> 24), s1 = (uint32_t)((int32_t)(x << 16) >> 24);
-            const uint32_t s2 = (uint32_t)((int32_t)(x << 8) >> 24), s3 = (uint32_t)((int32_t)x >> 24);
-            dst[i] = (s0 & 0xffff) | s1 << 16;
-            dst[width + i] = (s2 & 0xffff) | s3 << 16;
-        }
+    int16_t *even = (int16_t *)dst, *odd = (int16_t *)(dst + dwords);
+    for (int64_t i = 0; i < 2 * dwords; ++i) {
+        int16_t x;
+        memcpy(&x, src + 2 * i, 2);
+        even[i] = (int16_t)((int16_t)((uint16_t)x << 8) >> 8);
+        odd[i] = (int16_t)(x >> 8);
+    }
 }
