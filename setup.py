@@ -58,10 +58,15 @@ EXTENSIONS = [
     extension("_kernels", sorted(CSRC.glob("*.c"))),
     extension("_threads"),
     extension("_arrays"),
+    extension("_plan"),
+    extension("_tiny"),
     extension("_gemm"),
+    extension("_problem"),
+    extension("_explain"),
+    extension("_matmul"),
+    extension("blas"),
     extension("packing"),
     extension("saturation"),
-    extension("blas"),
 ]
 
 

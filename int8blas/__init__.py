@@ -2,27 +2,30 @@
 
 The modules, and who calls whom::
 
-    blas            gemm_u8s8s32 and its kin, matmul, explain      what users call
-    packing         pack_b, PackedB
-    saturation      would_saturate
+    blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
+    packing, saturation         pack_b, PackedB, would_saturate
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
-      +-> _gemm         the driver: blocking, work split, prange, workspace
+      +-> _problem      these become a problem for the driver
+            +-> _gemm       the driver: blocking, prange, workspace
+            |     +-> _plan     how a problem is computed: block sizes, threads, path
+            |     +-> _tiny     the path for very small ones
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
 
-    _config, __main__       show_config, python -m int8blas
+    _config, __main__           show_config, python -m int8blas
 """
 
 from int8blas._config import show_config
-from int8blas._explanation import Explanation
+from int8blas._explain import Explanation, explain
 from int8blas._kernels import available_isas, use_isa
+from int8blas._matmul import matmul
 from int8blas._threads import num_threads
 from int8blas._version import __version__
-from int8blas.blas import explain, gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32, matmul
+from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.packing import PackedB, pack_b
 from int8blas.saturation import Saturation, would_saturate
 

@@ -10,4 +10,4 @@ cdef int check_transpose(object flag, str name) except -1
 cdef double real(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
-cdef bint overlap(cnp.ndarray x, cnp.ndarray y)
+cdef bint overlap(cnp.ndarray x, cnp.ndarray y) noexcept

@@ -6,13 +6,17 @@ or value, in the form "what must be wanted, got came".
 
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 cimport numpy as cnp
 import numpy as np
 
 import operator
 
 cnp.import_array()
+
+# Compared by identity first: what callers pass nearly always is these very objects.
+cdef object ZERO = 0
+cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32"}
 
@@ -59,7 +63,7 @@ cdef bint overlaps_itself(cnp.ndarray array):
 
 cdef cnp.ndarray output(object x, str name):
     """An array that results may be written to: int32 in native byte order, writeable, not overlapping itself."""
-    if not isinstance(x, np.ndarray):
+    if not cnp.PyArray_Check(x):
         raise TypeError(f"{name} must be an int32 ndarray, got {type(x).__name__}")
     cdef cnp.ndarray array = x
     if cnp.PyArray_TYPE(array) != cnp.NPY_INT32 or not cnp.PyArray_ISNOTSWAPPED(array):
@@ -74,12 +78,12 @@ cdef cnp.ndarray output(object x, str name):
 
 cdef int check_transpose(object flag, str name) except -1:
     """0 or 1 from a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
-    if flag is False:
+    if flag is False or flag is ZERO:
         return 0
     if flag is True:
         return 1
     try:
-        value = operator.index(flag)
+        value = int(flag) if isinstance(flag, np.bool_) else operator.index(flag)
     except TypeError:
         raise TypeError(f"{name} must be a bool or 0, 1, 2, got {type(flag).__name__}") from None
     if not 0 <= value <= 2:
@@ -90,6 +94,10 @@ cdef int check_transpose(object flag, str name) except -1:
 cdef double real(object x, str name) except? -1:
     """A finite real number."""
     cdef double value
+    if type(x) is float:
+        value = x
+        if isfinite(value):
+            return value
     if isinstance(x, (str, bytes)):
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
     try:
@@ -105,6 +113,8 @@ cdef double real(object x, str name) except? -1:
 
 cdef bint check_numerics(object numerics) except -1:
     """Whether `numerics` asks for the saturating mode."""
+    if numerics is EXACT:
+        return False
     if isinstance(numerics, str):
         if numerics == "exact":
             return False
@@ -139,6 +149,27 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     return np.ascontiguousarray(array, dtype=np.int64).reshape((<object>array).shape)
 
 
-cdef bint overlap(cnp.ndarray x, cnp.ndarray y):
-    """Whether two arrays may share memory (decided by their bounds)."""
-    return np.may_share_memory(x, y)
+cdef void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
+    """The first byte of an array, and the one after its last; equal if it is empty."""
+    cdef uintptr_t start = <uintptr_t>cnp.PyArray_DATA(array), end = start
+    cdef int axis
+    cdef ptrdiff_t extent
+    for axis in range(cnp.PyArray_NDIM(array)):
+        if cnp.PyArray_DIM(array, axis) == 0:
+            low[0] = high[0] = start
+            return
+        extent = (cnp.PyArray_DIM(array, axis) - 1) * cnp.PyArray_STRIDE(array, axis)
+        if extent < 0:
+            start += extent
+        else:
+            end += extent
+    low[0] = start
+    high[0] = end + cnp.PyArray_ITEMSIZE(array)
+
+
+cdef bint overlap(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether two arrays may share memory, decided by their bounds."""
+    cdef uintptr_t x_low, x_high, y_low, y_high
+    bounds(x, &x_low, &x_high)
+    bounds(y, &y_low, &y_high)
+    return x_low < y_high and y_low < x_high

@@ -1,9 +1,9 @@
 """The GEMM driver: blocking, work split, threads, workspace.
 
-``make_plan`` decides everything that depends on the shape, ``gemm`` carries it out::
+``gemm`` carries out what ``_plan.make_plan`` decides (very small problems go to ``_tiny``)::
 
     gemm            for each slab of panels of B (all of them if B is packed)
-      prepare_panel     pack one panel, its sums, certificate and start values      (in parallel over the panels)
+      prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
       multiply_part     one thread's rectangle of C                                 (in parallel over the parts)
                           for each nc panels, each mc rows, each kc of K:
                             pack A, unless the micro-kernel reads it in place
@@ -15,7 +15,7 @@ Nothing here knows an instruction set: tile sizes, blocking and functions come f
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, llabs, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from int8blas._kernels cimport (
@@ -27,13 +27,13 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
+from int8blas._plan cimport Gemm, Plan, ceil_div, is_tiny, make_plan, share
 from int8blas._threads cimport parallel_region_ran
+from int8blas._tiny cimport gemm_tiny
 
-# Columns up to which A is read in place: packing it pays from about this many uses of each element.
 cdef enum:
-    DIRECT_A_PANELS = 12
-# Bytes of packed B that a call may hold at a time.
-cdef int64_t SLAB_BYTES = 8 << 20
+    # Panels that a thread prepares at a time: four make whole cache lines of a C-ordered B.
+    PREPARE_PANELS = 4
 cdef size_t ALIGNMENT = 64
 
 
@@ -69,15 +69,6 @@ cdef struct Workspace:
     size_t shared_size, thread_size
 
 
-cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
-
-
-cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
-    """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
-    return total * part // parts
-
-
 cdef bint has_ao(const Gemm *g) noexcept nogil:
     return g.ao != 0 or g.ao_rows is not NULL
 
@@ -102,77 +93,6 @@ cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
 
 cdef bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
     return (g.bo != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
-
-
-cdef int64_t product_bound(const Gemm *g) noexcept nogil:
-    """The largest magnitude that one k can add to an element of (A - ao) @ (B - bo)."""
-    if g.saturating:
-        # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
-        # 255 * 128 each for every k, whatever the saturation did.
-        return 3 * 255 * 128
-    cdef int64_t a = 255 if g.ao_rows is not NULL else max(g.ao, 255 - g.ao)
-    cdef int64_t b = 255 if g.bo_cols is not NULL else max(127 - g.bo, g.bo + 128)
-    return a * b
-
-
-cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
-    """The largest magnitude in co."""
-    cdef int64_t largest = llabs(g.co)
-    cdef int64_t i
-    if g.co_rows is not NULL:
-        for i in range(g.m):
-            largest = max(largest, llabs(g.co_rows[i]))
-    if g.co_cols is not NULL:
-        for i in range(g.n):
-            largest = max(largest, llabs(g.co_cols[i]))
-    return largest
-
-
-cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
-    """The grid of threads that leaves the fewest tiles to the busiest one; rows are split before columns."""
-    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr), n_tiles = ceil_div(p.slab, g.kernels.np)
-    cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    cdef int64_t threads = <int64_t>min(<double>g.threads, 1 + work / g.kernels.thread_work)
-    cdef int64_t n_parts, m_parts, tiles, best = 0
-    p.m_parts = p.n_parts = 1
-    for n_parts in range(1, min(threads, n_tiles) + 1):
-        m_parts = min(threads // n_parts, m_tiles)
-        tiles = ceil_div(m_tiles, m_parts) * ceil_div(n_tiles, n_parts)
-        if best == 0 or tiles < best:
-            best = tiles
-            p.m_parts = <int>m_parts
-            p.n_parts = <int>n_parts
-
-
-cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
-    """Fill `p`. M and N must not be 0."""
-    cdef int64_t bound = product_bound(g)
-    p.groups = ceil_div(g.k, 4)
-    p.panels = ceil_div(g.n, I8_PANEL)
-    p.k_blocks = max(1, ceil_div(g.k, g.kernels.kc))
-    p.kc = 4 * ceil_div(p.groups, p.k_blocks)
-    p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
-    p.wide = g.k > INT32_MAX // bound
-    p.from_registers = (
-        not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
-        and g.ao_rows is NULL and g.bo_cols is NULL
-        and g.k * bound + offset_bound(g) <= INT32_MAX
-    )
-    p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
-    p.slab = p.panels
-    if g.packed is NULL:
-        p.slab = min(p.panels, max(g.kernels.np, SLAB_BYTES // (max(1, p.groups) * 4 * I8_PANEL)))
-    split_threads(g, p)
-    p.direct_a = (
-        g.a_col == 1 and g.a_flip == 0 and not p.may_widen and ceil_div(p.slab, p.n_parts) <= DIRECT_A_PANELS
-    )
-    # Blocks of equal height, in whole tiles.
-    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
-    cdef int64_t m_blocks = ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)
-    p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
-    p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.n_parts) * g.kernels.np
-    if p.k_blocks > 1:
-        p.nc = min(p.nc, g.kernels.nc)
 
 
 cdef void *carve(char **memory, size_t size) noexcept nogil:
@@ -210,31 +130,34 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.thread_size = memory - start
 
 
-cdef void prepare_panel(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t i) noexcept nogil:
-    """What the parts need of panel i of the slab beyond the user's own memory."""
-    cdef int64_t column = (s.first + i) * I8_PANEL
-    cdef int columns = <int>min(I8_PANEL, g.n - column)
-    cdef ptrdiff_t offset = i * p.groups * 4 * I8_PANEL
-    cdef const int64_t *sums = s.col_sums + i * I8_PANEL
+cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t first,
+                         int64_t panels) noexcept nogil:
+    """What the parts need of some panels of the slab beyond the user's own memory."""
+    cdef int64_t column = (s.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column)
+    cdef ptrdiff_t panel_size = p.groups * 4 * I8_PANEL
+    cdef const int64_t *sums = s.col_sums + first * I8_PANEL
+    cdef const int8_t *data = s.data + first * panel_size
     cdef int32_t *init
-    cdef int j
+    cdef int64_t i
     if g.packed is NULL:
-        g.kernels.pack_panel(w.data + offset, I8_PANEL, columns, g.k, g.b + column * g.b_col, g.b_col, g.b_row,
-                             g.b_flip)
+        g.kernels.pack_panels(<uint8_t *>data, panel_size, columns, g.k, g.b + column * g.b_col, g.b_col, g.b_row,
+                              g.b_flip)
         if w.col_sums is not NULL:
-            g.kernels.panel_sums(w.col_sums + i * I8_PANEL, <int8_t *>w.data + offset, p.groups)
+            for i in range(panels):
+                g.kernels.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * panel_size, p.groups)
         if w.certified is not NULL:
-            w.certified[i] = g.kernels.panel_certified(<int8_t *>w.data + offset, p.groups)
+            for i in range(panels):
+                w.certified[first + i] = g.kernels.panel_certified(data + i * panel_size, p.groups)
     if w.bo is not NULL:
-        for j in range(I8_PANEL):
-            w.bo[i * I8_PANEL + j] = (g.bo if g.bo_cols is NULL else g.bo_cols[column + j] if j < columns else 0)
+        for i in range(columns):
+            w.bo[first * I8_PANEL + i] = g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
     if w.col_init is not NULL:
-        init = w.col_init + i * I8_PANEL
-        for j in range(I8_PANEL):
-            init[j] = 0 if g.ao_rows is not NULL or g.ao == 0 else <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[j])
+        init = w.col_init + first * I8_PANEL
+        for i in range(panels * I8_PANEL):
+            init[i] = 0 if g.ao_rows is not NULL or g.ao == 0 else <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
         if p.from_registers and g.co_cols is not NULL:
-            for j in range(columns):
-                init[j] = <int32_t>(<uint32_t>init[j] + <uint32_t>g.co_cols[column + j])
+            for i in range(columns):
+                init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
 
 
 cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
@@ -433,9 +356,12 @@ cdef int gemm(const Gemm *g) noexcept nogil:
     cdef Slab s
     cdef char *memory
     cdef char *base
-    cdef int64_t i
+    cdef int64_t i, steps
     cdef int part, parts
     if g.m == 0 or g.n == 0:
+        return 0
+    if is_tiny(g):
+        gemm_tiny(g)
         return 0
     make_plan(g, &p)
     parts = p.m_parts * p.n_parts
@@ -459,13 +385,14 @@ cdef int gemm(const Gemm *g) noexcept nogil:
         s.bo = w.bo
         if parts == 1:
             if w.shared_size > 0:
-                for i in range(s.panels):
-                    prepare_panel(g, &p, &w, &s, i)
+                prepare_panels(g, &p, &w, &s, 0, s.panels)
             multiply_part(g, &p, &w, &s, 0, base)
         else:
             if w.shared_size > 0:
-                for i in prange(s.panels, num_threads=parts, schedule="static"):
-                    prepare_panel(g, &p, &w, &s, i)
+                steps = ceil_div(s.panels, PREPARE_PANELS)
+                for i in prange(steps, num_threads=parts, schedule="static"):
+                    prepare_panels(g, &p, &w, &s, i * PREPARE_PANELS,
+                                   min(<int64_t>PREPARE_PANELS, s.panels - i * PREPARE_PANELS))
             for part in prange(parts, num_threads=parts, schedule="static"):
                 multiply_part(g, &p, &w, &s, part, base)
         s.first += s.panels

@@ -53,10 +53,13 @@ cdef extern from "i8_types.h" nogil:
         int64_t kc
         int64_t nc
         double thread_work
+        int64_t tiny_work
         i8_tile_fn tile[3][8][3]
         void (*output)(const i8_output_args *) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
+                            ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil

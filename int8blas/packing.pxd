@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from int8blas._gemm cimport Gemm
+from int8blas._plan cimport Gemm
 
 
 cdef class PackedB:

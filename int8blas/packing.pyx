@@ -9,6 +9,7 @@ The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision 
 Boost".
 """
 
+import contextlib
 import os
 import pickle
 import struct
@@ -20,8 +21,8 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport check_transpose, int8_operand
-from int8blas._gemm cimport Gemm
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
+from int8blas._plan cimport Gemm, ceil_div
 from int8blas._threads cimport max_threads, parallel_region_ran
 
 cnp.import_array()
@@ -35,10 +36,6 @@ DTYPE_CODES = {"int8": 0, "uint8": 1}
 
 # Bytes that pay for waking one more thread to pack or check them.
 cdef int64_t THREAD_BYTES = 1 << 18
-
-
-cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
 
 
 cdef int threads_for(int64_t size) noexcept nogil:
@@ -118,7 +115,7 @@ cdef class PackedB:
 
     @property
     def data(self):
-        return self._data
+        return self._data.view()
 
     @property
     def column_sums(self):
@@ -128,7 +125,7 @@ cdef class PackedB:
 
     @property
     def certified(self):
-        return self._certified
+        return self._certified.view()
 
     @property
     def nbytes(self):
@@ -169,14 +166,22 @@ cdef class PackedB:
         Parameters
         ----------
         path : path-like
-            The file, which is created or replaced.
+            The file, which is created or replaced: matrices mapped from the old file stay as they are.
         """
         data = memoryview(self._data).cast("B") if self._data.size else b""
         header = HEADER.pack(MAGIC, VERSION, DTYPE_CODES[self.dtype.name], self._k, self._n, zlib.crc32(data), 0)[:-4]
         header += struct.pack("<I", zlib.crc32(header))
-        with open(path, "wb") as file:
-            file.write(header.ljust(HEADER_SIZE, b"\0"))
-            file.write(data)
+        path = os.fsdecode(path)
+        unfinished = f"{path}.{os.getpid()}.{id(self):x}"
+        try:
+            with open(unfinished, "xb") as file:
+                file.write(header.ljust(HEADER_SIZE, b"\0"))
+                file.write(data)
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
 
     @staticmethod
     def load(path, mmap=True):
@@ -300,9 +305,10 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
     cdef const i8_kernels *kernels = current_kernels()
     cdef int threads = threads_for(panels * panel_size)
-    for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-        kernels.pack_panel(target + i * panel_size, I8_PANEL, <int>min(I8_PANEL, n - i * I8_PANEL), k,
-                           source + i * I8_PANEL * n_stride, n_stride, k_stride, flip)
+    cdef int64_t step = 4, steps = ceil_div(panels, step)
+    for i in prange(steps, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+        kernels.pack_panels(target + i * step * panel_size, panel_size, min(step * I8_PANEL, n - i * step * I8_PANEL),
+                            k, source + i * step * I8_PANEL * n_stride, n_stride, k_stride, flip)
     return from_data(k, n, "uint8" if flip else "int8", data)
 
 

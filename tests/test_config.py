@@ -83,13 +83,13 @@ def test_use_isa_concerns_the_calling_thread_only():
 
 @pytest.mark.parametrize("name", ["", "sse2", "AVX2", "avx2 ", "avx2\0", "avx", "\u221e", "x" * 100])
 def test_an_unknown_isa(name):
-    with pytest.raises(ValueError, match=r"\bname\b.*ref"), int8blas.use_isa(name):
+    with pytest.raises(ValueError, match=r"^name must .*ref"), int8blas.use_isa(name):
         pass
 
 
 @pytest.mark.parametrize("name", [None, 1, b"ref", ["ref"]])
 def test_an_isa_that_is_not_a_string(name):
-    with pytest.raises(TypeError, match=r"\bname\b"), int8blas.use_isa(name):
+    with pytest.raises(TypeError, match=r"^name must "), int8blas.use_isa(name):
         pass
 
 
@@ -159,13 +159,13 @@ def test_a_wrong_number_of_threads_in_the_environment(count):
 
 @pytest.mark.parametrize("n", [0, -1, -(2**70)])
 def test_num_threads_is_at_least_one(n):
-    with pytest.raises(ValueError, match=r"\bn\b"), int8blas.num_threads(n):
+    with pytest.raises(ValueError, match=r"^n must "), int8blas.num_threads(n):
         pass
 
 
 @pytest.mark.parametrize("n", [None, "2", 1.0, [1]])
 def test_num_threads_is_an_integer(n):
-    with pytest.raises(TypeError, match=r"\bn\b"), int8blas.num_threads(n):
+    with pytest.raises(TypeError, match=r"^n must "), int8blas.num_threads(n):
         pass
 
 

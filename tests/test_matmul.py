@@ -131,5 +131,5 @@ def test_what_numpy_refuses_is_refused(pair, shapes):
     a, b = np.zeros(shapes[0], pair.a_dtype), np.zeros(shapes[1], pair.b_dtype)
     with pytest.raises(ValueError, match=r"matmul|operands"):
         np.matmul(a.astype(np.int32), b.astype(np.int32))
-    with pytest.raises(ValueError, match=r"\b(a|b)\b"):
+    with pytest.raises(ValueError, match=r"^(a|b) must have "):
         int8blas.matmul(a, b)

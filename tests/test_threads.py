@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import select
 import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -87,17 +88,31 @@ def test_concurrent_callers_share_operands_and_write_their_own_rows(isa, rng):
     assert_same(out, reference.matmul(a, b))
 
 
-def test_other_python_threads_run_during_a_call(rng):
-    a, b = rng.integers(0, 256, (512, 512), np.uint8), rng.integers(-128, 128, (512, 512), np.int8)
-    entered = threading.Barrier(2, timeout=TIMEOUT_S)
+def test_other_python_threads_run_during_a_call(isa, rng):
+    a, b = rng.integers(0, 256, (128, 128), np.uint8), rng.integers(-128, 128, (128, 128), np.int8)
+    out = np.empty((128, 128), np.int32)
+    gate, ran = threading.Lock(), []
 
-    def multiply():
-        entered.wait()
-        return int8blas.matmul(a, b)
+    def pass_the_gate():
+        with gate:
+            ran.append(True)
 
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.submit(multiply), pool.submit(multiply)
-        assert_same(first.result(TIMEOUT_S), second.result(TIMEOUT_S))
+    other = threading.Thread(target=pass_the_gate)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(3600)  # from here on only a call that releases the GIL lets the other thread run
+    try:
+        gate.acquire()
+        other.start()
+        gate.release()
+        calls = 0
+        while not ran and calls < 5000:
+            int8blas.matmul(a, b, out=out)
+            calls += 1
+        assert ran
+    finally:
+        sys.setswitchinterval(interval)
+        other.join()
+    assert_same(out, reference.matmul(a, b))
 
 
 # --- fork ------------------------------------------------------------------------------------------------------------

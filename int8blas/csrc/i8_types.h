@@ -91,6 +91,7 @@ typedef struct {
     int64_t kc;      /* k of a block, a multiple of 4; np panels of it (np * 16 * kc bytes) live in L1 or near it */
     int64_t nc;      /* panels that a thread finishes before the next, if K is split (the partial sums live in L2) */
     double thread_work; /* multiply-adds that pay for waking one more thread */
+    int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 
     i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
     void (*output)(const i8_output_args *);
@@ -98,6 +99,9 @@ typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                        ptrdiff_t k_stride, uint8_t flip);
+    /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
+    void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
+                        ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip);
     /* Sums over k of `rows` vectors of bytes, each XORed with flip and read as u8. */
     void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                      ptrdiff_t k_stride, uint8_t flip);

@@ -34,6 +34,7 @@ const i8_kernels i8_kernels_avx2 = {
     .kc = 512,
     .nc = 60,
     .thread_work = 2e6,
+    .tiny_work = 1 << 20,
     .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2)},
     I8_COMMON_SLOTS,
 };

@@ -46,6 +46,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .kc = 1024,
     .nc = 60,
     .thread_work = 3e6,
+    .tiny_work = 1 << 20,
     .tile = {[I8_DOT4] = I8_TILES_6X1(i8_avxvnni_dot4), [I8_DOT4_SAT] = I8_TILES_6X1(i8_avxvnni_dot4_sat)},
     I8_COMMON_SLOTS,
 };

@@ -69,6 +69,7 @@ const i8_kernels i8_kernels_ref = {
     .kc = 512,
     .nc = 32,
     .thread_work = 2e5,
+    .tiny_work = 1 << 16,
     .tile = {[I8_DOT4] = I8_TILES_4X1(i8_ref_dot4), [I8_DOT4_SAT] = I8_TILES_4X1(i8_ref_dot4_sat)},
     I8_COMMON_SLOTS,
 };

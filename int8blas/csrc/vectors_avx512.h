@@ -30,3 +30,17 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
     return _mm512_add_epi32(acc, pairs);
 }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
+
+/* 16 columns of 4 rows of bytes, each row at its own address, as one group of a panel: dword c is column c of the rows
+ * 0 to 3. Three masked loads, then a transpose of 4 x 4 dwords across the lanes and one of 4 x 4 bytes within them. */
+I8_INLINE void i8_load_rows(i8_vec *v, const void *r0, const void *r1, const void *r2, const void *r3)
+{
+    const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m512i x = _mm512_zextsi128_si512(_mm_loadu_si128((const __m128i *)r0));
+    x = _mm512_mask_broadcast_i32x4(x, 0x00f0, _mm_loadu_si128((const __m128i *)r1));
+    x = _mm512_mask_broadcast_i32x4(x, 0x0f00, _mm_loadu_si128((const __m128i *)r2));
+    x = _mm512_mask_broadcast_i32x4(x, 0xf000, _mm_loadu_si128((const __m128i *)r3));
+    v[0] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, x), bytes);
+}
+I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }

@@ -1,6 +1,19 @@
-"""What explain() returns."""
+"""``explain``: the plan of a multiplication, for people to read."""
 
 from dataclasses import dataclass
+
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._arrays cimport check_numerics, int8_operand
+from int8blas._kernels cimport I8_PANEL
+from int8blas._plan cimport Gemm, Plan, make_plan
+from int8blas._problem cimport set_operands, start
+from int8blas.packing cimport PackedB
+
+cnp.import_array()
 
 
 @dataclass(frozen=True)
@@ -83,3 +96,68 @@ class Explanation:
             reason = f"of {self.max_threads}: too few tiles or too little work for more"
         lines.append(f"  {self.threads} thread(s), {reason}; grid {self.thread_grid[0]} x {self.thread_grid[1]}")
         return "\n".join(lines)
+
+
+def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
+    """How ``(op(A), op(B))`` would be multiplied here and now: kernel, blocking, threads, and why.
+
+    Parameters
+    ----------
+    a : array_like of uint8 or int8
+        A, as in :func:`gemm_u8s8s32`.
+    b : array_like of uint8 or int8, or PackedB
+        B.
+    trans_a, trans_b : bool or int, optional
+        Whether they are transposed.
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`.
+
+    Returns
+    -------
+    Explanation
+        Its attributes are the decisions, its ``str`` a readable account of them.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> with int8blas.use_isa("ref"), int8blas.num_threads(1):
+    ...     plan = int8blas.explain(np.zeros((64, 32), np.uint8), np.zeros((32, 48), np.int8))
+    >>> plan.isa, plan.tile, plan.threads
+    ('ref', (4, 16), 1)
+    """
+    cdef Gemm g
+    cdef Plan p
+    cdef cnp.ndarray array = int8_operand(a, "a")
+    cdef int b_type = (<PackedB>b)._typenum if isinstance(b, PackedB) else cnp.PyArray_TYPE(int8_operand(b, "b"))
+    start(&g, check_numerics(numerics))
+    a, b = set_operands(&g, a, b, cnp.PyArray_TYPE(array), b_type, trans_a, trans_b)
+    if g.a_flip:
+        g.ao = 128
+    if b_type == cnp.NPY_UINT8:
+        g.bo = -128
+    g.c_col = sizeof(int32_t)
+    if g.m and g.n:
+        make_plan(&g, &p)
+    else:
+        memset(&p, 0, sizeof(p))
+        p.m_parts = p.n_parts = 1
+    certified = None
+    if isinstance(b, PackedB) and p.may_widen:
+        certified = (int(np.count_nonzero(b.certified)), b.certified.size)
+    return Explanation(
+        shape=(g.m, g.n, g.k),
+        isa=g.kernels.name.decode(),
+        numerics=numerics,
+        tile=(g.kernels.mr, g.kernels.np * I8_PANEL),
+        block=(p.mc, p.nc * I8_PANEL, p.kc),
+        threads=p.m_parts * p.n_parts,
+        thread_grid=(p.m_parts, p.n_parts),
+        max_threads=g.threads,
+        b_is_packed=g.packed is not NULL,
+        a_in_place=bool(p.direct_a),
+        a_shifted=g.a_flip != 0,
+        b_shifted=b_type == cnp.NPY_UINT8,
+        wide_sums=bool(p.wide),
+        may_widen=bool(p.may_widen),
+        certified_panels=certified,
+    )

@@ -1,0 +1,25 @@
+"""Run the examples in the docstrings of all modules of int8blas, compiled ones too (pytest looks into .py files only)."""
+
+import doctest
+import importlib
+import pkgutil
+import sys
+
+import int8blas
+
+
+def main():
+    """Exit status 0 if there are examples and all of them pass."""
+    failed = attempted = 0
+    for info in pkgutil.iter_modules(int8blas.__path__, "int8blas."):
+        module = importlib.import_module(info.name)
+        vars(module).pop("__test__", None)  # Cython's list of examples, which the docstrings have anyway
+        results = doctest.testmod(module)
+        failed += results.failed
+        attempted += results.attempted
+    print(f"{attempted} examples in docstrings, {failed} failed")
+    return 1 if failed or not attempted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

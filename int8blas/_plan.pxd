@@ -1,0 +1,55 @@
+# A problem for the driver, and how it is computed (see _plan.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+
+from int8blas._kernels cimport i8_kernels
+
+
+# One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
+cdef struct Gemm:
+    const i8_kernels *kernels
+    bint saturating             # numerics="saturating"
+    int64_t m, n, k
+    # A, XORed with a_flip to become A'.
+    const uint8_t *a
+    ptrdiff_t a_row, a_col
+    uint8_t a_flip
+    # B' in panels, with its column sums and certificates; or B in place, XORed with b_flip to become B'.
+    const int8_t *packed
+    const int64_t *col_sums
+    const uint8_t *certified
+    const uint8_t *b
+    ptrdiff_t b_row, b_col
+    uint8_t b_flip
+    # Zero points of A' and B': one value, or M and N of them.
+    int64_t ao, bo
+    const int64_t *ao_rows
+    const int64_t *bo_cols
+    double alpha, beta
+    # co: one value, or M or N of them.
+    int32_t co
+    const int32_t *co_rows
+    const int32_t *co_cols
+    char *c
+    ptrdiff_t c_row, c_col
+    int threads                 # at most
+
+
+# How a problem is computed.
+cdef struct Plan:
+    int64_t groups              # of 4 k, in all
+    int64_t panels              # of 16 columns, in all
+    int64_t slab                # panels of plain B that are packed before they are multiplied
+    int64_t mc, kc, nc          # block sizes: rows, k, panels
+    int64_t k_blocks
+    int m_parts, n_parts        # the grid of threads
+    bint direct_a               # the micro-kernel reads A in place
+    bint wide                   # sums could leave s32: add blocks of K in s64
+    bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
+    bint may_widen              # some panels may need I8_DOT2
+
+
+cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil
+cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil
+cdef bint is_tiny(const Gemm *g) noexcept nogil
+cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil

@@ -1,0 +1,106 @@
+"""How a problem is computed: everything that depends on the shape, decided before anything is touched."""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdlib cimport llabs
+
+from int8blas._kernels cimport I8_DOT2, I8_PANEL
+
+cdef enum:
+    # Panels up to which A is read in place: packing it pays from about this many uses of each element.
+    DIRECT_A_PANELS = 12
+    # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
+    TINY_K = 256
+    TINY_PANELS = 8
+# Bytes of packed B that a call may hold at a time.
+cdef int64_t SLAB_BYTES = 8 << 20
+
+
+cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
+    return (a + b - 1) // b
+
+
+cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
+    """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
+    return total * part // parts
+
+
+cdef bint is_tiny(const Gemm *g) noexcept nogil:
+    """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
+    return (
+        g.k <= TINY_K and g.n <= TINY_PANELS * I8_PANEL and g.m <= g.kernels.tiny_work
+        and g.m * g.n * g.k <= g.kernels.tiny_work
+        and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and (g.saturating or g.kernels.exact != I8_DOT2)
+        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
+
+
+cdef int64_t product_bound(const Gemm *g) noexcept nogil:
+    """The largest magnitude that one k can add to an element of (A - ao) @ (B - bo)."""
+    if g.saturating:
+        # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
+        # 255 * 128 each for every k, whatever the saturation did.
+        return 3 * 255 * 128
+    cdef int64_t a = 255 if g.ao_rows is not NULL else max(g.ao, 255 - g.ao)
+    cdef int64_t b = 255 if g.bo_cols is not NULL else max(127 - g.bo, g.bo + 128)
+    return a * b
+
+
+cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
+    """The largest magnitude in co."""
+    cdef int64_t largest = llabs(g.co)
+    cdef int64_t i
+    if g.co_rows is not NULL:
+        for i in range(g.m):
+            largest = max(largest, llabs(g.co_rows[i]))
+    if g.co_cols is not NULL:
+        for i in range(g.n):
+            largest = max(largest, llabs(g.co_cols[i]))
+    return largest
+
+
+cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
+    """The grid of threads that leaves the fewest tiles to the busiest one; rows are split before columns."""
+    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr), n_tiles = ceil_div(p.slab, g.kernels.np)
+    cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
+    cdef int64_t threads = <int64_t>min(<double>g.threads, 1 + work / g.kernels.thread_work)
+    cdef int64_t n_parts, m_parts, tiles, best = 0
+    p.m_parts = p.n_parts = 1
+    for n_parts in range(1, min(threads, n_tiles) + 1):
+        m_parts = min(threads // n_parts, m_tiles)
+        tiles = ceil_div(m_tiles, m_parts) * ceil_div(n_tiles, n_parts)
+        if best == 0 or tiles < best:
+            best = tiles
+            p.m_parts = <int>m_parts
+            p.n_parts = <int>n_parts
+
+
+cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
+    """Fill `p`. M and N must not be 0."""
+    cdef int64_t bound = product_bound(g)
+    p.groups = ceil_div(g.k, 4)
+    p.panels = ceil_div(g.n, I8_PANEL)
+    p.k_blocks = max(1, ceil_div(g.k, g.kernels.kc))
+    p.kc = 4 * ceil_div(p.groups, p.k_blocks)
+    p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
+    p.wide = g.k > INT32_MAX // bound
+    p.from_registers = (
+        not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and g.ao_rows is NULL and g.bo_cols is NULL
+        and g.k * bound + offset_bound(g) <= INT32_MAX
+    )
+    p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
+    p.slab = p.panels
+    if g.packed is NULL:
+        p.slab = min(p.panels, max(g.kernels.np, SLAB_BYTES // (max(1, p.groups) * 4 * I8_PANEL)))
+    split_threads(g, p)
+    p.direct_a = (
+        g.a_col == 1 and g.a_flip == 0 and not p.may_widen and ceil_div(p.slab, p.n_parts) <= DIRECT_A_PANELS
+    )
+    # Blocks of equal height, in whole tiles.
+    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
+    cdef int64_t m_blocks = ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)
+    p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
+    p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.n_parts) * g.kernels.np
+    if p.k_blocks > 1:
+        p.nc = min(p.nc, g.kernels.nc)
