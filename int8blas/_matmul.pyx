@@ -59,6 +59,7 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     cdef cnp.ndarray x = int8_operand(a, "a"), y, target, ao_array, bo_array
     cdef PackedB packed = None
     cdef tuple batch
+    cdef bint in_place = True
     start(&g, check_numerics(numerics))
     a_is_vector, b_is_vector = x.ndim == 1, False
     x = vector_to_matrix(x, "a", 0)
@@ -133,8 +134,11 @@ cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray targe
 
 cdef cnp.ndarray merge_stack(cnp.ndarray array):
     """A stack of matrices as one matrix with all their rows; None if its strides do not allow that without a copy."""
+    cdef int64_t rows = 1
     shape, strides = (<object>array).shape, (<object>array).strides
+    for size in shape[:-1]:
+        rows *= size
     for axis in range(array.ndim - 2):
         if strides[axis] != strides[axis + 1] * shape[axis + 1]:
             return None
-    return np.lib.stride_tricks.as_strided(array, (array.size // max(1, shape[-1]), shape[-1]), strides[-2:])
+    return np.lib.stride_tricks.as_strided(array, (rows, shape[-1]), strides[-2:])

@@ -18,6 +18,8 @@ from int8blas.packing cimport PackedB
 cnp.import_array()
 
 cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
+# Multiply-adds that take less time than releasing and taking the GIL.
+cdef int64_t KEEP_GIL_WORK = 1 << 15
 # Compared by identity first: what callers pass nearly always is this very object.
 cdef object ZERO = 0
 
@@ -119,7 +121,7 @@ cdef int run(const Gemm *g, str name) except -1:
     cdef int status
     if verbose:
         return run_verbose(g, name)
-    if is_tiny(g):
+    if is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
         gemm(g)
         return 0
     with nogil:
