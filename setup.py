@@ -60,6 +60,7 @@ EXTENSIONS = [
     extension("_arrays"),
     extension("_plan"),
     extension("_tiny"),
+    extension("_inplace"),
     extension("_gemm"),
     extension("_problem"),
     extension("_explain"),

@@ -1,4 +1,4 @@
-"""Run the examples in the docstrings of all modules of int8blas, compiled ones too (pytest looks into .py files only)."""
+"""Run the examples in the docstrings of all modules of int8blas, also compiled ones, where pytest does not look."""
 
 import doctest
 import importlib

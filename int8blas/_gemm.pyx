@@ -1,6 +1,7 @@
 """The GEMM driver: blocking, work split, threads, workspace.
 
-``gemm`` carries out what ``_plan.make_plan`` decides (very small problems go to ``_tiny``)::
+``gemm`` carries out what ``_plan.make_plan`` decides. Very small problems go to ``_tiny``, few rows or columns to
+``_inplace``, the rest is done here in blocks::
 
     gemm            for each slab of panels of B (all of them if B is packed)
       prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
@@ -18,6 +19,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t,
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from int8blas._inplace cimport gemm_dots, gemm_rows
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4,
@@ -27,7 +29,7 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
-from int8blas._plan cimport Gemm, Plan, ceil_div, is_tiny, make_plan, share
+from int8blas._plan cimport PATH_DOTS, PATH_ROWS, Gemm, Plan, ceil_div, is_tiny, make_plan, share
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 
@@ -288,7 +290,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             if first_block:
                 t.row_init = w.row_init + r if w.row_init is not NULL else NULL
                 t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
-            t.dst_row = t.cols = width * I8_PANEL
+            t.dst_row = t.acc_row = t.cols = width * I8_PANEL
             if last_block and p.from_registers:
                 t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
                 t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
@@ -364,6 +366,10 @@ cdef int gemm(const Gemm *g) noexcept nogil:
         gemm_tiny(g)
         return 0
     make_plan(g, &p)
+    if p.path == PATH_ROWS:
+        return gemm_rows(g, &p)
+    if p.path == PATH_DOTS:
+        return gemm_dots(g, &p)
     parts = p.m_parts * p.n_parts
     w.thread_size = 0
     lay_out(g, &p, &w, <char *>ALIGNMENT, 0)  # for the sizes

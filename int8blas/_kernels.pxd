@@ -6,6 +6,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 cdef extern from "i8_types.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
+    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_XR, I8_MAX_YR
 
     ctypedef struct i8_tile_args:
         int64_t groups
@@ -16,6 +17,7 @@ cdef extern from "i8_types.h" nogil:
         const int8_t *b
         ptrdiff_t b_panel
         const int32_t *acc_in
+        ptrdiff_t acc_row
         const int32_t *row_init
         const int32_t *col_init
         int32_t *dst
@@ -23,6 +25,32 @@ cdef extern from "i8_types.h" nogil:
         int cols
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
+
+    ctypedef struct i8_dot_args:
+        int64_t k
+        const uint8_t *x
+        const uint8_t *y
+        ptrdiff_t x_row
+        ptrdiff_t y_row
+        uint8_t x_flip
+        uint8_t y_flip
+        int32_t *dst
+
+    ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
+
+    ctypedef struct i8_rows_args:
+        int64_t groups
+        const uint8_t *a
+        ptrdiff_t a_group
+        const uint8_t *b
+        ptrdiff_t b_row
+        uint32_t b_flip
+        int b_tail
+        int first
+        int32_t *acc
+        ptrdiff_t acc_row
+
+    ctypedef void (*i8_rows_fn)(const i8_rows_args *) noexcept nogil
 
     ctypedef struct i8_output_args:
         int rows
@@ -55,6 +83,13 @@ cdef extern from "i8_types.h" nogil:
         double thread_work
         int64_t tiny_work
         i8_tile_fn tile[3][8][3]
+        int rows_mr
+        int rows_columns
+        i8_rows_fn rows[2][8]
+        void (*finish_rows)(int32_t *dst, const int32_t *acc, int start, int32_t add) noexcept nogil
+        int dots_xr
+        int dots_yr
+        i8_dot_fn dots[2][4][6]
         void (*output)(const i8_output_args *) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil

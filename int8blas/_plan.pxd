@@ -35,17 +35,29 @@ cdef struct Gemm:
     int threads                 # at most
 
 
-# How a problem is computed.
+# The ways to compute a problem, in _tiny, _inplace and _gemm.
+cdef enum Path:
+    PATH_TINY
+    PATH_ROWS
+    PATH_DOTS
+    PATH_BLOCKS
+
+
+# How a problem is computed. Paths other than PATH_BLOCKS use the first members only.
 cdef struct Plan:
+    Path path
+    int m_parts, n_parts        # the grid of threads
+    bint wide                   # sums could leave s32: add blocks of K in s64
+    bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
+    bint identity               # the output stage would be the identity, but for the strides of C
+    int64_t few                 # columns that are few enough for PATH_DOTS
+    int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all
     int64_t slab                # panels of plain B that are packed before they are multiplied
-    int64_t mc, kc, nc          # block sizes: rows, k, panels
+    int64_t mc, nc              # block sizes: rows, panels
     int64_t k_blocks
-    int m_parts, n_parts        # the grid of threads
     bint direct_a               # the micro-kernel reads A in place
-    bint wide                   # sums could leave s32: add blocks of K in s64
-    bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
     bint may_widen              # some panels may need I8_DOT2
 
 

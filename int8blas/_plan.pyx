@@ -11,6 +11,16 @@ cdef enum:
     # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
     TINY_K = 256
     TINY_PANELS = 8
+    # Up to how many rows B is read in place, and up to how many columns A is.
+    FEW_ROWS = 16
+    FEW_COLUMNS = 8
+    MIN_DOT_K = 64
+    # Groups of rows of B that PATH_ROWS walks along together: as many sequential streams as the prefetchers follow when
+    # nothing else limits, more where the sums of many rows of A would be loaded and stored too often.
+    ROWS_GROUPS_GEMV = 4
+    ROWS_GROUPS = 16
+    # Bytes read that pay for waking one more thread.
+    THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
 cdef int64_t SLAB_BYTES = 8 << 20
 
@@ -75,20 +85,65 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
             p.n_parts = <int>n_parts
 
 
+cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
+    """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
+    cdef bint a_is_in_place = g.a_col == 1
+    # The readings of _inplace that leave A as it is need a zero point of A that vanishes with the shift.
+    cdef bint unshifted = g.ao == (128 if g.a_flip else 0) and g.ao_rows is NULL
+    if g.saturating or p.wide or g.ao_rows is not NULL or g.bo_cols is not NULL or g.k == 0:
+        return PATH_BLOCKS
+    if g.kernels.dots_xr > 0 and a_is_in_place:
+        if g.n <= FEW_COLUMNS and g.k >= MIN_DOT_K and g.m >= g.n:
+            return PATH_DOTS
+        if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS and g.k >= MIN_DOT_K and unshifted:
+            return PATH_DOTS
+    if (g.kernels.rows_mr > 0 and g.packed is NULL and g.b_col == 1 and g.m <= FEW_ROWS
+            and g.n >= g.kernels.rows_columns and unshifted):
+        return PATH_ROWS
+    return PATH_BLOCKS
+
+
+cdef void plan_in_place(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads and blocks of PATH_DOTS and PATH_ROWS, which are as fast as they read the larger operand."""
+    cdef bint by_rows = p.path == PATH_DOTS and g.n <= FEW_COLUMNS
+    cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if by_rows else g.n) // THREAD_BYTES)
+    cdef int64_t pieces = ceil_div(g.m, g.kernels.dots_xr) if by_rows else (
+        ceil_div(g.n, g.kernels.dots_yr if p.path == PATH_DOTS else g.kernels.rows_columns))
+    p.few = FEW_COLUMNS
+    p.m_parts = p.n_parts = 1
+    if by_rows:
+        p.m_parts = <int>min(threads, pieces)
+    else:
+        p.n_parts = <int>min(threads, pieces)
+    p.kc = 4 * (ROWS_GROUPS_GEMV if g.m <= 2 else ROWS_GROUPS)
+
+
+cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
+    """What holds for every path."""
+    cdef int64_t bound = product_bound(g)
+    p.wide = g.k > INT32_MAX // bound
+    p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    p.from_registers = (
+        not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and g.ao_rows is NULL and g.bo_cols is NULL
+        and (p.identity or g.k * bound + offset_bound(g) <= INT32_MAX)
+    )
+
+
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
-    cdef int64_t bound = product_bound(g)
+    start_plan(g, p)
+    p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
+    if p.path == PATH_ROWS or p.path == PATH_DOTS:
+        if p.path == PATH_ROWS and not p.identity:
+            p.from_registers = False
+        plan_in_place(g, p)
+        return
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)
     p.k_blocks = max(1, ceil_div(g.k, g.kernels.kc))
     p.kc = 4 * ceil_div(p.groups, p.k_blocks)
     p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
-    p.wide = g.k > INT32_MAX // bound
-    p.from_registers = (
-        not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
-        and g.ao_rows is NULL and g.bo_cols is NULL
-        and g.k * bound + offset_bound(g) <= INT32_MAX
-    )
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.slab = p.panels
     if g.packed is NULL:

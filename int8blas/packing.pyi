@@ -1,15 +1,10 @@
 from os import PathLike
-from typing import Any, Never, Protocol, TypeAlias, TypeVar, final
+from typing import Any, Never, final
 
 import numpy as np
 import numpy.typing as npt
 
-_T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
-
-class _Array(Protocol[_T_co]):
-    def __array__(self) -> npt.NDArray[_T_co]: ...
-
-_Int8OrUInt8: TypeAlias = np.int8 | np.uint8
+from int8blas._arrays import _Array, _Int8OrUInt8
 
 @final
 class PackedB:

@@ -4,7 +4,8 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.packing import PackedB, _Array, _Int8OrUInt8
+from int8blas._arrays import _Array, _Int8OrUInt8
+from int8blas.packing import PackedB
 
 @dataclass(frozen=True)
 class Saturation:

@@ -11,55 +11,71 @@
  * body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes) of
  * them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
  */
-#define I8_ADD_GROUP(a_, a_row_)                                                                                       \
+#define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
     do {                                                                                                               \
         i8_vec bv[I8_NP * I8_VECS];                                                                                    \
         I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
         I8_FOR(i, mr) {                                                                                                \
             const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
-            I8_FOR(j, width) I8_STEP(acc[i][j], av, bv[j]);                                                            \
+            I8_FOR(j, width) I8_STEP(acc_[i][j], av, bv[j]);                                                           \
         }                                                                                                              \
     } while (0)
 
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 {
-    i8_vec acc[I8_MR][I8_NP * I8_VECS];
+    /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
+     * time, so it takes `depth` groups at once, each with accumulators of its own. */
+    i8_vec acc[4][I8_MR][I8_NP * I8_VECS];
     const int width = np * I8_VECS;
+    const int depth = mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
     const uint8_t *a = t->a;
     const int8_t *b = t->b;
-    const ptrdiff_t a_row = t->a_row, a_group = t->a_group, b_panel = t->b_panel;
+    const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
+    const ptrdiff_t b_panel = t->b_panel;
 
     if (t->acc_in) {
-        I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_load(t->acc_in + (i * width + j) * I8_LANES);
+        I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_load(t->acc_in + i * t->acc_row + j * I8_LANES);
     } else {
         I8_FOR(j, width) {
             const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
-            I8_FOR(i, mr) acc[i][j] = start;
+            I8_FOR(i, mr) acc[0][i][j] = start;
         }
         if (t->row_init) {
             I8_FOR(i, mr) {
                 const i8_vec start = i8_broadcast(t->row_init + i);
-                I8_FOR(j, width) acc[i][j] = i8_add(acc[i][j], start);
+                I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
             }
         }
     }
-    for (int64_t g = t->groups; g > 0; --g) {
-        I8_ADD_GROUP(a, a_row);
+    int64_t groups = t->groups;
+    if (depth > 1) {
+        I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
+        for (; groups >= depth; groups -= depth) {
+            I8_FOR(d, depth) {
+                I8_ADD_GROUP(acc[d], a, a_row);
+                a += a_group;
+                b += 4 * I8_PANEL;
+            }
+        }
+        I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
+    }
+    for (; groups > 0; --groups) {
+        I8_ADD_GROUP(acc[0], a, a_row);
         a += a_group;
         b += 4 * I8_PANEL;
     }
     if (t->a_tail)
-        I8_ADD_GROUP((const uint8_t *)t->a_tail, 4);
+        I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
 
     int32_t *dst = t->dst;
     if (t->cols == np * I8_PANEL) {
         I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[i][j]);
+            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[0][i][j]);
             dst += t->dst_row;
         }
     } else {
         I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[i][j], t->cols - j * I8_LANES);
+            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[0][i][j], t->cols - j * I8_LANES);
             dst += t->dst_row;
         }
     }

@@ -18,7 +18,8 @@
  *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then, if a_tail is not
  *     NULL, one more, a_tail[i]. Nothing else is read: A may be the user's matrix itself.
  *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
- *   - acc_in: [rows][panels * 16], read whole; it may be dst. row_init: [rows]; col_init: [panels * 16].
+ *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
+ *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
  */
@@ -42,6 +43,7 @@ typedef struct {
     const int8_t *b;
     ptrdiff_t b_panel;
     const int32_t *acc_in;
+    ptrdiff_t acc_row;
     const int32_t *row_init, *col_init;
     int32_t *dst;
     ptrdiff_t dst_row;
@@ -50,8 +52,52 @@ typedef struct {
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
 
+/* A dot kernel multiplies `xr` rows of A by `yr` columns of B, both contiguous in k, in place:
+ *
+ *     dst[i * yr + j] = sum over k of x(i, k) * y(j, k)
+ *
+ * Row i of A is at x + i * x_row, column j of B at y + j * y_row, k bytes of each, XORed with their flips. One of the two
+ * is u8 and the other s8: see i8_kernels.dots. */
+typedef struct {
+    int64_t k;
+    const uint8_t *x, *y;
+    ptrdiff_t x_row, y_row;
+    uint8_t x_flip, y_flip;
+    int32_t *dst;
+} i8_dot_args;
+
+typedef void (*i8_dot_fn)(const i8_dot_args *);
+
+#define I8_MAX_XR 4
+#define I8_MAX_YR 6
+
+/* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, in place, to sums of its own:
+ *
+ *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
+ *
+ * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip; `first` starts from 0. A is packed in groups of
+ * a_group bytes, with zeros behind the last k. The order of the columns is that of i8_kernels.finish_rows, which writes
+ * dst[j] = sum + add for the columns [from, rows_columns) of one row of a block. */
+typedef struct {
+    int64_t groups;
+    const uint8_t *a;
+    ptrdiff_t a_group;
+    const uint8_t *b;
+    ptrdiff_t b_row;
+    uint32_t b_flip; /* the byte, four times */
+    int b_tail;      /* 0 to 3 */
+    int first;
+    int32_t *acc;
+    ptrdiff_t acc_row;
+} i8_rows_args;
+
+typedef void (*i8_rows_fn)(const i8_rows_args *);
+
+/* Which operand of a kernel that reads both in place is the u8 one. */
+enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1 };
+
 /* The multiply-adds.
- *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD, or scalar code)
+ *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without it, widened in registers, for few rows)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
  *                exact where B' has a certificate
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD) */
@@ -79,14 +125,14 @@ typedef struct {
     ptrdiff_t c_row, c_col; /* in bytes */
 } i8_output_args;
 
-/* What one instruction set offers. `ref` fills every slot but the I8_DOT2 tiles, which a table whose I8_DOT4 is exact
- * does not need. Blocking lives here and nowhere else. */
+/* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
+ * rows and dots may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */
 
     int mr, np;      /* the full tile: rows, panels */
-    int exact;       /* I8_DOT4, or I8_DOT2 where DOT4 does not exist */
+    int exact;       /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     int64_t mc;      /* rows of a packed block of A; mc * kc bytes live in L2 */
     int64_t kc;      /* k of a block, a multiple of 4; np panels of it (np * 16 * kc bytes) live in L1 or near it */
     int64_t nc;      /* panels that a thread finishes before the next, if K is split (the partial sums live in L2) */
@@ -94,6 +140,11 @@ typedef struct {
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 
     i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
+    int rows_mr, rows_columns;                  /* the largest row kernel, and the columns of a block */
+    i8_rows_fn rows[2][I8_MAX_MR];              /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
+    void (*finish_rows)(int32_t *dst, const int32_t *acc, int from, int32_t add);
+    int dots_xr, dots_yr;                       /* the largest dot kernel */
+    i8_dot_fn dots[2][I8_MAX_XR][I8_MAX_YR];    /* [I8_A_UNSIGNED or I8_B_UNSIGNED][xr - 1][yr - 1] */
     void (*output)(const i8_output_args *);
 
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */

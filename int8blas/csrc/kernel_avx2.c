@@ -19,6 +19,26 @@ I8_TARGET_BEGIN("avx2")
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
 #include "gemm_body.h"
 
+#define I8_PREFIX i8_avx2_dot4
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "gemm_body.h"
+
+#define I8_PREFIX i8_avx2_rows_a_unsigned
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avx2_rows_b_unsigned
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, b, a)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avx2_dots_a_unsigned
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "dot_body.h"
+
+#define I8_PREFIX i8_avx2_dots_b_unsigned
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, b, a)
+#include "dot_body.h"
+
 #include "epilogue_body.h"
 #include "pack_body.h"
 
@@ -35,7 +55,15 @@ const i8_kernels i8_kernels_avx2 = {
     .nc = 60,
     .thread_work = 2e6,
     .tiny_work = 1 << 20,
-    .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2)},
+    .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2),
+             [I8_DOT4] = I8_TILES_6X1(i8_avx2_dot4)},
+    .rows_mr = I8_ROWS_MR,
+    .rows_columns = 4 * I8_LANES,
+    .rows = {I8_ROWS_2(i8_avx2_rows_a_unsigned), I8_ROWS_2(i8_avx2_rows_b_unsigned)},
+    .finish_rows = i8_finish_rows,
+    .dots_xr = 2,
+    .dots_yr = 4,
+    .dots = {I8_DOTS_2X4(i8_avx2_dots_a_unsigned), I8_DOTS_2X4(i8_avx2_dots_b_unsigned)},
     I8_COMMON_SLOTS,
 };
 I8_TARGET_END

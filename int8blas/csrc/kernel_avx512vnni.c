@@ -12,17 +12,35 @@
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "vectors_avx512.h"
 
-#define I8_PREFIX i8_avx512vnni_dot4
 #if defined(__GNUC__)
-#define I8_STEP(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define I8_DPBUSD(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 #else
-#define I8_STEP(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
+#define I8_DPBUSD(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
 #endif
+
+#define I8_PREFIX i8_avx512vnni_dot4
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "gemm_body.h"
 
 #define I8_PREFIX i8_avx512vnni_dot4_sat
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "gemm_body.h"
+
+#define I8_PREFIX i8_avx512vnni_rows_a_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avx512vnni_rows_b_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, b, a)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avx512vnni_dots_a_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "dot_body.h"
+
+#define I8_PREFIX i8_avx512vnni_dots_b_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, b, a)
+#include "dot_body.h"
 
 #include "epilogue_body.h"
 #include "pack_body.h"
@@ -41,6 +59,13 @@ const i8_kernels i8_kernels_avx512vnni = {
     .thread_work = 4e6,
     .tiny_work = 1 << 21,
     .tile = {[I8_DOT4] = I8_TILES_8X3(i8_avx512vnni_dot4), [I8_DOT4_SAT] = I8_TILES_8X3(i8_avx512vnni_dot4_sat)},
+    .rows_mr = I8_ROWS_MR,
+    .rows_columns = 4 * I8_LANES,
+    .rows = {I8_ROWS_6(i8_avx512vnni_rows_a_unsigned), I8_ROWS_6(i8_avx512vnni_rows_b_unsigned)},
+    .finish_rows = i8_finish_rows,
+    .dots_xr = 4,
+    .dots_yr = 6,
+    .dots = {I8_DOTS_4X6(i8_avx512vnni_dots_a_unsigned), I8_DOTS_4X6(i8_avx512vnni_dots_b_unsigned)},
     I8_COMMON_SLOTS,
 };
 I8_TARGET_END

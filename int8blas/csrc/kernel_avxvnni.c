@@ -19,17 +19,35 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #endif
 #include "vectors_avx2.h"
 
-#define I8_PREFIX i8_avxvnni_dot4
 #if defined(__GNUC__)
-#define I8_STEP(acc, a, b) __asm__(I8_ENCODING "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
+#define I8_DPBUSD(acc, a, b) __asm__(I8_ENCODING "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
 #else
-#define I8_STEP(acc, a, b) (acc) = _mm256_dpbusd_avx_epi32(acc, a, b)
+#define I8_DPBUSD(acc, a, b) (acc) = _mm256_dpbusd_avx_epi32(acc, a, b)
 #endif
+
+#define I8_PREFIX i8_avxvnni_dot4
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "gemm_body.h"
 
 #define I8_PREFIX i8_avxvnni_dot4_sat
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "gemm_body.h"
+
+#define I8_PREFIX i8_avxvnni_rows_a_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avxvnni_rows_b_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, b, a)
+#include "rows_body.h"
+
+#define I8_PREFIX i8_avxvnni_dots_a_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "dot_body.h"
+
+#define I8_PREFIX i8_avxvnni_dots_b_unsigned
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, b, a)
+#include "dot_body.h"
 
 #include "epilogue_body.h"
 #include "pack_body.h"
@@ -48,6 +66,13 @@ const i8_kernels i8_kernels_avxvnni = {
     .thread_work = 3e6,
     .tiny_work = 1 << 20,
     .tile = {[I8_DOT4] = I8_TILES_6X1(i8_avxvnni_dot4), [I8_DOT4_SAT] = I8_TILES_6X1(i8_avxvnni_dot4_sat)},
+    .rows_mr = I8_ROWS_MR,
+    .rows_columns = 4 * I8_LANES,
+    .rows = {I8_ROWS_2(i8_avxvnni_rows_a_unsigned), I8_ROWS_2(i8_avxvnni_rows_b_unsigned)},
+    .finish_rows = i8_finish_rows,
+    .dots_xr = 2,
+    .dots_yr = 4,
+    .dots = {I8_DOTS_2X4(i8_avxvnni_dots_a_unsigned), I8_DOTS_2X4(i8_avxvnni_dots_b_unsigned)},
     I8_COMMON_SLOTS,
 };
 I8_TARGET_END

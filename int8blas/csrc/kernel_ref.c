@@ -29,7 +29,7 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(c
     uint32_t acc[I8_MR][I8_PANEL];
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
-            acc[i][j] = t->acc_in ? (uint32_t)t->acc_in[i * I8_PANEL + j]
+            acc[i][j] = t->acc_in ? (uint32_t)t->acc_in[i * t->acc_row + j]
                                   : (uint32_t)(t->row_init ? t->row_init[i] : 0) +
                                         (uint32_t)(t->col_init ? t->col_init[j] : 0);
     const int8_t *b = t->b;

@@ -20,6 +20,13 @@
 #define I8_TILES_6X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}
 #define I8_TILES_4X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}}
 
+#define I8_ROW_OF_6(t, xr) {t##_##xr##x1, t##_##xr##x2, t##_##xr##x3, t##_##xr##x4, t##_##xr##x5, t##_##xr##x6}
+#define I8_DOTS_4X6(t) {I8_ROW_OF_6(t, 1), I8_ROW_OF_6(t, 2), I8_ROW_OF_6(t, 3), I8_ROW_OF_6(t, 4)}
+#define I8_DOTS_2X4(t) {{t##_1x1, t##_1x2, t##_1x3, t##_1x4}, {t##_2x1, t##_2x2, t##_2x3, t##_2x4}}
+
+#define I8_ROWS_6(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6}
+#define I8_ROWS_2(t) {t##_1, t##_2}
+
 /* The slots of pack_body.h and epilogue_body.h. */
 #define I8_COMMON_SLOTS                                                                                                \
     .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,        \

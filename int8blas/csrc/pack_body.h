@@ -257,3 +257,13 @@ static void i8_widen_b(uint32_t *restrict dst, const int8_t *restrict src, int64
         odd[i] = (int16_t)(x >> 8);
     }
 }
+
+#ifdef I8_SSE2
+/* One row of a block of rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit units:
+ * unit q of lane l moves to unit l of place q. */
+static void i8_finish_rows(int32_t *dst, const int32_t *acc, int from, int32_t add)
+{
+    for (int j = from; j < 4 * I8_LANES; ++j)
+        dst[j] = (int32_t)((uint32_t)acc[(j / 4 % 4) * I8_LANES + j / 16 * 4 + j % 4] + (uint32_t)add);
+}
+#endif

@@ -7,6 +7,7 @@
 #define I8_LANES 8
 #define I8_MR 6
 #define I8_NP 1
+#define I8_ROWS_MR 2
 
 typedef __m256i i8_vec;
 
@@ -47,3 +48,48 @@ I8_INLINE void i8_load_rows(i8_vec *v, const void *r0, const void *r1, const voi
     v[1] = _mm256_setr_m128i(_mm_unpacklo_epi16(hi01, hi23), _mm_unpackhi_epi16(hi01, hi23));
 }
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
+
+/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
+I8_INLINE void i8_interleave(i8_vec *v)
+{
+    const __m256i lo01 = _mm256_unpacklo_epi8(v[0], v[1]), hi01 = _mm256_unpackhi_epi8(v[0], v[1]);
+    const __m256i lo23 = _mm256_unpacklo_epi8(v[2], v[3]), hi23 = _mm256_unpackhi_epi8(v[2], v[3]);
+    v[0] = _mm256_unpacklo_epi16(lo01, lo23);
+    v[1] = _mm256_unpackhi_epi16(lo01, lo23);
+    v[2] = _mm256_unpacklo_epi16(hi01, hi23);
+    v[3] = _mm256_unpackhi_epi16(hi01, hi23);
+}
+
+/* 1 to 32 bytes, XORed with flip, the rest 0; nothing else is read. */
+I8_INLINE i8_vec i8_load_bytes(const void *p, i8_vec flip, int valid)
+{
+    uint8_t bytes[4 * I8_LANES] = {0}, flips[4 * I8_LANES];
+    i8_store(flips, flip);
+    for (int i = 0; i < valid; ++i)
+        bytes[i] = (uint8_t)(((const uint8_t *)p)[i] ^ flips[i]);
+    return i8_load(bytes);
+}
+/* The sum of the lanes of one vector; of four. */
+I8_INLINE int32_t i8_reduce(i8_vec v)
+{
+    __m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
+}
+
+I8_INLINE void i8_reduce4(int32_t *dst, i8_vec v0, i8_vec v1, i8_vec v2, i8_vec v3)
+{
+    const __m256i s01 = _mm256_add_epi32(_mm256_unpacklo_epi32(v0, v1), _mm256_unpackhi_epi32(v0, v1));
+    const __m256i s23 = _mm256_add_epi32(_mm256_unpacklo_epi32(v2, v3), _mm256_unpackhi_epi32(v2, v3));
+    const __m256i s = _mm256_add_epi32(_mm256_unpacklo_epi64(s01, s23), _mm256_unpackhi_epi64(s01, s23));
+    _mm_storeu_si128((__m128i *)(void *)dst, _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
+}
+
+/* acc + the exact sums of four u8 * s8 products, without VNNI. */
+I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
+{
+    const __m256i low = _mm256_set1_epi16(0xff);
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, low), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+    return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
+}

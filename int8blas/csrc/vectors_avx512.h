@@ -6,6 +6,7 @@
 #define I8_LANES 16
 #define I8_MR 8
 #define I8_NP 3
+#define I8_ROWS_MR 6
 
 typedef __m512i i8_vec;
 
@@ -44,3 +45,41 @@ I8_INLINE void i8_load_rows(i8_vec *v, const void *r0, const void *r1, const voi
     v[0] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, x), bytes);
 }
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }
+
+/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
+I8_INLINE void i8_interleave(i8_vec *v)
+{
+    const __m512i lo01 = _mm512_unpacklo_epi8(v[0], v[1]), hi01 = _mm512_unpackhi_epi8(v[0], v[1]);
+    const __m512i lo23 = _mm512_unpacklo_epi8(v[2], v[3]), hi23 = _mm512_unpackhi_epi8(v[2], v[3]);
+    v[0] = _mm512_unpacklo_epi16(lo01, lo23);
+    v[1] = _mm512_unpackhi_epi16(lo01, lo23);
+    v[2] = _mm512_unpacklo_epi16(hi01, hi23);
+    v[3] = _mm512_unpackhi_epi16(hi01, hi23);
+}
+
+/* 1 to 64 bytes, XORed with flip, the rest 0; nothing else is read. */
+I8_INLINE i8_vec i8_load_bytes(const void *p, i8_vec flip, int valid)
+{
+    const __mmask64 mask = ~(__mmask64)0 >> (64 - valid);
+    return _mm512_maskz_mov_epi8(mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, p), flip));
+}
+/* The sum of the lanes of one vector; of four. */
+I8_INLINE int32_t i8_reduce(i8_vec v) { return _mm512_reduce_add_epi32(v); }
+I8_INLINE void i8_reduce4(int32_t *dst, i8_vec v0, i8_vec v1, i8_vec v2, i8_vec v3)
+{
+    const __m512i s01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v0, v1), _mm512_unpackhi_epi32(v0, v1));
+    const __m512i s23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v2, v3), _mm512_unpackhi_epi32(v2, v3));
+    const __m512i s = _mm512_add_epi32(_mm512_unpacklo_epi64(s01, s23), _mm512_unpackhi_epi64(s01, s23));
+    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
+    const __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    _mm_storeu_si128((__m128i *)(void *)dst, sum);
+}
+
+/* acc + the exact sums of four u8 * s8 products, without VNNI. */
+I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
+{
+    const __m512i low = _mm512_set1_epi16(0xff);
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, low), _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    return _mm512_add_epi32(acc, _mm512_add_epi32(even, odd));
+}

@@ -1,0 +1,33 @@
+from dataclasses import dataclass
+
+from int8blas._arrays import _Array, _Int8OrUInt8, _Numerics
+from int8blas.packing import PackedB
+
+@dataclass(frozen=True)
+class Explanation:
+    shape: tuple[int, int, int]
+    isa: str
+    numerics: str
+    tile: tuple[int, int]
+    block: tuple[int, int, int]
+    threads: int
+    thread_grid: tuple[int, int]
+    max_threads: int
+    b_is_packed: bool
+    a_in_place: bool
+    a_shifted: bool
+    b_shifted: bool
+    wide_sums: bool
+    may_widen: bool
+    certified_panels: tuple[int, int] | None
+    @property
+    def kernel(self) -> str: ...
+
+def explain(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    trans_a: int = False,
+    trans_b: int = False,
+    numerics: _Numerics = "exact",
+) -> Explanation: ...
