@@ -6,12 +6,11 @@ from libc.stdlib cimport llabs
 from int8blas._kernels cimport I8_DOT2, I8_PANEL
 
 cdef enum:
-    # Panels up to which A is read in place: packing it pays from about this many uses of each element.
-    DIRECT_A_PANELS = 12
     # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
     TINY_K = 256
     TINY_PANELS = 8
-    # Up to how many rows B is read in place, and up to how many columns A is.
+    # Up to how many rows a B with contiguous columns is read in place, and up to how many columns A is. (A C-ordered B is
+    # read in place for as many rows as one row kernel takes.)
     FEW_ROWS = 16
     FEW_COLUMNS = 8
     MIN_DOT_K = 64
@@ -22,7 +21,7 @@ cdef enum:
     # Bytes read that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
-cdef int64_t SLAB_BYTES = 8 << 20
+cdef int64_t SLAB_BYTES = 4 << 20
 
 
 cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
@@ -97,8 +96,8 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
             return PATH_DOTS
         if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS and g.k >= MIN_DOT_K and unshifted:
             return PATH_DOTS
-    if (g.kernels.rows_mr > 0 and g.packed is NULL and g.b_col == 1 and g.m <= FEW_ROWS
-            and g.n >= g.kernels.rows_columns and unshifted):
+    if (g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_mr and g.n >= g.kernels.rows_columns
+            and unshifted):
         return PATH_ROWS
     return PATH_BLOCKS
 
@@ -149,9 +148,7 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     if g.packed is NULL:
         p.slab = min(p.panels, max(g.kernels.np, SLAB_BYTES // (max(1, p.groups) * 4 * I8_PANEL)))
     split_threads(g, p)
-    p.direct_a = (
-        g.a_col == 1 and g.a_flip == 0 and not p.may_widen and ceil_div(p.slab, p.n_parts) <= DIRECT_A_PANELS
-    )
+    p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
     cdef int64_t m_blocks = ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)

@@ -20,6 +20,14 @@ I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, 
     return i8_read32(bytes);
 }
 
+#ifdef I8_SSE2
+/* The same for the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
+I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
+{
+    return (i8_read32(src + valid - 4) ^ flip4) >> (8 * (4 - valid));
+}
+#endif
+
 /* Rows [from, to) of the panel, any strides. */
 static void i8_pack_any(uint8_t *dst, int width, int from, int to, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip)
@@ -29,8 +37,15 @@ static void i8_pack_any(uint8_t *dst, int width, int from, int to, int64_t k, co
         const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
         for (int i = from; i < to; ++i) {
             const uint8_t *s = src + i * row_stride + 4 * g * k_stride;
-            const uint32_t x =
-                k_stride == 1 && valid == 4 ? i8_read32(s) ^ flip4 : i8_gather(s, k_stride, valid, flip);
+            uint32_t x;
+            if (k_stride == 1 && valid == 4)
+                x = i8_read32(s) ^ flip4;
+#ifdef I8_SSE2
+            else if (k_stride == 1 && g > 0)
+                x = i8_gather_last(s, valid, flip4);
+#endif
+            else
+                x = i8_gather(s, k_stride, valid, flip);
             i8_write32(dst + 4 * (g * width + i), x);
         }
     }
@@ -57,8 +72,13 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
         _mm_storeu_si128((__m128i *)(void *)(d + 8 * width), _mm_unpacklo_epi64(hi01, hi23));
         _mm_storeu_si128((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(hi01, hi23));
     }
+    const uint32_t flip4 = 0x01010101u * flip;
+    for (; done + 4 <= k; done += 4, s += 4, d += 4 * width)
+        I8_FOR(i, 4) i8_write32(d + 4 * i, i8_read32(s + i * row_stride) ^ flip4);
     if (done < k)
-        i8_pack_any(dst + done * width, width, from, from + 4, k - done, src + done, row_stride, 1, flip);
+        I8_FOR(i, 4)
+            i8_write32(d + 4 * i, k >= 4 ? i8_gather_last(s + i * row_stride, (int)(k - done), flip4)
+                                         : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
 /* `rows` rows contiguous in memory, 16 or 8 of them at a time: interleaves the bytes of 4 consecutive k. */
@@ -212,9 +232,24 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
         /* 2**20 groups of four bytes stay far inside s32. */
         const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
         int32_t part[I8_PANEL] = {0};
+#ifdef I8_SSE2
+        /* The dot product with ones: pair sums are far inside s16. */
+        const uint32_t one4 = 0x01010101;
+        const i8_vec ones = i8_broadcast(&one4);
+        i8_vec acc[2][I8_VECS];
+        I8_FOR(d, 2) I8_FOR(v, I8_VECS) acc[d][v] = i8_zero();
+        int64_t g = 0;
+        for (; g + 2 <= chunk; g += 2, panel += 2 * 4 * I8_PANEL)
+            I8_FOR(d, 2) I8_FOR(v, I8_VECS)
+                acc[d][v] = i8_dot4_sat(acc[d][v], ones, i8_load(panel + d * 4 * I8_PANEL + v * 4 * I8_LANES));
+        for (; g < chunk; ++g, panel += 4 * I8_PANEL)
+            I8_FOR(v, I8_VECS) acc[0][v] = i8_dot4_sat(acc[0][v], ones, i8_load(panel + v * 4 * I8_LANES));
+        I8_FOR(v, I8_VECS) i8_store(part + v * I8_LANES, i8_add(acc[0][v], acc[1][v]));
+#else
         for (int64_t g = 0; g < chunk; ++g, panel += 4 * I8_PANEL)
             for (int c = 0; c < I8_PANEL; ++c)
                 part[c] += panel[4 * c] + panel[4 * c + 1] + panel[4 * c + 2] + panel[4 * c + 3];
+#endif
         for (int c = 0; c < I8_PANEL; ++c)
             sums[c] += part[c];
         groups -= chunk;
