@@ -42,6 +42,9 @@ cdef size_t ALIGNMENT = 64
 # A slab of B as the parts see it. Pointers are to its first panel.
 cdef struct Slab:
     int64_t first, panels
+    int64_t first_block, end_block      # of K
+    int64_t k0, k                       # the same in k
+    ptrdiff_t panel_size                # bytes
     const int8_t *data
     const int64_t *col_sums
     const uint8_t *certified
@@ -109,7 +112,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint plain = g.packed is NULL
-    w.data = <uint8_t *>carve(&memory, columns * p.groups * 4 if plain else 0)
+    w.data = <uint8_t *>carve(&memory, columns * min(p.groups * 4, p.slab_blocks * p.kc) if plain else 0)
     w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and has_ao(g) else 0)
     w.certified = <uint8_t *>carve(&memory, p.slab if plain and p.may_widen else 0)
     w.col_init = <int32_t *>carve(&memory, 4 * columns if has_col_init(g, p) else 0)
@@ -136,20 +139,19 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
                          int64_t panels) noexcept nogil:
     """What the parts need of some panels of the slab beyond the user's own memory."""
     cdef int64_t column = (s.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column)
-    cdef ptrdiff_t panel_size = p.groups * 4 * I8_PANEL
     cdef const int64_t *sums = s.col_sums + first * I8_PANEL
-    cdef const int8_t *data = s.data + first * panel_size
+    cdef const int8_t *data = s.data + first * s.panel_size
     cdef int32_t *init
     cdef int64_t i
     if g.packed is NULL:
-        g.kernels.pack_panels(<uint8_t *>data, panel_size, columns, g.k, g.b + column * g.b_col, g.b_col, g.b_row,
-                              g.b_flip)
+        g.kernels.pack_panels(<uint8_t *>data, s.panel_size, columns, s.k, g.b + column * g.b_col + s.k0 * g.b_row,
+                              g.b_col, g.b_row, g.b_flip)
         if w.col_sums is not NULL:
             for i in range(panels):
-                g.kernels.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * panel_size, p.groups)
+                g.kernels.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
         if w.certified is not NULL:
             for i in range(panels):
-                w.certified[first + i] = g.kernels.panel_certified(data + i * panel_size, p.groups)
+                w.certified[first + i] = g.kernels.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
     if w.bo is not NULL:
         for i in range(columns):
             w.bo[first * I8_PANEL + i] = g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
@@ -157,7 +159,7 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
         init = w.col_init + first * I8_PANEL
         for i in range(panels * I8_PANEL):
             init[i] = 0 if g.ao_rows is not NULL or g.ao == 0 else <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
-        if p.from_registers and g.co_cols is not NULL:
+        if p.from_registers and g.co_cols is not NULL and s.k0 == 0:
             for i in range(columns):
                 init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
 
@@ -254,8 +256,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             for x in range(width):
                 if not s.certified[c + x]:
                     dot = I8_DOT2
-        t.b = s.data + (c * p.groups * 4 + k0) * I8_PANEL
-        t.b_panel = p.groups * 4 * I8_PANEL
+        t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
+        t.b_panel = s.panel_size
         t.groups = groups
         if dot == I8_DOT2:
             if not a_is_wide:
@@ -289,6 +291,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.acc_in = NULL if first_block or p.wide else partial
             if first_block:
                 t.row_init = w.row_init + r if w.row_init is not NULL else NULL
+            if k_block == s.first_block:
                 t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
             if last_block and p.from_registers:
@@ -339,10 +342,11 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, c
         row = first_row
         while row < row_end:
             rows = min(p.mc, row_end - row)
-            prepare_rows(g, p, &w, row, rows)
+            if s.first_block == 0:
+                prepare_rows(g, p, &w, row, rows)
             if w.a_tail is not NULL:
                 prepare_tail(g, &w, row, rows)
-            for k_block in range(p.k_blocks):
+            for k_block in range(s.first_block, s.end_block):
                 if not p.direct_a:
                     k0 = k_block * p.kc
                     pack_rows(g, &w, row, rows, k0, min(p.kc, g.k - k0))
@@ -351,39 +355,28 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, c
         panel += panels
 
 
-cdef int gemm(const Gemm *g) noexcept nogil:
-    """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
-    cdef Plan p
+cdef int multiply_slabs(const Gemm *g, const Plan *p) noexcept nogil:
+    """The problem in blocks, by the threads of the plan. 0, or -1 if there is no memory."""
     cdef Workspace w
     cdef Slab s
     cdef char *memory
     cdef char *base
     cdef int64_t i, steps
-    cdef int part, parts
-    if g.m == 0 or g.n == 0:
-        return 0
-    if is_tiny(g):
-        gemm_tiny(g)
-        return 0
-    make_plan(g, &p)
-    if p.path == PATH_ROWS:
-        return gemm_rows(g, &p)
-    if p.path == PATH_DOTS:
-        return gemm_dots(g, &p)
-    parts = p.m_parts * p.n_parts
+    cdef int part, parts = p.m_parts * p.n_parts
     w.thread_size = 0
-    lay_out(g, &p, &w, <char *>ALIGNMENT, 0)  # for the sizes
+    lay_out(g, p, &w, <char *>ALIGNMENT, 0)  # for the sizes
     memory = <char *>malloc(w.shared_size + parts * w.thread_size + ALIGNMENT)
     if memory is NULL:
         return -1
     base = <char *>((<uintptr_t>memory + ALIGNMENT - 1) & ~<uintptr_t>(ALIGNMENT - 1))
-    lay_out(g, &p, &w, base, 0)
-    if parts > 1:
-        parallel_region_ran()
-
-    s.first = 0
+    lay_out(g, p, &w, base, 0)
+    s.first = s.first_block = 0
     while s.first < p.panels:
         s.panels = min(p.slab, p.panels - s.first)
+        s.end_block = min(s.first_block + p.slab_blocks, p.k_blocks)
+        s.k0 = s.first_block * p.kc
+        s.k = min(s.end_block * p.kc, g.k) - s.k0
+        s.panel_size = ceil_div(s.k, 4) * 4 * I8_PANEL
         s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
         s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
         s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
@@ -391,16 +384,55 @@ cdef int gemm(const Gemm *g) noexcept nogil:
         s.bo = w.bo
         if parts == 1:
             if w.shared_size > 0:
-                prepare_panels(g, &p, &w, &s, 0, s.panels)
-            multiply_part(g, &p, &w, &s, 0, base)
+                prepare_panels(g, p, &w, &s, 0, s.panels)
+            multiply_part(g, p, &w, &s, 0, base)
         else:
             if w.shared_size > 0:
                 steps = ceil_div(s.panels, PREPARE_PANELS)
                 for i in prange(steps, num_threads=parts, schedule="static"):
-                    prepare_panels(g, &p, &w, &s, i * PREPARE_PANELS,
+                    prepare_panels(g, p, &w, &s, i * PREPARE_PANELS,
                                    min(<int64_t>PREPARE_PANELS, s.panels - i * PREPARE_PANELS))
             for part in prange(parts, num_threads=parts, schedule="static"):
-                multiply_part(g, &p, &w, &s, part, base)
-        s.first += s.panels
+                multiply_part(g, p, &w, &s, part, base)
+        s.first_block = s.end_block
+        if s.first_block == p.k_blocks:
+            s.first_block = 0
+            s.first += s.panels
     free(memory)
     return 0
+
+
+cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil:
+    """One thread's columns, as a problem of its own. 0, or -1 if there is no memory."""
+    cdef Gemm own = g[0]
+    cdef int64_t first = share(p.panels, part, p.n_parts) * I8_PANEL
+    own.n = min(share(p.panels, part + 1, p.n_parts) * I8_PANEL, g.n) - first
+    own.b += first * g.b_col
+    own.c += first * g.c_col
+    if g.co_cols is not NULL:
+        own.co_cols += first
+    own.threads = 1
+    return gemm(&own)
+
+
+cdef int gemm(const Gemm *g) noexcept nogil:
+    """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
+    cdef Plan p
+    cdef int part, status = 0
+    if g.m == 0 or g.n == 0:
+        return 0
+    if is_tiny(g):
+        gemm_tiny(g)
+        return 0
+    make_plan(g, &p)
+    if p.m_parts * p.n_parts > 1:
+        parallel_region_ran()
+    if p.path == PATH_ROWS:
+        return gemm_rows(g, &p)
+    if p.path == PATH_DOTS:
+        return gemm_dots(g, &p)
+    if not p.independent or p.n_parts == 1:
+        return multiply_slabs(g, &p)
+    for part in prange(p.n_parts, num_threads=p.n_parts, schedule="static"):
+        status += multiply_columns(g, &p, part)
+    return -1 if status else 0

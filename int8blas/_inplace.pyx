@@ -28,7 +28,6 @@ from int8blas._kernels cimport (
     i8_rows_args,
 )
 from int8blas._plan cimport Gemm, Plan, ceil_div, share
-from int8blas._threads cimport parallel_region_ran
 
 cdef enum:
     MAX_BLOCK = 64              # columns of a block of a row kernel, at most
@@ -168,7 +167,6 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     if parts == 1:
         rows_part(g, p, &s, a, offsets, 0, blocks, <int32_t *>base)
     else:
-        parallel_region_ran()
         for part in prange(parts, num_threads=parts, schedule="static"):
             rows_part(g, p, &s, a, offsets, share(blocks, part, parts), share(blocks, part + 1, parts),
                       <int32_t *>(base + part * sums_size))
@@ -182,7 +180,8 @@ cdef void dots_part(const Gemm *g, const Plan *p, const Signs *s, const uint8_t 
     """A rectangle of C."""
     cdef int64_t row_tiles = ceil_div(row_end - row, g.kernels.dots_xr)
     cdef int64_t column_tiles = ceil_div(column_end - column, g.kernels.dots_yr)
-    cdef int64_t i, r, c, outer, inner, sums[I8_MAX_XR]
+    cdef int64_t i, r, c, outer, inner
+    cdef int64_t sums[I8_MAX_XR]
     cdef int32_t row_offset[I8_MAX_XR]
     cdef int32_t tile[I8_MAX_XR * I8_MAX_YR]
     cdef int xr, yr, x, y
@@ -266,7 +265,6 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     if parts == 1:
         dots_part(g, p, &s, columns, stride, offsets, 0, g.m, 0, g.n)
     else:
-        parallel_region_ran()
         for part in prange(parts, num_threads=parts, schedule="static"):
             dots_part(g, p, &s, columns, stride, offsets, share(g.m, part // p.n_parts, p.m_parts),
                       share(g.m, part // p.n_parts + 1, p.m_parts), share(g.n, part % p.n_parts, p.n_parts),

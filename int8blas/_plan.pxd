@@ -54,7 +54,9 @@ cdef struct Plan:
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all
-    int64_t slab                # panels of plain B that are packed before they are multiplied
+    int64_t slab                # panels of plain B that are packed before they are multiplied, and
+    int64_t slab_blocks         # how many blocks of their K
+    bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place

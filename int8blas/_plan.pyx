@@ -14,6 +14,10 @@ cdef enum:
     FEW_ROWS = 16
     FEW_COLUMNS = 8
     MIN_DOT_K = 64
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K.
+    MIDDLE_ROWS = 64
+    MIDDLE_K = 256
+    MIDDLE_BYTES = 1 << 18
     # Groups of rows of B that PATH_ROWS walks along together: as many sequential streams as the prefetchers follow when
     # nothing else limits, more where the sums of many rows of A would be loaded and stored too often.
     ROWS_GROUPS_GEMV = 4
@@ -70,11 +74,15 @@ cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The grid of threads that leaves the fewest tiles to the busiest one; rows are split before columns."""
-    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr), n_tiles = ceil_div(p.slab, g.kernels.np)
+    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr)
+    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
     cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
     cdef int64_t threads = <int64_t>min(<double>g.threads, 1 + work / g.kernels.thread_work)
     cdef int64_t n_parts, m_parts, tiles, best = 0
     p.m_parts = p.n_parts = 1
+    if p.independent:
+        p.n_parts = <int>min(threads, n_tiles)
+        return
     for n_parts in range(1, min(threads, n_tiles) + 1):
         m_parts = min(threads // n_parts, m_tiles)
         tiles = ceil_div(m_tiles, m_parts) * ceil_div(n_tiles, n_parts)
@@ -82,6 +90,13 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
             best = tiles
             p.m_parts = <int>m_parts
             p.n_parts = <int>n_parts
+
+
+cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
+    """K in blocks of equal size, multiples of 4, of at most `kc`."""
+    p.k_blocks = max(1, ceil_div(p.groups * 4, kc))
+    p.kc = 4 * ceil_div(p.groups, p.k_blocks)
+    p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
 
 
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
@@ -140,19 +155,24 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)
-    p.k_blocks = max(1, ceil_div(g.k, g.kernels.kc))
-    p.kc = 4 * ceil_div(p.groups, p.k_blocks)
-    p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
+    p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen
+    # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
+    # larger slabs let A be read less often.
+    p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
+    set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
+    p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
     if g.packed is NULL:
-        p.slab = min(p.panels, max(g.kernels.np, SLAB_BYTES // (max(1, p.groups) * 4 * I8_PANEL)))
+        p.slab = min(p.panels, max(g.kernels.np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)
+                                   // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
-    p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
-    cdef int64_t m_blocks = ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)
+    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)
     p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
     p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.n_parts) * g.kernels.np
-    if p.k_blocks > 1:
+    if p.independent:
+        p.nc = ceil_div(p.slab, g.kernels.np) * g.kernels.np
+    elif p.k_blocks > 1:
         p.nc = min(p.nc, g.kernels.nc)

@@ -33,20 +33,18 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
 
-    if (t->acc_in) {
-        I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_load(t->acc_in + i * t->acc_row + j * I8_LANES);
-    } else {
-        I8_FOR(j, width) {
-            const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
-            I8_FOR(i, mr) acc[0][i][j] = start;
-        }
-        if (t->row_init) {
-            I8_FOR(i, mr) {
-                const i8_vec start = i8_broadcast(t->row_init + i);
-                I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
-            }
-        }
+    I8_FOR(j, width) {
+        const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
+        I8_FOR(i, mr) acc[0][i][j] = start;
     }
+    if (t->acc_in)
+        I8_FOR(i, mr) I8_FOR(j, width)
+            acc[0][i][j] = i8_add(acc[0][i][j], i8_load(t->acc_in + i * t->acc_row + j * I8_LANES));
+    if (t->row_init)
+        I8_FOR(i, mr) {
+            const i8_vec start = i8_broadcast(t->row_init + i);
+            I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
+        }
     int64_t groups = t->groups;
     if (depth > 1) {
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();

@@ -9,10 +9,9 @@
  *
  * A micro-kernel computes a tile of `rows` x `panels * 16`, both constants of the function:
  *
- *     dst[i, j] = start[i, j] + sum over g of dot(A'[i, g], B'[g, j])
- *     start     = acc_in if given, else row_init[i] + col_init[j], either of which may be NULL (zero)
+ *     dst[i, j] = acc_in[i, j] + row_init[i] + col_init[j] + sum over g of dot(A'[i, g], B'[g, j])
  *
- * where g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
+ * where any of the first three may be NULL (zero), and g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
  *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then, if a_tail is not

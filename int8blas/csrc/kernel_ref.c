@@ -29,9 +29,8 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(c
     uint32_t acc[I8_MR][I8_PANEL];
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
-            acc[i][j] = t->acc_in ? (uint32_t)t->acc_in[i * t->acc_row + j]
-                                  : (uint32_t)(t->row_init ? t->row_init[i] : 0) +
-                                        (uint32_t)(t->col_init ? t->col_init[j] : 0);
+            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[i * t->acc_row + j] : 0) +
+                        (uint32_t)(t->row_init ? t->row_init[i] : 0) + (uint32_t)(t->col_init ? t->col_init[j] : 0);
     const int8_t *b = t->b;
     const int64_t all = t->groups + (t->a_tail ? 1 : 0);
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)

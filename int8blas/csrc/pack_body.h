@@ -135,28 +135,38 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
 }
 
 #ifdef I8_SSE2
-/* Panels of columns side by side in memory, four at a time where there are, so that whole cache lines of B are used. */
-static void i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
-                          ptrdiff_t k_stride, uint8_t flip)
+/* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
+ * memory sees a few sequential streams. A row of I8_LANES / 4 panels is one vector. Returns how many panels it packed,
+ * all but at most I8_LANES / 4 - 1. */
+enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4 };
+
+static int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
+                             ptrdiff_t k_stride, uint8_t flip)
 {
     const uint32_t flip4 = 0x01010101u * flip;
     const i8_vec f = i8_broadcast(&flip4);
-    for (int64_t first = 0; first < panels; first += 4) {
-        const int64_t count = panels - first < 4 ? panels - first : 4;
-        for (int64_t g = 0; 4 * g + 4 <= k; ++g) {
-            const uint8_t *s = src + I8_PANEL * first + 4 * g * k_stride;
-            uint8_t *d = dst + first * panel_stride + 4 * I8_PANEL * g;
-            for (int64_t p = 0; p < count; ++p, s += I8_PANEL, d += panel_stride) {
-                i8_vec v[I8_VECS];
-                i8_load_rows(v, s, s + k_stride, s + 2 * k_stride, s + 3 * k_stride);
-                I8_FOR(j, I8_VECS) i8_store(d + 4 * I8_LANES * j, i8_xor(v[j], f));
+    const int64_t groups = k / 4;
+    panels -= panels % I8_PACK_PANELS;
+    for (int64_t g = 0; g < groups; g += I8_PACK_GROUPS) {
+        const int64_t end = groups - g < I8_PACK_GROUPS ? groups : g + I8_PACK_GROUPS;
+        for (int64_t p = 0; p < panels; p += I8_PACK_PANELS) {
+            const uint8_t *s = src + I8_PANEL * p + 4 * g * k_stride;
+            uint8_t *d = dst + p * panel_stride + 4 * I8_PANEL * g;
+            for (int64_t i = g; i < end; ++i, s += 4 * k_stride, d += 4 * I8_PANEL) {
+                i8_vec v[4];
+                I8_FOR(j, 4) v[j] = i8_xor(i8_load(s + j * k_stride), f);
+                i8_interleave(v);
+                i8_transpose_units(v);
+                I8_FOR(j, 4)
+                    i8_store(d + j / I8_VECS * panel_stride + j % I8_VECS * 4 * I8_LANES, v[j]);
             }
         }
-        if (k % 4)
-            for (int64_t p = first; p < first + count; ++p)
-                i8_pack_rows_contiguous(dst + p * panel_stride + (k - k % 4) * I8_PANEL, I8_PANEL, I8_PANEL, k % 4,
-                                        src + I8_PANEL * p + (k - k % 4) * k_stride, k_stride, flip);
     }
+    if (k % 4)
+        for (int64_t p = 0; p < panels; ++p)
+            i8_pack_rows_contiguous(dst + p * panel_stride + 4 * groups * I8_PANEL, I8_PANEL, I8_PANEL, k % 4,
+                                    src + I8_PANEL * p + 4 * groups * k_stride, k_stride, flip);
+    return panels;
 }
 #endif
 
@@ -166,8 +176,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
     int64_t packed = 0;
 #ifdef I8_SSE2
     if (column_stride == 1 && k_stride != 1) {
-        packed = columns / I8_PANEL;
-        i8_pack_lines(dst, panel_stride, packed, k, src, k_stride, flip);
+        packed = i8_pack_lines(dst, panel_stride, columns / I8_PANEL, k, src, k_stride, flip);
     }
 #endif
     for (; packed * I8_PANEL < columns; ++packed) {

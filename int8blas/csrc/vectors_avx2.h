@@ -36,17 +36,6 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
 
-/* 16 columns of 4 rows of bytes, each row at its own address, as one group of a panel: dword c is column c of the rows
- * 0 to 3. */
-I8_INLINE void i8_load_rows(i8_vec *v, const void *r0, const void *r1, const void *r2, const void *r3)
-{
-    const __m128i x0 = _mm_loadu_si128((const __m128i *)r0), x1 = _mm_loadu_si128((const __m128i *)r1);
-    const __m128i x2 = _mm_loadu_si128((const __m128i *)r2), x3 = _mm_loadu_si128((const __m128i *)r3);
-    const __m128i lo01 = _mm_unpacklo_epi8(x0, x1), hi01 = _mm_unpackhi_epi8(x0, x1);
-    const __m128i lo23 = _mm_unpacklo_epi8(x2, x3), hi23 = _mm_unpackhi_epi8(x2, x3);
-    v[0] = _mm256_setr_m128i(_mm_unpacklo_epi16(lo01, lo23), _mm_unpackhi_epi16(lo01, lo23));
-    v[1] = _mm256_setr_m128i(_mm_unpacklo_epi16(hi01, hi23), _mm_unpackhi_epi16(hi01, hi23));
-}
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
 
 /* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
@@ -58,6 +47,17 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[1] = _mm256_unpackhi_epi16(lo01, lo23);
     v[2] = _mm256_unpacklo_epi16(hi01, hi23);
     v[3] = _mm256_unpackhi_epi16(hi01, hi23);
+}
+
+/* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */
+I8_INLINE void i8_transpose_units(i8_vec *v)
+{
+    const __m256i lo01 = _mm256_permute2x128_si256(v[0], v[1], 0x20), hi01 = _mm256_permute2x128_si256(v[0], v[1], 0x31);
+    const __m256i lo23 = _mm256_permute2x128_si256(v[2], v[3], 0x20), hi23 = _mm256_permute2x128_si256(v[2], v[3], 0x31);
+    v[0] = lo01;
+    v[1] = lo23;
+    v[2] = hi01;
+    v[3] = hi23;
 }
 
 /* 1 to 32 bytes, XORed with flip, the rest 0; nothing else is read. */

@@ -32,18 +32,6 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
 
-/* 16 columns of 4 rows of bytes, each row at its own address, as one group of a panel: dword c is column c of the rows
- * 0 to 3. Three masked loads, then a transpose of 4 x 4 dwords across the lanes and one of 4 x 4 bytes within them. */
-I8_INLINE void i8_load_rows(i8_vec *v, const void *r0, const void *r1, const void *r2, const void *r3)
-{
-    const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    __m512i x = _mm512_zextsi128_si512(_mm_loadu_si128((const __m128i *)r0));
-    x = _mm512_mask_broadcast_i32x4(x, 0x00f0, _mm_loadu_si128((const __m128i *)r1));
-    x = _mm512_mask_broadcast_i32x4(x, 0x0f00, _mm_loadu_si128((const __m128i *)r2));
-    x = _mm512_mask_broadcast_i32x4(x, 0xf000, _mm_loadu_si128((const __m128i *)r3));
-    v[0] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, x), bytes);
-}
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }
 
 /* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
@@ -55,6 +43,17 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[1] = _mm512_unpackhi_epi16(lo01, lo23);
     v[2] = _mm512_unpacklo_epi16(hi01, hi23);
     v[3] = _mm512_unpackhi_epi16(hi01, hi23);
+}
+
+/* 4 vectors of 4 units of 128 bits, transposed: unit q of vector p becomes unit p of vector q. */
+I8_INLINE void i8_transpose_units(i8_vec *v)
+{
+    const __m512i lo01 = _mm512_shuffle_i32x4(v[0], v[1], 0x44), hi01 = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
+    const __m512i lo23 = _mm512_shuffle_i32x4(v[2], v[3], 0x44), hi23 = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+    v[0] = _mm512_shuffle_i32x4(lo01, lo23, 0x88);
+    v[1] = _mm512_shuffle_i32x4(lo01, lo23, 0xdd);
+    v[2] = _mm512_shuffle_i32x4(hi01, hi23, 0x88);
+    v[3] = _mm512_shuffle_i32x4(hi01, hi23, 0xdd);
 }
 
 /* 1 to 64 bytes, XORed with flip, the rest 0; nothing else is read. */
