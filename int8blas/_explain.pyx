@@ -9,11 +9,19 @@ import numpy as np
 
 from int8blas._arrays cimport check_numerics, int8_operand
 from int8blas._kernels cimport I8_PANEL
-from int8blas._plan cimport Gemm, Plan, make_plan
+from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_TINY, Gemm, Plan, make_plan
 from int8blas._problem cimport set_operands, start
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
+
+
+PATHS = {
+    "tiny": "small enough to be computed on the stack",
+    "rows": "few rows, so B is read in place along its rows, once",
+    "dots": "few rows or columns, so both operands are read in place along k",
+    "blocks": "tiles of C from packed panels of B",
+}
 
 
 @dataclass(frozen=True)
@@ -24,14 +32,17 @@ class Explanation:
     ----------
     shape : tuple of int
         (M, N, K).
+    path : str
+        'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or columns;
+        both operands read in place along k) or 'blocks' (B packed, or packed by the call; C in tiles).
     isa : str
         The kernels in use.
     numerics : str
         'exact' or 'saturating'.
     tile : tuple of int
-        Rows and columns of the full micro-kernel tile.
-    block : tuple of int
-        Rows, columns and k of a block.
+        Rows and columns of the largest kernel of the path.
+    block : tuple of int, or None
+        Rows, columns and k of a block, for the path 'blocks'.
     threads : int
         Threads that take part.
     thread_grid : tuple of int
@@ -46,10 +57,11 @@ class Explanation:
     """
 
     shape: tuple[int, int, int]
+    path: str
     isa: str
     numerics: str
     tile: tuple[int, int]
-    block: tuple[int, int, int]
+    block: tuple[int, int, int] | None
     threads: int
     thread_grid: tuple[int, int]
     max_threads: int
@@ -63,25 +75,24 @@ class Explanation:
 
     @property
     def kernel(self) -> str:
-        """The name of the main micro-kernel, such as 'avx512vnni 8x48'."""
-        return f"{self.isa} {self.tile[0]}x{self.tile[1]}"
+        """The name of the main kernel, such as 'avx512vnni 8x48'."""
+        kind = {"rows": " rows", "dots": " dots"}.get(self.path, "")
+        return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:
         m, n, k = self.shape
-        rows, columns, depth = self.block
-        lines = [
-            f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}",
-            f"  blocks of {rows} rows, {columns} columns, {depth} k",
-            "  B is packed already" if self.b_is_packed else "  B is packed during the call",
-        ]
-        if self.a_in_place:
-            lines.append("  A is read in place: it is uint8 with contiguous rows, and C has few columns")
-        else:
-            lines.append("  A is packed block by block")
+        lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
+        if self.block is not None:
+            lines.append("  blocks of {} rows, {} columns, {} k".format(*self.block))
+            lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
+            if self.a_in_place:
+                lines.append("  A is read in place: it is uint8 with contiguous rows")
+            else:
+                lines.append("  A is packed block by block")
         if self.a_shifted:
-            lines.append("  A is int8: shifted by 128, compensated with the column sums of B")
+            lines.append("  A is int8: one operand is shifted by 128, and compensated with sums of the other")
         if self.b_shifted:
-            lines.append("  B is uint8: shifted by -128, compensated with the row sums of A")
+            lines.append("  B is uint8: shifted by -128 unless A is int8 and read in place")
         if self.wide_sums:
             lines.append("  sums of this K could leave int32: blocks are added in int64")
         if self.may_widen:
@@ -135,21 +146,26 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         g.ao = 128
     if b_type == cnp.NPY_UINT8:
         g.bo = -128
-    g.c_col = sizeof(int32_t)
+    g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
+    memset(&p, 0, sizeof(p))
+    p.m_parts = p.n_parts = 1
     if g.m and g.n:
         make_plan(&g, &p)
-    else:
-        memset(&p, 0, sizeof(p))
-        p.m_parts = p.n_parts = 1
+    path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_BLOCKS: "blocks"}[p.path]
+    tile = {
+        "rows": (g.kernels.rows_mr, g.kernels.rows_columns),
+        "dots": (g.kernels.dots_xr, g.kernels.dots_yr),
+    }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
     certified = None
     if isinstance(b, PackedB) and p.may_widen:
         certified = (int(np.count_nonzero(b.certified)), b.certified.size)
     return Explanation(
         shape=(g.m, g.n, g.k),
+        path=path,
         isa=g.kernels.name.decode(),
         numerics=numerics,
-        tile=(g.kernels.mr, g.kernels.np * I8_PANEL),
-        block=(p.mc, p.nc * I8_PANEL, p.kc),
+        tile=tile,
+        block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
         threads=p.m_parts * p.n_parts,
         thread_grid=(p.m_parts, p.n_parts),
         max_threads=g.threads,

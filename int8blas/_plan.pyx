@@ -147,7 +147,11 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
     start_plan(g, p)
+    p.may_widen = p.direct_a = p.independent = False
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
+    if p.path == PATH_TINY:
+        p.m_parts = p.n_parts = 1
+        return
     if p.path == PATH_ROWS or p.path == PATH_DOTS:
         if p.path == PATH_ROWS and not p.identity:
             p.from_registers = False

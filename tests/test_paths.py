@@ -1,0 +1,102 @@
+"""Every path of the driver, on shapes that only it computes, with everything that can go wrong on the way to C."""
+
+import numpy as np
+import pytest
+import reference
+from arrays import B_FORMS, SIGN_PAIRS, assert_same
+
+import int8blas
+
+# Where an instruction set has kernels for the path; elsewhere the same shapes take another one.
+ROWS = ((1, 64, 130), (2, 65, 257), (1, 1000, 259), (2, 2100, 66))
+MORE_ROWS = ((3, 300, 258), (5, 1030, 67), (6, 64, 1030))
+DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131))
+DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259))
+BLOCKS = ((65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700))
+INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (33, 1100, 300), (64, 70, 1030))
+SLABS = ((66, 1200, 4200), (70, 70, 9000))
+TINY = ((3, 5, 7), (40, 33, 65), (17, 128, 256))
+
+ALL = ROWS + MORE_ROWS + DOTS + DOTS_OF_COLUMNS + BLOCKS + INDEPENDENT
+THREADS = (1, 2, 3)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("form", B_FORMS)
+def test_products(isa, pair, form, threads, rng):
+    with int8blas.num_threads(threads):
+        for m, n, k in ALL:
+            a, b = pair.operands(rng, m, n, k)
+            assert_same(pair.gemm(1, a, B_FORMS[form](b)), reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("form", B_FORMS)
+def test_zero_points_offsets_and_accumulation(isa, pair, form, threads, rng):
+    with int8blas.num_threads(threads):
+        for m, n, k in ALL[::2]:
+            a, b = pair.operands(rng, m, n, k)
+            packed = B_FORMS[form](b)
+            c = rng.integers(-1000, 1000, (m, n), np.int32)
+            row, column = rng.integers(-1000, 1000, m), rng.integers(-1000, 1000, n)
+            for options in (
+                {"bo": 3},
+                {"ao": 5},
+                {"ao": 9, "bo": 7, "co": 11},
+                {"offsetc": "R", "co": column},
+                {"offsetc": "C", "co": row, "bo": 1},
+                {"ao": row % 100, "bo": column % 100},
+            ):
+                expected = reference.gemm(1, a, b, **options)
+                assert_same(pair.gemm(1, a, packed, **options), expected, m=m, n=n, k=k, **options)
+            expected = reference.gemm(1, a, b, 1.0, c, bo=2)
+            assert_same(pair.gemm(1, a, packed, 1.0, c, bo=2), expected, m=m, n=n, k=k)
+            expected = reference.gemm(-0.37, a, b, 2.5, c, co=17)
+            assert_same(pair.gemm(-0.37, a, packed, 2.5, c, co=17), expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("form", B_FORMS)
+def test_any_layout_of_c(isa, form, rng):
+    for m, n, k in ALL[::3]:
+        a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
+        memory = np.full((2 * m + 1, 3 * n + 1), -7, np.int32)
+        for c in (memory[1::2, 1::3], memory.reshape(3 * n + 1, 2 * m + 1).T[1::2, 1::3]):
+            expected = memory.copy()
+            int8blas.gemm_s8s8s32(1, a, B_FORMS[form](b), c=c, overwrite_c=True)
+            assert_same(c.copy(), reference.gemm(1, a, b), m=m, n=n, k=k)
+            c[...] = -7
+            assert_same(memory, expected)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_more_than_one_slab_of_packed_b(isa, threads, rng):
+    with int8blas.num_threads(threads):
+        for (m, n, k), pair in zip(SLABS, SIGN_PAIRS[1:3], strict=True):
+            a, b = pair.operands(rng, m, n, k)
+            assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize(
+    ("path", "shapes", "form"),
+    [
+        ("tiny", TINY, "C order"),
+        ("rows", ROWS, "C order"),
+        ("dots", DOTS, "packed"),
+        ("dots", DOTS_OF_COLUMNS, "F order"),
+        ("blocks", BLOCKS + INDEPENDENT[:3], "C order"),
+    ],
+)
+def test_explain_tells_the_path(isa, path, shapes, form, rng):
+    for m, n, k in shapes:
+        a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
+        expected = path
+        if isa == "ref" and path != "tiny":
+            expected = "blocks"
+        elif isa in ("avx2", "avx512bw") and path == "tiny":
+            expected = None
+        elif isa == "ref" and m * n * k > 2**16:
+            expected = None
+        if expected is not None:
+            explanation = int8blas.explain(a, B_FORMS[form](b))
+            assert (explanation.path, explanation.isa) == (expected, isa), (m, n, k)
+            assert expected in str(explanation)
