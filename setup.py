@@ -86,7 +86,12 @@ class BuildExt(build_ext):
         if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
             compile_args.append("-DI8_AVXVNNI_AS_EVEX")
         if flag("INT8BLAS_SANITIZE"):
-            sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]
+            sanitize = [
+                "-fsanitize=address,undefined",
+                "-fno-sanitize-recover=undefined",
+                "-fno-omit-frame-pointer",
+                "-g",
+            ]
             compile_args += sanitize
             link_args += sanitize
         for ext in self.extensions:

@@ -10,9 +10,11 @@ The modules, and who calls whom::
             +-> _gemm       the driver: blocking, prange, workspace
             |     +-> _plan     how a problem is computed: block sizes, threads, path
             |     +-> _tiny     the path for very small ones
+            |     +-> _inplace  the paths for few rows or columns, on the user's own memory
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
+                              rows_body.h, dot_body.h    the kernels of _inplace
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
 

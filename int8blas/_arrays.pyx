@@ -6,7 +6,7 @@ or value, in the form "what must be wanted, got came".
 
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 cimport numpy as cnp
 import numpy as np
 

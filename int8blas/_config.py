@@ -1,6 +1,7 @@
 """What this build and this machine offer, for people to read."""
 
 import platform
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from int8blas import _kernels, _threads
 from int8blas._version import __version__
 
 
-def _config():
+def _config() -> dict[str, dict[str, Any]]:
     return {
         "int8blas": {
             "version": __version__,
@@ -29,7 +30,7 @@ def _config():
     }
 
 
-def show_config(mode="stdout"):
+def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
     """Show the version, the CPU, the instruction sets (built, supported, selected) and the threads.
 
     Parameters

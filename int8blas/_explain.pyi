@@ -3,13 +3,16 @@ from dataclasses import dataclass
 from int8blas._arrays import _Array, _Int8OrUInt8, _Numerics
 from int8blas.packing import PackedB
 
+PATHS: dict[str, str]
+
 @dataclass(frozen=True)
 class Explanation:
     shape: tuple[int, int, int]
+    path: str
     isa: str
     numerics: str
     tile: tuple[int, int]
-    block: tuple[int, int, int]
+    block: tuple[int, int, int] | None
     threads: int
     thread_grid: tuple[int, int]
     max_threads: int

@@ -33,8 +33,8 @@ class Explanation:
     shape : tuple of int
         (M, N, K).
     path : str
-        'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or columns;
-        both operands read in place along k) or 'blocks' (B packed, or packed by the call; C in tiles).
+        'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
+        columns; both operands read in place along k) or 'blocks' (B packed, or packed by the call; C in tiles).
     isa : str
         The kernels in use.
     numerics : str

@@ -15,14 +15,13 @@ Nothing here knows an instruction set: tile sizes, blocking and functions come f
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from int8blas._inplace cimport gemm_dots, gemm_rows
 from int8blas._kernels cimport (
     I8_DOT2,
-    I8_DOT4,
     I8_DOT4_SAT,
     I8_MAX_TILE,
     I8_PANEL,

@@ -20,6 +20,7 @@ from int8blas._kernels cimport (
     I8_A_UNSIGNED,
     I8_B_UNSIGNED,
     I8_GROUP,
+    I8_MAX_COLUMNS,
     I8_MAX_XR,
     I8_MAX_YR,
     I8_PANEL,
@@ -30,7 +31,6 @@ from int8blas._kernels cimport (
 from int8blas._plan cimport Gemm, Plan, ceil_div, share
 
 cdef enum:
-    MAX_BLOCK = 64              # columns of a block of a row kernel, at most
     SUMS_BYTES = 1 << 16        # of the sums that gemm_rows keeps at a time
 
 
@@ -73,7 +73,7 @@ cdef void row_offsets(const Gemm *g, const Signs *s, int64_t row, int rows, int6
 
 cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                 int64_t row, int64_t column) noexcept nogil:
-    """The finished product of a few rows and columns goes to C, through the output stage unless that is the identity."""
+    """The finished product of a few rows and columns goes to C, by the output stage unless that is the identity."""
     cdef i8_output_args o
     cdef int32_t co_row[I8_MAX_XR]
     cdef char *c = g.c + row * g.c_row + column * g.c_col
@@ -102,9 +102,9 @@ cdef void rows_part(const Gemm *g, const Plan *p, const Signs *s, const uint8_t 
     cdef int width = g.kernels.rows_columns, m = <int>g.m
     cdef int64_t tiles = ceil_div(m, g.kernels.rows_mr), groups = ceil_div(g.k, I8_GROUP)
     cdef int64_t chunk = max(1, SUMS_BYTES // (4 * m * width)), step = p.kc // I8_GROUP
-    cdef int64_t first, last, i, j, tile, column, group
+    cdef int64_t first, last, i, tile, column, group
     cdef int r, height, start
-    cdef int32_t finished[MAX_BLOCK]
+    cdef int32_t finished[I8_MAX_COLUMNS]
     cdef i8_rows_args t
     t.b_row = g.b_row
     t.b_flip = <uint32_t>0x01010101 * s.b_flip

@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 
 cdef extern from "i8_types.h" nogil:
-    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE
+    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE, I8_MAX_COLUMNS
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_XR, I8_MAX_YR
 

@@ -56,7 +56,7 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
            [-300]], dtype=int32)
     """
     cdef Gemm g
-    cdef cnp.ndarray x = int8_operand(a, "a"), y, target, ao_array, bo_array
+    cdef cnp.ndarray x = int8_operand(a, "a"), y, target, _ao_array, _bo_array
     cdef PackedB packed = None
     cdef tuple batch
     cdef bint in_place = True
@@ -82,10 +82,10 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     except ValueError:
         raise ValueError(f"b must have leading dimensions that broadcast with a's {(<object>x).shape[:-2]}, got "
                          f"{b_batch}") from None
-    ao_array = set_zero_point(ao, "ao", g.a_flip == 0, g.m, "a row of a each", 128 if g.a_flip else 0, &g.ao,
-                              &g.ao_rows)
-    bo_array = set_zero_point(bo, "bo", b_unsigned, g.n, "a column of b each", -128 if b_unsigned else 0, &g.bo,
-                              &g.bo_cols)
+    _ao_array = set_zero_point(ao, "ao", g.a_flip == 0, g.m, "a row of a each", 128 if g.a_flip else 0, &g.ao,
+                               &g.ao_rows)
+    _bo_array = set_zero_point(bo, "bo", b_unsigned, g.n, "a column of b each", -128 if b_unsigned else 0, &g.bo,
+                               &g.bo_cols)
     # The result with both matrix dimensions, and the axes that vectors lose.
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))

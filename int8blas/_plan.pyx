@@ -9,8 +9,8 @@ cdef enum:
     # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
     TINY_K = 256
     TINY_PANELS = 8
-    # Up to how many rows a B with contiguous columns is read in place, and up to how many columns A is. (A C-ordered B is
-    # read in place for as many rows as one row kernel takes.)
+    # Up to how many rows a B with contiguous columns is read in place, and up to how many columns A is. (A C-ordered B
+    # is read in place for as many rows as one row kernel takes.)
     FEW_ROWS = 16
     FEW_COLUMNS = 8
     MIN_DOT_K = 64

@@ -54,16 +54,16 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
                  int b_type):
     """All four GEMMs: check, set up, compute."""
     cdef Gemm g
-    cdef cnp.ndarray result, target, ao_array, bo_array, co_array
+    cdef cnp.ndarray result, target, _ao_array, _bo_array, _co_array
     cdef cnp.npy_intp shape[2]
     start(&g, check_numerics(numerics))
     g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
     a, b = set_operands(&g, a, b, a_type, b_type, trans_a, trans_b)
-    ao_array = set_zero_point(ao, "ao", a_type == cnp.NPY_UINT8, g.m, "a row of op(a) each",
-                              0 if a_type == cnp.NPY_UINT8 else 128, &g.ao, &g.ao_rows)
-    bo_array = set_zero_point(bo, "bo", b_type == cnp.NPY_UINT8, g.n, "a column of op(b) each",
-                              -128 if b_type == cnp.NPY_UINT8 else 0, &g.bo, &g.bo_cols)
-    co_array = set_offset(&g, co, offsetc)
+    _ao_array = set_zero_point(ao, "ao", a_type == cnp.NPY_UINT8, g.m, "a row of op(a) each",
+                               0 if a_type == cnp.NPY_UINT8 else 128, &g.ao, &g.ao_rows)
+    _bo_array = set_zero_point(bo, "bo", b_type == cnp.NPY_UINT8, g.n, "a column of op(b) each",
+                               -128 if b_type == cnp.NPY_UINT8 else 0, &g.bo, &g.bo_cols)
+    _co_array = set_offset(&g, co, offsetc)
     if c is None:
         shape[0], shape[1] = g.m, g.n
         result = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
@@ -156,7 +156,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_u8s8s32(1, a, b, numerics="saturating")
     array([[32767]], dtype=int32)
     >>> int8blas.gemm_u8s8s32(0.5, a, b, ao=5, co=[7], offsetc="R")
-    array([[31122]], dtype=int32)
+    array([[31757]], dtype=int32)
     """
     return call("gemm_u8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
                 cnp.NPY_UINT8, cnp.NPY_INT8)

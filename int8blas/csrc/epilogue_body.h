@@ -3,8 +3,6 @@
  * compiler vectorizes for the instruction set of the file that includes this one. */
 #include <math.h>
 
-#define I8_MAX_COLS (I8_MAX_NP * I8_PANEL)
-
 static inline int32_t i8_saturate(int64_t x)
 {
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
@@ -70,8 +68,8 @@ I8_INLINE void i8_compensate64(const i8_output_args *o, int i, int64_t *x)
 
 static void i8_output(const i8_output_args *o)
 {
-    int32_t x32[I8_MAX_COLS], strided[I8_MAX_COLS];
-    int64_t x64[I8_MAX_COLS];
+    int32_t x32[I8_MAX_COLUMNS], strided[I8_MAX_COLUMNS];
+    int64_t x64[I8_MAX_COLUMNS];
 
     for (int i = 0; i < o->rows; ++i) {
         char *row = o->c + i * o->c_row;

@@ -33,6 +33,7 @@
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
 #define I8_MAX_TILE (I8_MAX_MR * I8_MAX_NP * I8_PANEL)
+#define I8_MAX_COLUMNS 64 /* of any kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
 
 typedef struct {
     int64_t groups;
@@ -107,7 +108,7 @@ enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
  *
- * in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and co_col is
+ * for at most I8_MAX_COLUMNS columns, in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and co_col is
  * given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit. ao and
  * col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0. */
 typedef struct {
