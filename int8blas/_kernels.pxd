@@ -77,8 +77,8 @@ cdef extern from "i8_types.h" nogil:
         int mr
         int np
         int exact
-        int64_t mc
         int64_t kc
+        int64_t a_bytes
         int64_t nc
         double thread_work
         int64_t tiny_work

@@ -118,8 +118,8 @@ def kernel_info():
     return {
         "isa": kernels.name.decode(),
         "tile": (kernels.mr, kernels.np * I8_PANEL),
-        "mc": kernels.mc,
-        "kc": kernels.kc,
+        "block of k": kernels.kc,
+        "block of A": f"{kernels.a_bytes >> 10} KiB",
         "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.exact],
     }
 

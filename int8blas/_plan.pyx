@@ -173,7 +173,8 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
-    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * g.kernels.mr, g.kernels.mc)
+    cdef int64_t rows = max(<int64_t>g.kernels.mr, g.kernels.a_bytes // max(1, p.kc))
+    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * g.kernels.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
     p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.n_parts) * g.kernels.np
     if p.independent:

@@ -133,9 +133,9 @@ typedef struct {
 
     int mr, np;      /* the full tile: rows, panels */
     int exact;       /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
-    int64_t mc;      /* rows of a block of A */
-    int64_t kc;      /* k of a block, a multiple of 4; mc * kc bytes of A and np * 16 * kc of B live in L2 together */
-    int64_t nc;      /* panels that a thread finishes before the next, if K is split: their sums are mc * nc * 64 bytes */
+    int64_t kc;      /* k of a block, a multiple of 4 */
+    int64_t a_bytes; /* of a block of A, which lives in L2 together with np panels of B, np * 16 * kc bytes */
+    int64_t nc;      /* panels that a thread finishes before the next, if K is split: their sums are rows * nc * 64 bytes */
     double thread_work; /* multiply-adds that pay for waking one more thread */
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 
