@@ -16,6 +16,7 @@ cnp.import_array()
 
 # Compared by identity first: what callers pass nearly always is these very objects.
 cdef object ZERO = 0
+cdef object ONE = 1
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32"}
@@ -94,6 +95,10 @@ cdef int check_transpose(object flag, str name) except -1:
 cdef double real(object x, str name) except? -1:
     """A finite real number."""
     cdef double value
+    if x is ONE:
+        return 1
+    if x is ZERO:
+        return 0
     if type(x) is float:
         value = x
         if isfinite(value):

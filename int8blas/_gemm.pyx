@@ -254,7 +254,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             dot = I8_DOT4_SAT
             for x in range(width):
                 if not s.certified[c + x]:
-                    dot = I8_DOT2
+                    dot = p.uncertified
         t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups

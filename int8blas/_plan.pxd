@@ -60,7 +60,8 @@ cdef struct Plan:
     int64_t mc, nc              # block sizes: rows, panels
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
-    bint may_widen              # some panels may need I8_DOT2
+    bint may_widen              # panels without a certificate need
+    int uncertified             # this dot: I8_DOT2, or I8_DOT4
 
 
 cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil

@@ -3,7 +3,7 @@
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.stdlib cimport llabs
 
-from int8blas._kernels cimport I8_DOT2, I8_PANEL
+from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_PANEL
 
 cdef enum:
     # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
@@ -14,6 +14,8 @@ cdef enum:
     FEW_ROWS = 16
     FEW_COLUMNS = 8
     MIN_DOT_K = 64
+    # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
+    WIDEN_ROWS = 8
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K.
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
@@ -43,7 +45,6 @@ cdef bint is_tiny(const Gemm *g) noexcept nogil:
         g.k <= TINY_K and g.n <= TINY_PANELS * I8_PANEL and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= g.kernels.tiny_work
         and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
-        and (g.saturating or g.kernels.exact != I8_DOT2)
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
 
@@ -148,6 +149,7 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
     start_plan(g, p)
     p.may_widen = p.direct_a = p.independent = False
+    p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
         p.m_parts = p.n_parts = 1
@@ -160,6 +162,7 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
+    p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.

@@ -13,6 +13,7 @@ from int8blas._gemm cimport gemm
 from int8blas._kernels cimport current_kernels
 from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan
 from int8blas._threads cimport max_threads
+from int8blas._tiny cimport gemm_tiny
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -122,7 +123,8 @@ cdef int run(const Gemm *g, str name) except -1:
     if verbose:
         return run_verbose(g, name)
     if is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
-        gemm(g)
+        if g.m and g.n:
+            gemm_tiny(g)
         return 0
     with nogil:
         status = gemm(g)

@@ -5,7 +5,7 @@ The same tiles as in ``_gemm``, for problems whose time is otherwise spent on de
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 
-from int8blas._kernels cimport I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_tile_args
+from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_tile_args
 from int8blas._plan cimport Gemm
 
 # Bounds of _plan.is_tiny.
@@ -28,7 +28,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int row_tiles = <int>(g.m + g.kernels.mr - 1) // g.kernels.mr
     cdef int column_tiles = (panels + g.kernels.np - 1) // g.kernels.np
     cdef int i, j, r, c, height, width, next_row, next_panel, tail = k % 4
-    cdef int dot = I8_DOT4_SAT if g.saturating else g.kernels.exact
+    cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     cdef bint direct = g.a_col == 1 and g.a_flip == 0
     cdef const int8_t *data = g.packed
     cdef const int64_t *col_sums = g.col_sums

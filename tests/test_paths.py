@@ -93,8 +93,6 @@ def test_more_than_one_slab_of_packed_b(isa, rng):
 def test_explain_tells_the_path(isa, path, shapes, form, rng):
     if isa == "ref":  # has no kernels for operands in place
         path = {"rows": "blocks", "dots": "blocks"}.get(path, path)
-    elif isa in ("avx2", "avx512bw"):  # exactness needs certificates, which the path "tiny" does not look at
-        path = {"tiny": "blocks"}.get(path, path)
     for m, n, k in shapes:
         a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
         explanation = int8blas.explain(a, B_FORMS[form](b))

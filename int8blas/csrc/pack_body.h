@@ -81,7 +81,7 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* `rows` rows contiguous in memory, 16 or 8 of them at a time: interleaves the bytes of 4 consecutive k. */
+/* `rows` rows contiguous in memory, 16, 8 or 4 of them at a time: interleaves the bytes of 4 consecutive k. */
 I8_INLINE void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
                                        ptrdiff_t k_stride, uint8_t flip)
 {
@@ -107,6 +107,16 @@ I8_INLINE void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_
                 _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 32), _mm_unpacklo_epi16(hi01, hi23));
                 _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 48), _mm_unpackhi_epi16(hi01, hi23));
             }
+        }
+        if (i + 4 <= rows) {
+            __m128i r[4];
+            I8_FOR(j, 4) {
+                r[j] = _mm_cvtsi32_si128((int)i8_read32(s + (j < valid ? j : 0) * k_stride + i));
+                r[j] = j < valid ? _mm_xor_si128(r[j], f) : _mm_setzero_si128();
+            }
+            const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
+            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i), _mm_unpacklo_epi16(lo01, lo23));
+            i += 4;
         }
         for (; i < rows; ++i)
             i8_write32(d + 4 * i, i8_gather(s + i, k_stride, valid, flip));
