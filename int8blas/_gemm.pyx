@@ -13,7 +13,7 @@
 Nothing here knows an instruction set: tile sizes, blocking and functions come from the kernel table.
 """
 
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -386,13 +386,13 @@ cdef int multiply_slabs(const Gemm *g, const Plan *p) noexcept nogil:
                 prepare_panels(g, p, &w, &s, 0, s.panels)
             multiply_part(g, p, &w, &s, 0, base)
         else:
-            if w.shared_size > 0:
-                steps = ceil_div(s.panels, PREPARE_PANELS)
-                for i in prange(steps, num_threads=parts, schedule="static"):
+            steps = ceil_div(s.panels, PREPARE_PANELS) if w.shared_size > 0 else 0
+            with parallel(num_threads=parts):
+                for i in prange(steps, schedule="static"):
                     prepare_panels(g, p, &w, &s, i * PREPARE_PANELS,
                                    min(<int64_t>PREPARE_PANELS, s.panels - i * PREPARE_PANELS))
-            for part in prange(parts, num_threads=parts, schedule="static"):
-                multiply_part(g, p, &w, &s, part, base)
+                for part in prange(parts, schedule="static"):
+                    multiply_part(g, p, &w, &s, part, base)
         s.first_block = s.end_block
         if s.first_block == p.k_blocks:
             s.first_block = 0

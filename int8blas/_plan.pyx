@@ -78,7 +78,9 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr)
     cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
     cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    cdef int64_t threads = <int64_t>min(<double>g.threads, 1 + work / g.kernels.thread_work)
+    cdef int64_t threads = <int64_t>min(
+        <double>g.threads, 1 + max(work / g.kernels.thread_work, <double>g.n * g.k / THREAD_BYTES)
+    )
     cdef int64_t n_parts, m_parts, tiles, best = 0
     p.m_parts = p.n_parts = 1
     if p.independent:
