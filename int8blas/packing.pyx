@@ -239,10 +239,10 @@ def _read_header(header, size, path):
     if len(header) < HEADER_SIZE:
         raise ValueError(f"{name} is truncated: its header has {len(header)} of {HEADER_SIZE} bytes")
     _, version, code, k, n, checksum, own = HEADER.unpack_from(header)
-    if own != zlib.crc32(header[:HEADER.size - 4]) or any(header[HEADER.size:]):
-        raise ValueError(f"{name} is corrupted: its header does not match its checksum")
     if version != VERSION:
         raise ValueError(f"{name} has version {version} of the format, this int8blas reads version {VERSION}")
+    if own != zlib.crc32(header[:HEADER.size - 4]) or any(header[HEADER.size:]):
+        raise ValueError(f"{name} is corrupted: its header does not match its checksum")
     names = {code: dtype for dtype, code in DTYPE_CODES.items()}
     if code not in names:
         raise ValueError(f"{name} is corrupted: there is no dtype with code {code}")

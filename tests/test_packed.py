@@ -301,6 +301,12 @@ def test_a_file_with_any_byte_changed(load, content):
                 load(bytes(changed))
 
 
+def test_a_file_of_another_version(load, content):
+    assert content[8] == 1
+    with pytest.raises(ValueError, match="version 2 of the format"):
+        load(content[:8] + bytes([2]) + content[9:])
+
+
 def test_a_file_of_another_kind(load, b):
     for foreign in (b"", b"\0" * 4096, b"\x93NUMPY" + bytes(200), b"hello\n", pickle.dumps(b), b"\xff" * 100_000):
         with pytest.raises(ValueError, match=WHAT_IS_WRONG):

@@ -128,6 +128,13 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
                           ptrdiff_t k_stride, uint8_t flip)
 {
     int packed = 0;
+    if (width == 1 && k_stride == 1) {
+        /* A single row is its own micro-panel. */
+        for (int64_t i = 0; i < k; ++i)
+            dst[i] = (uint8_t)(src[i] ^ flip);
+        memset(dst + k, 0, (size_t)(-k & 3));
+        return;
+    }
 #ifdef I8_SSE2
     if (k_stride == 1) {
         for (; packed + 4 <= rows; packed += 4)
