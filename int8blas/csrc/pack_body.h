@@ -128,7 +128,7 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
                           ptrdiff_t k_stride, uint8_t flip)
 {
     int packed = 0;
-    if (width == 1 && k_stride == 1) {
+    if (width == 1 && k_stride == 1 && k > 0) {
         /* A single row is its own micro-panel. */
         for (int64_t i = 0; i < k; ++i)
             dst[i] = (uint8_t)(src[i] ^ flip);
