@@ -61,6 +61,8 @@ EXTENSIONS = [
     extension("_plan"),
     extension("_tiny"),
     extension("_inplace"),
+    extension("_rows"),
+    extension("_dots"),
     extension("_gemm"),
     extension("_problem"),
     extension("_explain"),

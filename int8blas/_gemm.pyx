@@ -1,7 +1,7 @@
 """The GEMM driver: blocking, work split, threads, workspace.
 
 ``gemm`` carries out what ``_plan.make_plan`` decides. Very small problems go to ``_tiny``, few rows or columns to
-``_inplace``, the rest is done here in blocks::
+``_rows`` and ``_dots``, the rest is done here in blocks::
 
     gemm            for each slab of panels of B (all of them if B is packed)
       prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
@@ -19,7 +19,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from int8blas._inplace cimport gemm_dots, gemm_rows
+from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
@@ -29,6 +29,7 @@ from int8blas._kernels cimport (
     i8_tile_args,
 )
 from int8blas._plan cimport PATH_DOTS, PATH_ROWS, Gemm, Plan, ceil_div, is_tiny, make_plan, share
+from int8blas._rows cimport gemm_rows
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 

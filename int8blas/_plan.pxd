@@ -35,7 +35,7 @@ cdef struct Gemm:
     int threads                 # at most
 
 
-# The ways to compute a problem, in _tiny, _inplace and _gemm.
+# The ways to compute a problem, in _tiny, _rows, _dots and _gemm.
 cdef enum Path:
     PATH_TINY
     PATH_ROWS

@@ -105,7 +105,7 @@ cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
-    # The readings of _inplace that leave A as it is need a zero point of A that vanishes with the shift.
+    # The readings of _rows and _dots that leave A as it is need a zero point of A that vanishes with the shift.
     cdef bint unshifted = g.ao == (128 if g.a_flip else 0) and g.ao_rows is NULL
     if g.saturating or p.wide or g.ao_rows is not NULL or g.bo_cols is not NULL or g.k == 0:
         return PATH_BLOCKS
