@@ -52,10 +52,11 @@ def extension(name, sources=()):
     )
 
 
-# _kernels alone links csrc: the kernel tables and the selected one exist once in the process, and the other modules
+# _kernels alone links the kernels: tables and the selected one exist once in the process, and the other modules
 # reach them by cimport.
 EXTENSIONS = [
-    extension("_kernels", sorted(CSRC.glob("*.c"))),
+    extension("_kernels", sorted(set(CSRC.glob("*.c")) - {CSRC / "workspace.c"})),
+    extension("_workspace", [CSRC / "workspace.c"]),
     extension("_threads"),
     extension("_arrays"),
     extension("_plan"),

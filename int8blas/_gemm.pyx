@@ -15,8 +15,7 @@ Nothing here knows an instruction set: tile sizes, blocking and functions come f
 
 from cython.parallel cimport parallel, prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from int8blas._dots cimport gemm_dots
@@ -32,11 +31,12 @@ from int8blas._plan cimport PATH_DOTS, PATH_ROWS, Gemm, Plan, ceil_div, is_tiny,
 from int8blas._rows cimport gemm_rows
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
+from int8blas._workspace cimport acquire, release
 
 cdef enum:
-    # Panels that a thread prepares at a time: four make whole cache lines of a C-ordered B.
+    # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
-cdef size_t ALIGNMENT = 64
+    ALIGNMENT = 64
 
 
 # A slab of B as the parts see it. Pointers are to its first panel.
@@ -107,12 +107,18 @@ cdef void *carve(char **memory, size_t size) noexcept nogil:
     return start if size > 0 else NULL
 
 
+cdef int64_t packed_size(int64_t k) noexcept nogil:
+    """Bytes from one panel of a slab to the next: packing writes to several at a time, and they should not meet in the
+    same sets of the cache, as they would at a distance that is a power of two."""
+    return ceil_div(k, 4) * 4 * I8_PANEL + ALIGNMENT
+
+
 cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int thread) noexcept nogil:
     """Set the pointers of `w` for one thread, and the sizes of its two parts."""
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint plain = g.packed is NULL
-    w.data = <uint8_t *>carve(&memory, columns * min(p.groups * 4, p.slab_blocks * p.kc) if plain else 0)
+    w.data = <uint8_t *>carve(&memory, p.slab * packed_size(min(p.groups * 4, p.slab_blocks * p.kc)) if plain else 0)
     w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and has_ao(g) else 0)
     w.certified = <uint8_t *>carve(&memory, p.slab if plain and p.may_widen else 0)
     w.col_init = <int32_t *>carve(&memory, 4 * columns if has_col_init(g, p) else 0)
@@ -360,23 +366,21 @@ cdef int multiply_slabs(const Gemm *g, const Plan *p) noexcept nogil:
     cdef Workspace w
     cdef Slab s
     cdef char *memory
-    cdef char *base
     cdef int64_t i, steps
     cdef int part, parts = p.m_parts * p.n_parts
     w.thread_size = 0
     lay_out(g, p, &w, <char *>ALIGNMENT, 0)  # for the sizes
-    memory = <char *>malloc(w.shared_size + parts * w.thread_size + ALIGNMENT)
+    memory = <char *>acquire(w.shared_size + parts * w.thread_size)
     if memory is NULL:
         return -1
-    base = <char *>((<uintptr_t>memory + ALIGNMENT - 1) & ~<uintptr_t>(ALIGNMENT - 1))
-    lay_out(g, p, &w, base, 0)
+    lay_out(g, p, &w, memory, 0)
     s.first = s.first_block = 0
     while s.first < p.panels:
         s.panels = min(p.slab, p.panels - s.first)
         s.end_block = min(s.first_block + p.slab_blocks, p.k_blocks)
         s.k0 = s.first_block * p.kc
         s.k = min(s.end_block * p.kc, g.k) - s.k0
-        s.panel_size = ceil_div(s.k, 4) * 4 * I8_PANEL
+        s.panel_size = packed_size(s.k) if g.packed is NULL else ceil_div(s.k, 4) * 4 * I8_PANEL
         s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
         s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
         s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
@@ -385,20 +389,21 @@ cdef int multiply_slabs(const Gemm *g, const Plan *p) noexcept nogil:
         if parts == 1:
             if w.shared_size > 0:
                 prepare_panels(g, p, &w, &s, 0, s.panels)
-            multiply_part(g, p, &w, &s, 0, base)
+            multiply_part(g, p, &w, &s, 0, memory)
         else:
             steps = ceil_div(s.panels, PREPARE_PANELS) if w.shared_size > 0 else 0
             with parallel(num_threads=parts):
-                for i in prange(steps, schedule="static"):
-                    prepare_panels(g, p, &w, &s, i * PREPARE_PANELS,
-                                   min(<int64_t>PREPARE_PANELS, s.panels - i * PREPARE_PANELS))
                 for part in prange(parts, schedule="static"):
-                    multiply_part(g, p, &w, &s, part, base)
+                    i = share(steps, part, parts) * PREPARE_PANELS
+                    prepare_panels(g, p, &w, &s, i,
+                                   min(share(steps, part + 1, parts) * PREPARE_PANELS, s.panels) - i)
+                for part in prange(parts, schedule="static"):
+                    multiply_part(g, p, &w, &s, part, memory)
         s.first_block = s.end_block
         if s.first_block == p.k_blocks:
             s.first_block = 0
             s.first += s.panels
-    free(memory)
+    release(memory)
     return 0
 
 

@@ -2,6 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from int8blas._kernels cimport i8_output_args
 from int8blas._plan cimport Gemm, Plan
 
 
@@ -16,5 +17,7 @@ cdef void plain_signs(const Gemm *g, Signs *s) noexcept nogil
 cdef void unshifted_a(const Gemm *g, Signs *s) noexcept nogil
 cdef void row_offsets(const Gemm *g, const Signs *s, int64_t row, int rows, int64_t *sums,
                       int32_t *offsets) noexcept nogil
+cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
+                 int64_t row, int64_t column) noexcept nogil
 cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                 int64_t row, int64_t column) noexcept nogil

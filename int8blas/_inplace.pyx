@@ -4,7 +4,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from int8blas._kernels cimport I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_XR, i8_output_args
+from int8blas._kernels cimport I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_ROWS, i8_output_args
 from int8blas._plan cimport Gemm, Plan
 
 
@@ -38,19 +38,11 @@ cdef void row_offsets(const Gemm *g, const Signs *s, int64_t row, int rows, int6
         offsets[i] = <int32_t>(<uint32_t>-s.bo * <uint32_t>sums[i])
 
 
-cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
-                int64_t row, int64_t column) noexcept nogil:
-    """The finished product of a few rows and columns goes to C, by the output stage unless that is the identity."""
-    cdef i8_output_args o
-    cdef int32_t co_row[I8_MAX_XR]
-    cdef char *c = g.c + row * g.c_row + column * g.c_col
-    cdef int i, j
-    if p.identity:
-        for i in range(rows):
-            for j in range(cols):
-                (<int32_t *>(c + i * g.c_row + j * g.c_col))[0] = tile[i * tile_row + j]
-        return
-    memset(&o, 0, sizeof(o))
+cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
+                 int64_t row, int64_t column) noexcept nogil:
+    """A tile of sums goes to C by the output stage; `o` has the zero points, or zeros."""
+    cdef int32_t co_row[I8_MAX_ROWS]
+    cdef int i
     for i in range(rows):
         co_row[i] = g.co
     o.rows, o.cols = rows, cols
@@ -59,5 +51,20 @@ cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int
     o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
     o.alpha, o.beta = g.alpha, g.beta
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c, o.c_row, o.c_col = c, g.c_row, g.c_col
-    g.kernels.output(&o)
+    o.c, o.c_row, o.c_col = g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col
+    g.kernels.output(o)
+
+
+cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
+                int64_t row, int64_t column) noexcept nogil:
+    """The finished product of a few rows and columns goes to C, by the output stage unless that is the identity."""
+    cdef i8_output_args o
+    cdef char *c = g.c + row * g.c_row + column * g.c_col
+    cdef int i, j
+    if p.identity:
+        for i in range(rows):
+            for j in range(cols):
+                (<int32_t *>(c + i * g.c_row + j * g.c_col))[0] = tile[i * tile_row + j]
+        return
+    memset(&o, 0, sizeof(o))
+    output(g, &o, tile, rows, cols, tile_row, row, column)

@@ -6,7 +6,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 cdef extern from "i8_types.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE, I8_MAX_COLUMNS
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
-    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_XR, I8_MAX_YR
+    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_ROWS, I8_MAX_XR, I8_MAX_YR
 
     ctypedef struct i8_tile_args:
         int64_t groups
@@ -47,8 +47,11 @@ cdef extern from "i8_types.h" nogil:
         uint32_t b_flip
         int b_tail
         int first
+        int fetch
+        int64_t blocks
         int32_t *acc
         ptrdiff_t acc_row
+        ptrdiff_t acc_block
 
     ctypedef void (*i8_rows_fn)(const i8_rows_args *) noexcept nogil
 
@@ -85,8 +88,10 @@ cdef extern from "i8_types.h" nogil:
         i8_tile_fn tile[3][8][3]
         int rows_mr
         int rows_columns
-        i8_rows_fn rows[2][8]
-        void (*finish_rows)(int32_t *dst, const int32_t *acc, int start, int32_t add) noexcept nogil
+        int64_t rows_limit
+        i8_rows_fn rows[2][12]
+        void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride) noexcept nogil
+        void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
         int dots_xr
         int dots_yr
         i8_dot_fn dots[2][4][6]

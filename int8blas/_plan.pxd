@@ -51,9 +51,13 @@ cdef struct Plan:
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
     bint identity               # the output stage would be the identity, but for the strides of C
     int64_t few                 # columns that are few enough for PATH_DOTS
+    bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
+    int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are
+    bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
+    bint fetch                  # PATH_ROWS: B comes from beyond the L2 cache
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
-    int64_t panels              # of 16 columns, in all
+    int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)
     int64_t slab                # panels of plain B that are packed before they are multiplied, and
     int64_t slab_blocks         # how many blocks of their K
     bint independent            # each thread packs and multiplies columns of its own

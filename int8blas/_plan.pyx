@@ -1,9 +1,9 @@
 """How a problem is computed: everything that depends on the shape, decided before anything is touched."""
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport llabs
 
-from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_PANEL
+from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
 
 cdef enum:
     # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
@@ -20,10 +20,20 @@ cdef enum:
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
     MIDDLE_BYTES = 1 << 18
-    # Groups of rows of B that PATH_ROWS walks along together: as many sequential streams as the prefetchers follow when
-    # nothing else limits, more where the sums of many rows of A would be loaded and stored too often.
-    ROWS_GROUPS_GEMV = 4
-    ROWS_GROUPS = 16
+    # PATH_ROWS: groups of rows of B that are walked along together, and bytes of sums that are carried meanwhile.
+    ROWS_GROUPS = 32
+    STAGED_GROUPS = 16
+    ROWS_SUMS_BYTES = 1 << 16
+    # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
+    CONFLICT_BYTES = 2048
+    # Up to this size B is taken to be in the L2 cache.
+    L2_BYTES = 1 << 20
+    # More rows than one row kernel takes read B in place if the last block of columns, which reaches back, repeats at
+    # most this part of the others.
+    REPEATED = 8
+    MIN_ROWS_K = 64
+    # Blocks are aligned where one more of them hardly matters.
+    ALIGNED_BLOCKS = 16
     # Bytes read that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
@@ -73,26 +83,36 @@ cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
     return largest
 
 
-cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
-    """The grid of threads that leaves the fewest tiles to the busiest one; rows are split before columns."""
-    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr)
-    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
+cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
+    """As many threads as the work pays for, of those that there are."""
     cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    cdef int64_t threads = <int64_t>min(
-        <double>g.threads, 1 + max(work / g.kernels.thread_work, <double>g.n * g.k / THREAD_BYTES)
-    )
-    cdef int64_t n_parts, m_parts, tiles, best = 0
+    return <int64_t>min(<double>g.threads, 1 + max(work / g.kernels.thread_work, <double>g.n * g.k / THREAD_BYTES))
+
+
+cdef void split_grid(int64_t rows, int64_t columns, int64_t threads, int *row_parts, int *column_parts) noexcept nogil:
+    """The grid of at most `threads` parts, of rows x columns units, that leaves the fewest units to the busiest part.
+
+    Rows are split before columns.
+    """
+    cdef int64_t n, m, units, best = 0
+    row_parts[0] = column_parts[0] = 1
+    for n in range(1, min(threads, columns) + 1):
+        m = min(threads // n, rows)
+        units = ceil_div(rows, m) * ceil_div(columns, n)
+        if best == 0 or units < best:
+            best = units
+            row_parts[0], column_parts[0] = <int>m, <int>n
+
+
+cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
+    """The threads of PATH_BLOCKS."""
+    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
+    cdef int64_t threads = busy_threads(g)
     p.m_parts = p.n_parts = 1
     if p.independent:
         p.n_parts = <int>min(threads, n_tiles)
-        return
-    for n_parts in range(1, min(threads, n_tiles) + 1):
-        m_parts = min(threads // n_parts, m_tiles)
-        tiles = ceil_div(m_tiles, m_parts) * ceil_div(n_tiles, n_parts)
-        if best == 0 or tiles < best:
-            best = tiles
-            p.m_parts = <int>m_parts
-            p.n_parts = <int>n_parts
+    else:
+        split_grid(ceil_div(g.m, g.kernels.mr), n_tiles, threads, &p.m_parts, &p.n_parts)
 
 
 cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
@@ -107,32 +127,51 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     cdef bint a_is_in_place = g.a_col == 1
     # The readings of _rows and _dots that leave A as it is need a zero point of A that vanishes with the shift.
     cdef bint unshifted = g.ao == (128 if g.a_flip else 0) and g.ao_rows is NULL
-    if g.saturating or p.wide or g.ao_rows is not NULL or g.bo_cols is not NULL or g.k == 0:
+    cdef int64_t repeated
+    if g.saturating or p.wide or g.k == 0:
         return PATH_BLOCKS
-    if g.kernels.dots_xr > 0 and a_is_in_place:
+    if g.kernels.dots_xr > 0 and a_is_in_place and g.ao_rows is NULL and g.bo_cols is NULL:
         if g.n <= FEW_COLUMNS and g.k >= MIN_DOT_K and g.m >= g.n:
             return PATH_DOTS
         if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS and g.k >= MIN_DOT_K and unshifted:
             return PATH_DOTS
-    if (g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_mr and g.n >= g.kernels.rows_columns
-            and unshifted):
-        return PATH_ROWS
+    if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.rows_columns:
+        repeated = ceil_div(g.n, g.kernels.rows_columns) * g.kernels.rows_columns - g.n
+        if g.m <= g.kernels.rows_mr or (repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K):
+            return PATH_ROWS
     return PATH_BLOCKS
 
 
-cdef void plan_in_place(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads and blocks of PATH_DOTS and PATH_ROWS, which are as fast as they read the larger operand."""
-    cdef bint by_rows = p.path == PATH_DOTS and g.n <= FEW_COLUMNS
+cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_DOTS, which is as fast as it reads the larger operand."""
+    cdef bint by_rows = g.n <= FEW_COLUMNS
     cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if by_rows else g.n) // THREAD_BYTES)
-    cdef int64_t pieces = ceil_div(g.m, g.kernels.dots_xr) if by_rows else (
-        ceil_div(g.n, g.kernels.dots_yr if p.path == PATH_DOTS else g.kernels.rows_columns))
     p.few = FEW_COLUMNS
     p.m_parts = p.n_parts = 1
     if by_rows:
-        p.m_parts = <int>min(threads, pieces)
+        p.m_parts = <int>min(threads, ceil_div(g.m, g.kernels.dots_xr))
     else:
-        p.n_parts = <int>min(threads, pieces)
-    p.kc = 4 * (ROWS_GROUPS_GEMV if g.m <= 2 else ROWS_GROUPS)
+        p.n_parts = <int>min(threads, ceil_div(g.n, g.kernels.dots_yr))
+
+
+cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads and blocks of PATH_ROWS."""
+    cdef bint shifted = g.a_flip != 0
+    p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
+    p.from_registers = p.from_registers and p.identity and not p.row_of_ones
+    cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
+    cdef int64_t threads = busy_threads(g)
+    p.fetch = g.n * g.k > L2_BYTES * threads
+    # A row of a block is one line of the cache, or half of one.
+    p.head = 0
+    if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
+        p.head = <int64_t>(-<uintptr_t>g.b % <uintptr_t>width)
+    p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
+    split_grid(1 if p.row_of_ones else tiles, p.panels, threads, &p.m_parts, &p.n_parts)
+    # Many rows read a line of B more than once: then it had better stay in the L1 cache.
+    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.rows_mr // 2
+    p.kc = I8_GROUP * (STAGED_GROUPS if p.staged else ROWS_GROUPS)
+    p.nc = min(ceil_div(p.panels, p.n_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
 
 
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
@@ -156,10 +195,11 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     if p.path == PATH_TINY:
         p.m_parts = p.n_parts = 1
         return
-    if p.path == PATH_ROWS or p.path == PATH_DOTS:
-        if p.path == PATH_ROWS and not p.identity:
-            p.from_registers = False
-        plan_in_place(g, p)
+    if p.path == PATH_ROWS:
+        plan_rows(g, p)
+        return
+    if p.path == PATH_DOTS:
+        plan_dots(g, p)
         return
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)

@@ -1,94 +1,226 @@
-"""Few rows of A times a C-ordered plain B, which is read in place, once (csrc/rows_body.h).
+"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (csrc/rows_body.h).
 
-Walks along the rows of B, a few at a time, so that the memory sees as many sequential streams; the sums of a stretch of
-columns stay in the L1 or L2 cache.
+Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
+
+    rows_part       one thread's tiles of rows and blocks of columns
+      for each stretch of blocks:
+        for each few groups of k:
+          for each block:           copied first where its rows would push one another out of the cache
+            for each tile of rows:  the row kernel
+        for each block: the sums go to C
+
+Blocks begin where the lines of the cache do, if all rows of B agree on that. The first block of all, and the last, may
+then overlap their neighbours; each stores only the columns that are its own.
+
+Every problem with exact numerics and 32-bit sums can be computed so. Where a zero point of A needs the column sums of
+B, they come from one more row of A, of ones.
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
 
-from int8blas._inplace cimport Signs, row_offsets, store, unshifted_a
-from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, i8_rows_args
+from int8blas._inplace cimport Signs, output, unshifted_a
+from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_MAX_ROWS, i8_output_args, i8_rows_args
 from int8blas._plan cimport Gemm, Plan, ceil_div, share
+from int8blas._workspace cimport acquire, release
 
 cdef enum:
-    SUMS_BYTES = 1 << 16        # of the sums that gemm_rows keeps at a time
+    STAGED_BYTES = 256          # of each row, where rows are copied
+    ALIGNMENT = 64
 
 
-cdef void rows_part(const Gemm *g, const Plan *p, const Signs *s, const uint8_t *a, const int32_t *offsets,
-                    int64_t block, int64_t end, int32_t *sums) noexcept nogil:
-    """Blocks of columns from `block` to `end`; the last of all reaches back to be a whole one."""
-    cdef int width = g.kernels.rows_columns, m = <int>g.m
-    cdef int64_t tiles = ceil_div(m, g.kernels.rows_mr), groups = ceil_div(g.k, I8_GROUP)
-    cdef int64_t chunk = max(1, SUMS_BYTES // (4 * m * width)), step = p.kc // I8_GROUP
-    cdef int64_t first, last, i, tile, column, group
-    cdef int r, height, start
-    cdef int32_t finished[I8_MAX_COLUMNS]
+# What the parts share.
+cdef struct Rows:
+    Signs s
+    int64_t rows, tiles         # of A, with the row of ones if there is one
+    int64_t groups              # of 4 k
+    uint8_t *a                  # packed, tile by tile
+    int32_t *offsets            # what a single zero point of B adds to each row
+    int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
+    int64_t *bo                 # NULL, or zero points of the columns of B, likewise
+    int64_t *row_term           # NULL, or the factor that goes with each bo: sums of the rows of A - ao
+    # of one part
+    int32_t *sums
+    uint8_t *staged
+
+
+cdef void *carve(char **memory, size_t size) noexcept nogil:
+    """The next `size` bytes, aligned to cache lines; NULL if there are none."""
+    cdef char *start = memory[0]
+    memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return start if size > 0 else NULL
+
+
+cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
+    """Set the pointers of `w` into `memory`, and return how much of it they take."""
+    cdef char *start = memory
+    cdef int64_t parts = p.m_parts * p.n_parts
+    w.a = <uint8_t *>carve(&memory, w.rows * w.groups * I8_GROUP)
+    w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
+    w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
+    w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
+    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.bo_cols is not NULL else 0)
+    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.rows_columns)
+    w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
+    return memory - start
+
+
+cdef void pack_tile(const Gemm *g, const Rows *w, int64_t tile) noexcept nogil:
+    """One tile of rows of A, packed, and what zero points add to these rows."""
+    cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
+    cdef int64_t own = min(end, g.m) - row
+    cdef int height = <int>(end - row)
+    cdef int64_t shift = 128 if w.s.a_flip != g.a_flip else 0
+    cdef uint8_t *a = w.a + row * w.groups * I8_GROUP
+    g.kernels.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, w.s.a_flip)
+    if own < height:
+        for k in range(g.k):
+            a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
+        w.offsets[g.m] = 0
+    if w.s.bo == 0 and w.bo is NULL:
+        memset(w.offsets + row, 0, own * sizeof(int32_t))
+    else:
+        g.kernels.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        for i in range(row, row + own):
+            w.row_term[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[i])
+            w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-w.s.bo * <uint32_t>w.row_term[i])
+    if w.ao is not NULL:
+        for i in range(row, row + own):
+            w.ao[i] = (g.ao if g.ao_rows is NULL else g.ao_rows[i]) - shift
+
+
+cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
+                   int32_t *sums) noexcept nogil:
+    """The tiles of rows, times the groups and the blocks of columns in `t`."""
+    cdef int64_t row, height
+    for tile in range(tile, tile_end):
+        row = share(w.rows, tile, w.tiles)
+        height = share(w.rows, tile + 1, w.tiles) - row
+        t.a = w.a + I8_GROUP * (row * w.groups + group * height)
+        t.a_group = I8_GROUP * height
+        t.acc = sums + row * t.acc_row
+        g.kernels.rows[w.s.unsigned_operand][height - 1](t)
+
+
+cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
+    """The first column that a block stores; its last one is before the next block's first."""
+    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.rows_columns, g.n)
+
+
+cdef int64_t read_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
+    """The first column that a block reads."""
+    return min(own_column(g, p, block), g.n - g.kernels.rows_columns)
+
+
+cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t *sums, int64_t block, int64_t row,
+                      int64_t row_end) noexcept nogil:
+    """The finished sums of one block of columns, rows [row, row_end), go to C."""
+    cdef int width = g.kernels.rows_columns
+    cdef int64_t column = own_column(g, p, block), i, r
+    cdef int start = <int>(column - read_column(g, p, block)), height
+    cdef int columns = <int>(own_column(g, p, block + 1) - column)
+    cdef int32_t tile[I8_MAX_ROWS * I8_MAX_COLUMNS]
+    cdef int64_t col_sum[I8_MAX_COLUMNS]
+    cdef i8_output_args o
+    if p.from_registers:
+        for i in range(row, row_end):
+            if columns == width:
+                g.kernels.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
+            else:
+                g.kernels.finish_rows(tile, sums + i * width, w.offsets[i])
+                memcpy(<int32_t *>(g.c + i * g.c_row) + column, tile + start, columns * sizeof(int32_t))
+        return
+    memset(&o, 0, sizeof(o))
+    if w.ao is not NULL:
+        g.kernels.finish_rows(tile, sums + g.m * width, 0)
+        for i in range(width):
+            col_sum[i] = tile[i]
+        o.col_sum = col_sum + start
+    if w.bo is not NULL:
+        o.bo = w.bo + column
+    r = row
+    while r < row_end:
+        height = <int>min(<int64_t>I8_MAX_ROWS, row_end - r)
+        for i in range(height):
+            g.kernels.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
+        if w.ao is not NULL:
+            o.ao = w.ao + r
+        if w.bo is not NULL:
+            o.row_term = w.row_term + r
+        output(g, &o, tile + start, height, columns, width, r, column)
+        r += height
+
+
+cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) noexcept nogil:
+    """Some tiles of rows times some blocks of columns."""
+    cdef Rows w = shared[0]
+    cdef int64_t width = g.kernels.rows_columns
+    cdef int64_t tile = share(w.tiles, part // p.n_parts, p.m_parts)
+    cdef int64_t tile_end = share(w.tiles, part // p.n_parts + 1, p.m_parts)
+    cdef int64_t first = share(p.panels, part % p.n_parts, p.n_parts)
+    cdef int64_t end = share(p.panels, part % p.n_parts + 1, p.n_parts)
+    cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
+    cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
+    cdef int64_t last, block, count, group, step = p.kc // I8_GROUP, together
     cdef i8_rows_args t
-    t.b_row = g.b_row
-    t.b_flip = <uint32_t>0x01010101 * s.b_flip
-    t.acc_row = width
-    first = block
+    w.sums += part * w.rows * p.nc * width
+    w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
+    together = STAGED_BYTES // width if p.staged else p.nc
+    t.b_flip = <uint32_t>0x01010101 * w.s.b_flip
+    t.acc_row, t.acc_block = width, w.rows * width
+    t.fetch = p.fetch
     while first < end:
-        last = min(first + chunk, end)
+        last = min(first + p.nc, end)
         group = 0
-        while group < groups:
+        while group < w.groups:
             t.first = group == 0
             t.groups = min(step, g.k // I8_GROUP - group)
-            t.b_tail = <int>(g.k % I8_GROUP) if group + step >= groups else 0
-            for i in range(first, last):
-                column = min(i * width, g.n - width)
-                t.b = g.b + 4 * group * g.b_row + column
-                for tile in range(tiles):
-                    r = <int>share(m, tile, tiles)
-                    height = <int>share(m, tile + 1, tiles) - r
-                    t.a = a + 4 * (r * groups + group * height)
-                    t.a_group = 4 * height
-                    t.acc = sums + ((i - first) * m + r) * width
-                    g.kernels.rows[s.unsigned_operand][height - 1](&t)
+            t.b_tail = <int>(g.k % I8_GROUP) if group + step >= w.groups else 0
+            block = first
+            while block < last:
+                count = 1 if block < whole or block >= whole_end else min(together, min(last, whole_end) - block)
+                t.b = g.b + I8_GROUP * group * g.b_row + read_column(g, p, block)
+                t.b_row = g.b_row
+                t.blocks = count
+                if p.staged:
+                    t.b_row = count * width
+                    g.kernels.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
+                    t.b = w.staged
+                multiply(g, &w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
+                block += count
             group += step
-        for i in range(first, last):
-            column = min(i * width, g.n - width)
-            start = <int>(i * width - column)
-            for r in range(m):
-                if p.from_registers:
-                    g.kernels.finish_rows(<int32_t *>(g.c + r * g.c_row) + column, sums + ((i - first) * m + r) * width,
-                                          start, offsets[r])
-                else:
-                    g.kernels.finish_rows(finished, sums + ((i - first) * m + r) * width, start, offsets[r])
-                    store(g, p, finished + start, 1, width - start, 0, r, column + start)
+        for block in range(first, last):
+            store_block(g, p, &w, w.sums + (block - first) * t.acc_block, block, row, row_end)
         first = last
 
 
 cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
-    """Few rows times a C-ordered B. 0, or -1 if there is no memory."""
-    cdef Signs s
-    cdef int parts = p.n_parts, part, r, height
-    cdef int64_t blocks = ceil_div(g.n, g.kernels.rows_columns), groups = ceil_div(g.k, I8_GROUP), tile
-    cdef int64_t tiles = ceil_div(g.m, g.kernels.rows_mr)
-    cdef int64_t a_size = (g.m * groups * I8_GROUP + 63) // 64 * 64
-    cdef int64_t sums_size = max(<int64_t>SUMS_BYTES, g.m * 4 * g.kernels.rows_columns)
-    cdef char *memory = <char *>malloc(a_size + parts * sums_size + 12 * g.m + 64)
-    cdef char *base
-    cdef uint8_t *a
-    cdef int32_t *offsets
+    """The problem, by the threads of the plan. 0, or -1 if there is no memory."""
+    cdef Rows w
+    cdef char *memory
+    cdef int64_t i
+    cdef int parts = p.m_parts * p.n_parts, part
+    unshifted_a(g, &w.s)
+    w.groups = ceil_div(g.k, I8_GROUP)
+    w.rows = g.m + p.row_of_ones
+    w.tiles = ceil_div(w.rows, g.kernels.rows_mr)
+    memory = <char *>acquire(lay_out(g, p, &w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
-    unshifted_a(g, &s)
-    base = <char *>((<uintptr_t>memory + 63) & ~<uintptr_t>63)
-    a = <uint8_t *>(base + parts * sums_size)
-    offsets = <int32_t *>(a + a_size)
-    row_offsets(g, &s, 0, <int>g.m, <int64_t *>base, offsets)
-    for tile in range(tiles):
-        r = <int>share(g.m, tile, tiles)
-        height = <int>share(g.m, tile + 1, tiles) - r
-        g.kernels.pack_panel(a + 4 * r * groups, height, height, g.k, g.a + r * g.a_row, g.a_row, g.a_col, s.a_flip)
+    lay_out(g, p, &w, memory)
+    if w.bo is not NULL:
+        for i in range(g.n):
+            w.bo[i] = g.bo_cols[i] + (w.s.bo - g.bo)
     if parts == 1:
-        rows_part(g, p, &s, a, offsets, 0, blocks, <int32_t *>base)
+        for i in range(w.tiles):
+            pack_tile(g, &w, i)
+        rows_part(g, p, &w, 0)
     else:
+        for i in prange(w.tiles, num_threads=parts, schedule="static"):
+            pack_tile(g, &w, i)
         for part in prange(parts, num_threads=parts, schedule="static"):
-            rows_part(g, p, &s, a, offsets, share(blocks, part, parts), share(blocks, part + 1, parts),
-                      <int32_t *>(base + part * sums_size))
-    free(memory)
+            rows_part(g, p, &w, part)
+    release(memory)
     return 0

@@ -9,19 +9,21 @@ import int8blas
 
 # Where an instruction set has kernels for the path; elsewhere the same shapes take another one.
 ROWS = ((1, 64, 130), (2, 65, 257), (1, 1000, 259), (2, 2100, 66))
-MORE_ROWS = ((3, 300, 258), (5, 1030, 67), (6, 64, 1030))
+MORE_ROWS = ((3, 300, 258), (5, 1030, 67), (6, 64, 1030), (11, 130, 71), (12, 640, 66), (25, 500, 70), (48, 192, 65))
+# Rows of B that are a multiple of 64 bytes apart, so that blocks are aligned, and of 2048, so that they are copied.
+ALIGNED_ROWS = ((1, 1088, 66), (4, 1088, 35), (10, 1088, 67), (3, 2048, 18), (13, 2048, 67))
 DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131))
 DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259))
 BLOCKS = ((65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700))
-INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (33, 1100, 300), (64, 70, 1030))
+INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (53, 1100, 300), (64, 70, 1030))
 SLABS = ((66, 1200, 4200), (70, 70, 9000))
 TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
 LARGE_DOTS = ((1500, 2, 1030), (999, 8, 1030))
 LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
-LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (33, 1100, 300))
+LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (53, 1100, 300))
 
-ALL = ROWS + MORE_ROWS + DOTS + DOTS_OF_COLUMNS + BLOCKS + INDEPENDENT
+ALL = ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + DOTS_OF_COLUMNS + BLOCKS + INDEPENDENT
 THREADS = (1, 3)
 
 

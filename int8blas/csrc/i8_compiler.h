@@ -19,6 +19,12 @@
 #endif
 #endif
 
+#if defined(_MSC_VER) && !defined(__clang__)
+#define I8_PREFETCH_L2(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#else
+#define I8_PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
+#endif
+
 /* A loop with a constant bound, at most 16, that disappears. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 

@@ -75,9 +75,10 @@ typedef void (*i8_dot_fn)(const i8_dot_args *);
  *
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
  *
- * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip; `first` starts from 0. A is packed in groups of
- * a_group bytes, with zeros behind the last k. The order of the columns is that of i8_kernels.finish_rows, which writes
- * dst[j] = sum + add for the columns [from, rows_columns) of one row of a block. */
+ * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side;
+ * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k. The sums of row i of block
+ * w are at acc + i * acc_row + w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes
+ * dst[j] = sum + add for one row of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -87,11 +88,15 @@ typedef struct {
     uint32_t b_flip; /* the byte, four times */
     int b_tail;      /* 0 to 3 */
     int first;
+    int fetch; /* whether B comes from beyond the L2 cache */
+    int64_t blocks;
     int32_t *acc;
-    ptrdiff_t acc_row;
+    ptrdiff_t acc_row, acc_block;
 } i8_rows_args;
 
 typedef void (*i8_rows_fn)(const i8_rows_args *);
+
+#define I8_MAX_ROWS 12
 
 /* Which operand of a kernel that reads both in place is the u8 one. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1 };
@@ -141,8 +146,11 @@ typedef struct {
 
     i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
     int rows_mr, rows_columns;                  /* the largest row kernel, and the columns of a block */
-    i8_rows_fn rows[2][I8_MAX_MR];              /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
-    void (*finish_rows)(int32_t *dst, const int32_t *acc, int from, int32_t add);
+    int64_t rows_limit;                         /* rows of A up to which B is read in place */
+    i8_rows_fn rows[2][I8_MAX_ROWS];            /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
+    /* Copy `rows` rows of `bytes` bytes, whole vectors, to lie one behind the other. */
+    void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
+    void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
     int dots_xr, dots_yr;                       /* the largest dot kernel */
     i8_dot_fn dots[2][I8_MAX_XR][I8_MAX_YR];    /* [I8_A_UNSIGNED or I8_B_UNSIGNED][xr - 1][yr - 1] */
     void (*output)(const i8_output_args *);

@@ -24,8 +24,8 @@
 #define I8_DOTS_4X6(t) {I8_ROW_OF_6(t, 1), I8_ROW_OF_6(t, 2), I8_ROW_OF_6(t, 3), I8_ROW_OF_6(t, 4)}
 #define I8_DOTS_2X4(t) {{t##_1x1, t##_1x2, t##_1x3, t##_1x4}, {t##_2x1, t##_2x2, t##_2x3, t##_2x4}}
 
-#define I8_ROWS_6(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6}
-#define I8_ROWS_2(t) {t##_1, t##_2}
+#define I8_ROWS_4(t) {t##_1, t##_2, t##_3, t##_4}
+#define I8_ROWS_12(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6, t##_7, t##_8, t##_9, t##_10, t##_11, t##_12}
 
 /* The slots of pack_body.h and epilogue_body.h. */
 #define I8_COMMON_SLOTS                                                                                                \

@@ -153,9 +153,9 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
 
 #ifdef I8_SSE2
 /* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
- * memory sees a few sequential streams. A row of I8_LANES / 4 panels is one vector. Returns how many panels it packed,
+ * memory sees a few sequential streams, and fetches what follows in them by hand (see rows_body.h). A row of I8_LANES / 4 panels is one vector. Returns how many panels it packed,
  * all but at most I8_LANES / 4 - 1. */
-enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4 };
+enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 static int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
                              ptrdiff_t k_stride, uint8_t flip)
@@ -171,7 +171,10 @@ static int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panel
             uint8_t *d = dst + p * panel_stride + 4 * I8_PANEL * g;
             for (int64_t i = g; i < end; ++i, s += 4 * k_stride, d += 4 * I8_PANEL) {
                 i8_vec v[4];
-                I8_FOR(j, 4) v[j] = i8_xor(i8_load(s + j * k_stride), f);
+                I8_FOR(j, 4) {
+                    v[j] = i8_xor(i8_load(s + j * k_stride), f);
+                    I8_PREFETCH_L2(s + j * k_stride + I8_PACK_AHEAD);
+                }
                 i8_interleave(v);
                 i8_transpose_units(v);
                 I8_FOR(j, 4)
@@ -320,11 +323,24 @@ static void i8_widen_b(uint32_t *restrict dst, const int8_t *restrict src, int64
 }
 
 #ifdef I8_SSE2
+/* Fetches what follows in the rows, too: the next call will copy it. */
+static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
+{
+    for (; rows > 0; --rows, src += row_stride)
+        for (int64_t i = 0; i < bytes; i += 4 * I8_LANES, dst += 4 * I8_LANES) {
+            i8_store(dst, i8_load(src + i));
+            I8_PREFETCH_L2(src + i + bytes);
+        }
+}
+
 /* One row of a block of rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit units:
  * unit q of lane l moves to unit l of place q. */
-static void i8_finish_rows(int32_t *dst, const int32_t *acc, int from, int32_t add)
+static void i8_finish_rows(int32_t *dst, const int32_t *acc, int32_t add)
 {
-    for (int j = from; j < 4 * I8_LANES; ++j)
-        dst[j] = (int32_t)((uint32_t)acc[(j / 4 % 4) * I8_LANES + j / 16 * 4 + j % 4] + (uint32_t)add);
+    const i8_vec offset = i8_broadcast(&add);
+    i8_vec v[4];
+    I8_FOR(q, 4) v[q] = i8_load(acc + q * I8_LANES);
+    i8_transpose_units(v);
+    I8_FOR(q, 4) i8_store(dst + q * I8_LANES, i8_add(v[q], offset));
 }
 #endif

@@ -1,58 +1,121 @@
 /* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in i8_types.h). A
  * kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and the
- * i8_vec of gemm_body.h with i8_interleave and i8_xor.
+ * i8_vec of gemm_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
  * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep
  * until they are finished: lane c of 128-bit lane l of vector q is column 16 * l + 4 * q + c.
+ *
+ * As many sums as there are registers for are carried at a time: one or two rows take several blocks side by side, which
+ * also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the shuffles.
+ *
+ * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for the
+ * hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
-#define I8_ADD_ROWS(a_, a_row_, valid)                                                                                 \
-    do {                                                                                                               \
-        i8_vec bv[4];                                                                                                  \
-        I8_FOR(q, 4) bv[q] = i8_xor(i8_load(b + ((valid) > q ? q * b_row : 0)), b_flip);                               \
-        i8_interleave(bv);                                                                                             \
-        I8_FOR(i, mr) {                                                                                                \
-            const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
-            I8_FOR(q, 4) I8_STEP(acc[i][q], av, bv[q]);                                                                \
-        }                                                                                                              \
-    } while (0)
+enum { I8_NAME(AHEAD) = 128 }; /* bytes */
 
-I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr)
+#define I8_ADD_ROWS(a_, valid)                                                                                         \
+    I8_FOR(w, blocks) {                                                                                                \
+        i8_vec bv[4];                                                                                                  \
+        I8_FOR(q, 4) {                                                                                                 \
+            const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > q ? q * b_row : 0);                                \
+            bv[q] = i8_xor(i8_load(line), b_flip);                                                                     \
+            if (fetch)                                                                                                 \
+                I8_PREFETCH_L2(line + I8_NAME(AHEAD));                                                                 \
+        }                                                                                                              \
+        if (vectors == 4)                                                                                              \
+            i8_interleave(bv);                                                                                         \
+        else                                                                                                           \
+            i8_interleave_half(bv, half);                                                                              \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * 4);                                                              \
+            I8_FOR(q, vectors) I8_STEP(acc[i][w * vectors + q], av, bv[q]);                                            \
+        }                                                                                                              \
+    }
+
+/* `blocks` blocks of columns; 4 vectors of each, or the 2 of one half. */
+I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *sums, const int mr, const int blocks,
+                              const int vectors, const int half, const int fetch)
 {
-    i8_vec acc[I8_ROWS_MR][4];
-    const uint8_t *a = t->a, *b = t->b;
+    i8_vec acc[I8_ROWS_MR][16];
+    const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row;
     const i8_vec b_flip = i8_broadcast(&t->b_flip);
 
-    I8_FOR(i, mr) I8_FOR(q, 4)
-        acc[i][q] = t->first ? i8_zero() : i8_load(t->acc + i * t->acc_row + q * I8_LANES);
+    sums += 2 * half * I8_LANES;
+    I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
+        acc[i][w * vectors + q] =
+            t->first ? i8_zero() : i8_load(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES);
     for (int64_t g = t->groups; g > 0; --g) {
-        I8_ADD_ROWS(a, 4, 4);
+        I8_ADD_ROWS(a, 4);
         a += a_group;
         b += 4 * b_row;
     }
     if (t->b_tail == 1)
-        I8_ADD_ROWS(a, 4, 1);
+        I8_ADD_ROWS(a, 1)
     else if (t->b_tail == 2)
-        I8_ADD_ROWS(a, 4, 2);
+        I8_ADD_ROWS(a, 2)
     else if (t->b_tail == 3)
-        I8_ADD_ROWS(a, 4, 3);
-    I8_FOR(i, mr) I8_FOR(q, 4) i8_store(t->acc + i * t->acc_row + q * I8_LANES, acc[i][q]);
+        I8_ADD_ROWS(a, 3)
+    I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
+        i8_store(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES, acc[i][w * vectors + q]);
 }
 
-#define I8_DEFINE(mr) \
-    static void I8_NAME(mr)(const i8_rows_args *t) { I8_NAME(body)(t, mr); }
+/* `together` blocks at a time; 0 stands for half a block. */
+I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int together, const int fetch)
+{
+    const uint8_t *b = t->b;
+    int32_t *acc = t->acc;
+    int64_t blocks = t->blocks;
+    if (together > 1)
+        for (; blocks >= together; blocks -= together, b += together * 4 * I8_LANES, acc += together * t->acc_block)
+            I8_NAME(strip)(t, b, acc, mr, together, 4, 0, fetch);
+    if (together > 2 && blocks >= 2) {
+        I8_NAME(strip)(t, b, acc, mr, 2, 4, 0, fetch);
+        blocks -= 2, b += 2 * 4 * I8_LANES, acc += 2 * t->acc_block;
+    }
+    for (; blocks > 0; --blocks, b += 4 * I8_LANES, acc += t->acc_block)
+        if (together > 0) {
+            I8_NAME(strip)(t, b, acc, mr, 1, 4, 0, fetch);
+        } else {
+            I8_NAME(strip)(t, b, acc, mr, 1, 2, 0, fetch);
+            I8_NAME(strip)(t, b, acc, mr, 1, 2, 1, 0);
+        }
+}
 
-I8_DEFINE(1)
-I8_DEFINE(2)
-#if I8_ROWS_MR > 2
-I8_DEFINE(3)
-I8_DEFINE(4)
-I8_DEFINE(5)
-I8_DEFINE(6)
+#define I8_DEFINE_GEMV(mr, together)                                                                                   \
+    static void I8_NAME(mr)(const i8_rows_args *t)                                                                     \
+    {                                                                                                                  \
+        if (t->fetch)                                                                                                  \
+            I8_NAME(body)(t, mr, together, 1);                                                                         \
+        else                                                                                                           \
+            I8_NAME(body)(t, mr, together, 0);                                                                         \
+    }
+#define I8_DEFINE(mr, together) \
+    static void I8_NAME(mr)(const i8_rows_args *t) { I8_NAME(body)(t, mr, together, 1); }
+
+#if I8_LANES == 16
+I8_DEFINE_GEMV(1, 4)
+I8_DEFINE_GEMV(2, 2)
+I8_DEFINE(3, 1)
+I8_DEFINE(4, 1)
+I8_DEFINE(5, 1)
+I8_DEFINE(6, 1)
+I8_DEFINE(7, 0)
+I8_DEFINE(8, 0)
+I8_DEFINE(9, 0)
+I8_DEFINE(10, 0)
+I8_DEFINE(11, 0)
+I8_DEFINE(12, 0)
+#else
+I8_DEFINE_GEMV(1, 2)
+I8_DEFINE_GEMV(2, 1)
+I8_DEFINE(3, 0)
+I8_DEFINE(4, 0)
 #endif
 
 #undef I8_DEFINE
+#undef I8_DEFINE_GEMV
 #undef I8_ADD_ROWS
 #undef I8_STEP
 #undef I8_PREFIX

@@ -7,7 +7,7 @@
 #define I8_LANES 8
 #define I8_MR 6
 #define I8_NP 1
-#define I8_ROWS_MR 2
+#define I8_ROWS_MR 4
 
 typedef __m256i i8_vec;
 
@@ -47,6 +47,15 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[1] = _mm256_unpackhi_epi16(lo01, lo23);
     v[2] = _mm256_unpacklo_epi16(hi01, hi23);
     v[3] = _mm256_unpackhi_epi16(hi01, hi23);
+}
+
+/* The first two vectors of i8_interleave, or the last two. */
+I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
+{
+    const __m256i v01 = half ? _mm256_unpackhi_epi8(v[0], v[1]) : _mm256_unpacklo_epi8(v[0], v[1]);
+    const __m256i v23 = half ? _mm256_unpackhi_epi8(v[2], v[3]) : _mm256_unpacklo_epi8(v[2], v[3]);
+    v[0] = _mm256_unpacklo_epi16(v01, v23);
+    v[1] = _mm256_unpackhi_epi16(v01, v23);
 }
 
 /* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */

@@ -6,7 +6,7 @@
 #define I8_LANES 16
 #define I8_MR 8
 #define I8_NP 3
-#define I8_ROWS_MR 6
+#define I8_ROWS_MR 12
 
 typedef __m512i i8_vec;
 
@@ -43,6 +43,15 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[1] = _mm512_unpackhi_epi16(lo01, lo23);
     v[2] = _mm512_unpacklo_epi16(hi01, hi23);
     v[3] = _mm512_unpackhi_epi16(hi01, hi23);
+}
+
+/* The first two vectors of i8_interleave, or the last two. */
+I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
+{
+    const __m512i v01 = half ? _mm512_unpackhi_epi8(v[0], v[1]) : _mm512_unpacklo_epi8(v[0], v[1]);
+    const __m512i v23 = half ? _mm512_unpackhi_epi8(v[2], v[3]) : _mm512_unpacklo_epi8(v[2], v[3]);
+    v[0] = _mm512_unpacklo_epi16(v01, v23);
+    v[1] = _mm512_unpackhi_epi16(v01, v23);
 }
 
 /* 4 vectors of 4 units of 128 bits, transposed: unit q of vector p becomes unit p of vector q. */
