@@ -15,8 +15,9 @@ I8_INLINE void i8_write32(void *p, uint32_t x) { memcpy(p, &x, 4); }
 I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, uint8_t flip)
 {
     uint8_t bytes[4] = {0, 0, 0, 0};
-    for (int j = 0; j < valid; ++j)
-        bytes[j] = (uint8_t)(src[j * k_stride] ^ flip);
+    I8_FOR(j, 4)
+        if (j < valid)
+            bytes[j] = (uint8_t)(src[j * k_stride] ^ flip);
     return i8_read32(bytes);
 }
 
@@ -81,46 +82,76 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* `rows` rows contiguous in memory, 16, 8 or 4 of them at a time: interleaves the bytes of 4 consecutive k. */
-I8_INLINE void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
-                                       ptrdiff_t k_stride, uint8_t flip)
+I8_INLINE uint64_t i8_read64(const void *p)
 {
-    const __m128i f = _mm_set1_epi8((char)flip);
-    for (int64_t g = 0; 4 * g < k; ++g) {
-        uint8_t *d = dst + 4 * g * width;
-        const uint8_t *s = src + 4 * g * k_stride;
-        const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
-        int i = 0;
-        for (; i + 8 <= rows; i += i + 16 <= rows ? 16 : 8) {
-            const int all = i + 16 <= rows;
-            __m128i r[4];
-            I8_FOR(j, 4) {
-                const void *p = s + (j < valid ? j : 0) * k_stride + i;
-                r[j] = all ? _mm_loadu_si128((const __m128i *)p) : _mm_loadl_epi64((const __m128i *)p);
-                r[j] = j < valid ? _mm_xor_si128(r[j], f) : _mm_setzero_si128();
-            }
-            const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
-            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i), _mm_unpacklo_epi16(lo01, lo23));
-            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 16), _mm_unpackhi_epi16(lo01, lo23));
-            if (all) {
-                const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
-                _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 32), _mm_unpacklo_epi16(hi01, hi23));
-                _mm_storeu_si128((__m128i *)(void *)(d + 4 * i + 48), _mm_unpackhi_epi16(hi01, hi23));
-            }
+    uint64_t x;
+    memcpy(&x, p, 8);
+    return x;
+}
+
+/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
+I8_INLINE __m128i i8_load_up_to_16(const uint8_t *p, const int count)
+{
+    if (count == 16)
+        return _mm_loadu_si128((const __m128i *)(const void *)p);
+    if (count == 8)
+        return _mm_loadl_epi64((const __m128i *)(const void *)p);
+    if (count > 8)
+        return _mm_set_epi64x((int64_t)(i8_read64(p + count - 8) >> (8 * (16 - count))), (int64_t)i8_read64(p));
+    if (count >= 4)
+        return _mm_cvtsi64_si128(
+            (int64_t)(i8_read32(p) | (uint64_t)i8_read32(p + count - 4) << (8 * (count - 4))));
+    if (count == 1)
+        return _mm_cvtsi32_si128(p[0]);
+    return _mm_cvtsi32_si128((int)(p[0] | (uint32_t)p[count / 2] << (8 * (count / 2)) |
+                                   (uint32_t)p[count - 1] << (8 * (count - 1))));
+}
+
+/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide: interleaves the bytes of 4 consecutive k. */
+I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64_t k, const uint8_t *src,
+                            ptrdiff_t k_stride, uint8_t flip)
+{
+    const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
+    uint8_t flips[16];
+    memset(flips, flip, sizeof flips);
+    const __m128i f = i8_load_up_to_16(flips, rows);
+    /* What is stored behind the end of a group belongs to the next ones, which are stored later; but nothing is stored
+     * behind the last. */
+    uint8_t last[64];
+    for (int64_t room = 4 * ((k + 3) / 4) * width; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
+        uint8_t *d = room >= stored ? dst : last;
+        __m128i r[4];
+        if (k >= 4)
+            I8_FOR(j, 4) r[j] = _mm_xor_si128(i8_load_up_to_16(src + j * k_stride, rows), f);
+        else
+            I8_FOR(j, 4)
+                r[j] = j < k ? _mm_xor_si128(i8_load_up_to_16(src + j * k_stride, rows), f) : _mm_setzero_si128();
+        const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
+        _mm_storeu_si128((__m128i *)(void *)d, _mm_unpacklo_epi16(lo01, lo23));
+        if (stored > 16)
+            _mm_storeu_si128((__m128i *)(void *)(d + 16), _mm_unpackhi_epi16(lo01, lo23));
+        if (stored > 32) {
+            const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
+            _mm_storeu_si128((__m128i *)(void *)(d + 32), _mm_unpacklo_epi16(hi01, hi23));
+            _mm_storeu_si128((__m128i *)(void *)(d + 48), _mm_unpackhi_epi16(hi01, hi23));
         }
-        if (i + 4 <= rows) {
-            __m128i r[4];
-            I8_FOR(j, 4) {
-                r[j] = _mm_cvtsi32_si128((int)i8_read32(s + (j < valid ? j : 0) * k_stride + i));
-                r[j] = j < valid ? _mm_xor_si128(r[j], f) : _mm_setzero_si128();
-            }
-            const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
-            _mm_storeu_si128((__m128i *)(void *)(d + 4 * i), _mm_unpacklo_epi16(lo01, lo23));
-            i += 4;
-        }
-        for (; i < rows; ++i)
-            i8_write32(d + 4 * i, i8_gather(s + i, k_stride, valid, flip));
+        if (d == last)
+            memcpy(dst, last, 4 * (size_t)width);
+        dst += 4 * width;
     }
+}
+
+static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
+                                    ptrdiff_t k_stride, uint8_t flip)
+{
+    if (width == 16 && rows == 16)
+        i8_pack_line(dst, 16, 16, k, src, k_stride, flip);
+    else if (width == 16)
+        i8_pack_line(dst, 16, rows, k, src, k_stride, flip);
+    else if (width == 8 && rows == 8)
+        i8_pack_line(dst, 8, 8, k, src, k_stride, flip);
+    else
+        i8_pack_line(dst, width, rows, k, src, k_stride, flip);
 }
 #endif
 
@@ -130,25 +161,34 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
     int packed = 0;
     if (width == 1 && k_stride == 1 && k > 0) {
         /* A single row is its own micro-panel. */
-        for (int64_t i = 0; i < k; ++i)
+        int64_t i = 0;
+#ifdef I8_SSE2
+        for (; i + 16 <= k; i += 16)
+            _mm_storeu_si128((__m128i *)(void *)(dst + i),
+                             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(src + i)),
+                                           _mm_set1_epi8((char)flip)));
+#endif
+        for (; i < k; ++i)
             dst[i] = (uint8_t)(src[i] ^ flip);
-        memset(dst + k, 0, (size_t)(-k & 3));
+        for (; i & 3; ++i)
+            dst[i] = 0;
         return;
     }
 #ifdef I8_SSE2
-    if (k_stride == 1) {
+    if (row_stride == 1 && k_stride != 1 && rows > 0) {
+        i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
+        return;
+    }
+#endif
+    if (rows < width)
+        memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
+#ifdef I8_SSE2
+    if (k_stride == 1)
         for (; packed + 4 <= rows; packed += 4)
             i8_pack_k_contiguous(dst, width, packed, k, src, row_stride, flip);
-    } else if (row_stride == 1) {
-        i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
-        packed = rows;
-    }
 #endif
     if (packed < rows)
         i8_pack_any(dst, width, packed, rows, k, src, row_stride, k_stride, flip);
-    if (rows < width)
-        for (int64_t g = 0; 4 * g < k; ++g)
-            memset(dst + 4 * (g * width + rows), 0, 4 * (size_t)(width - rows));
 }
 
 #ifdef I8_SSE2
@@ -195,7 +235,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
 {
     int64_t packed = 0;
 #ifdef I8_SSE2
-    if (column_stride == 1 && k_stride != 1) {
+    if (column_stride == 1 && k_stride != 1 && columns >= I8_PANEL * I8_PACK_PANELS) {
         packed = i8_pack_lines(dst, panel_stride, columns / I8_PANEL, k, src, k_stride, flip);
     }
 #endif
