@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport i8_kernels
+from int8blas._kernels cimport I8_PANEL, i8_kernels
 
 
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
@@ -70,5 +70,21 @@ cdef struct Plan:
 
 cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil
 cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil
-cdef bint is_tiny(const Gemm *g) noexcept nogil
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
+
+
+# Bounds of a tiny problem: packed B and its start values fit on the stack, and one thread is done before another would
+# wake.
+cdef enum:
+    TINY_K = 256
+    TINY_COLUMNS = 8 * I8_PANEL
+
+
+cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
+    """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
+    return (
+        g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
+        and g.m * g.n * g.k <= g.kernels.tiny_work
+        and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )

@@ -6,9 +6,6 @@ from libc.stdlib cimport llabs
 from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
 
 cdef enum:
-    # Tiny problems: packed B and its start values fit on the stack, and one thread is done before another would wake.
-    TINY_K = 256
-    TINY_PANELS = 8
     # Up to how many rows a B with contiguous columns is read in place, and up to how many columns A is. (A C-ordered B
     # is read in place for as many rows as one row kernel takes.)
     FEW_ROWS = 16
@@ -47,16 +44,6 @@ cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
 cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
     """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
     return total * part // parts
-
-
-cdef bint is_tiny(const Gemm *g) noexcept nogil:
-    """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
-    return (
-        g.k <= TINY_K and g.n <= TINY_PANELS * I8_PANEL and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= g.kernels.tiny_work
-        and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
-        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
-    )
 
 
 cdef int64_t product_bound(const Gemm *g) noexcept nogil:

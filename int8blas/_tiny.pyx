@@ -5,13 +5,8 @@ The same tiles as in ``_gemm``, for problems whose time is otherwise spent on de
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 
-from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_tile_args
-from int8blas._plan cimport Gemm
-
-# Bounds of _plan.is_tiny.
-cdef enum:
-    TINY_K = 256
-    TINY_COLUMNS = 128
+from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args
+from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm
 
 
 cdef void gemm_tiny(const Gemm *g) noexcept nogil:
@@ -19,69 +14,110 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef uint8_t b_memory[TINY_K * TINY_COLUMNS + 64]
     cdef uint8_t a_memory[TINY_K * I8_MAX_MR]
     cdef uint32_t a_tail[I8_MAX_MR]
-    cdef int64_t sums[TINY_COLUMNS]
-    cdef int32_t col_init[TINY_COLUMNS]
+    cdef int32_t sums[TINY_COLUMNS]
     cdef int32_t row_init[I8_MAX_MR]
     cdef int64_t row_sums[I8_MAX_MR]
-    cdef int n = <int>g.n, k = <int>g.k
-    cdef int groups = (k + 3) // 4, panels = (n + I8_PANEL - 1) // I8_PANEL, panel_size = groups * 4 * I8_PANEL
-    cdef int row_tiles = <int>(g.m + g.kernels.mr - 1) // g.kernels.mr
-    cdef int column_tiles = (panels + g.kernels.np - 1) // g.kernels.np
-    cdef int i, j, r, c, height, width, next_row, next_panel, tail = k % 4
+    cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
+    cdef int groups = (k + 3) // 4, panel_size = groups * 4 * I8_PANEL, tail = k % 4
+    cdef int tiles = parts(m, g.kernels.mr)
+    cdef int i, j, height, r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint direct = g.a_col == 1 and g.a_flip == 0
-    cdef const int8_t *data = g.packed
-    cdef const int64_t *col_sums = g.col_sums
+    cdef bint k_contiguous = g.a_col == 1
+    cdef const int8_t *b = g.packed
+    cdef const int32_t *col_init = NULL
     cdef const uint8_t *a
     cdef i8_tile_args t
 
-    if data is NULL:
-        data = <int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
-        g.kernels.pack_panels(<uint8_t *>data, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
-        if g.ao != 0:
-            for i in range(panels):
-                g.kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
-            col_sums = sums
+    if b is NULL:
+        b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
+        g.kernels.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
     t.acc_in = NULL
-    t.row_init = t.col_init = NULL
-    t.a_tail = a_tail if direct and tail else NULL
+    t.row_init = NULL
+    t.a_tail = NULL
     t.b_panel = panel_size
-    t.dst_row = g.c_row // <int>sizeof(int32_t)
-    t.groups = k // 4 if direct else groups
+    t.groups = groups
     if g.ao != 0:
-        for i in range(panels * I8_PANEL):
-            col_init[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>col_sums[i])
+        column_terms(g, &t, b, sums)
+        col_init = sums
 
-    r = 0
-    for i in range(row_tiles):
-        next_row = <int>(g.m * (i + 1) // row_tiles)
-        height = next_row - r
+    t.dst_row = g.c_row // <int>sizeof(int32_t)
+    if k_contiguous:
+        t.groups = k // 4
+        t.a_tail = a_tail if tail else NULL
+    for i in range(tiles):
+        height = part(m, i, tiles)
         a = g.a + r * g.a_row
-        if direct:
-            t.a, t.a_row, t.a_group = a, g.a_row, 4
-            if tail:
-                for j in range(height):
-                    a_tail[j] = last_bytes(a + j * g.a_row + k - tail, tail)
-        else:
-            g.kernels.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
-            t.a, t.a_row, t.a_group = a_memory, 4, 4 * height
         if g.bo != 0:
             g.kernels.row_sums(row_sums, height, k, a, g.a_row, g.a_col, g.a_flip)
             for j in range(height):
                 row_init[j] = <int32_t>(<uint32_t>-g.bo * <uint32_t>(row_sums[j] - k * g.ao))
             t.row_init = row_init
-        c = 0
-        for j in range(column_tiles):
-            next_panel = panels * (j + 1) // column_tiles
-            width = next_panel - c
-            t.b = data + c * panel_size
-            if g.ao != 0:
-                t.col_init = col_init + c * I8_PANEL
-            t.dst = <int32_t *>(g.c + r * g.c_row) + c * I8_PANEL
-            t.cols = min(width * I8_PANEL, n - c * I8_PANEL)
-            g.kernels.tile[dot][height - 1][width - 1](&t)
-            c = next_panel
-        r = next_row
+        if not k_contiguous:
+            g.kernels.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
+            t.a, t.a_row, t.a_group = a_memory, 4, 4 * height
+        else:
+            t.a, t.a_row, t.a_group = a, g.a_row, 4
+            if g.a_flip:
+                flip_rows(g, a_memory, a, height)
+                t.a, t.a_row = a_memory, k
+            if tail:
+                for j in range(height):
+                    a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
+        multiply(g.kernels, dot, height, &t, b, col_init, <int32_t *>(g.c + r * g.c_row), n)
+        r += height
+
+
+cdef inline int parts(int count, int largest) noexcept nogil:
+    """How many parts of at most `largest` make `count`."""
+    return 1 if count <= largest else (count + largest - 1) // largest
+
+
+cdef inline int part(int count, int i, int parts) noexcept nogil:
+    """The size of part `i` of `count` things that are split evenly."""
+    return count if parts == 1 else count // parts + (i < count % parts)
+
+
+cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
+                          const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
+    """One row of tiles, `n` columns, for what `t` says about A."""
+    cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, kernels.np)
+    cdef int i, width
+    for i in range(tiles):
+        width = part(panels, i, tiles)
+        t.b, t.col_init, t.dst, t.cols = b, col_init, dst, min(width * I8_PANEL, n)
+        kernels.tile[dot][height - 1][width - 1](t)
+        b += width * t.b_panel
+        dst += width * I8_PANEL
+        n -= width * I8_PANEL
+        if col_init is not NULL:
+            col_init += width * I8_PANEL
+
+
+cdef inline void column_terms(const Gemm *g, i8_tile_args *t, const int8_t *b, int32_t *terms) noexcept nogil:
+    """-ao * column sums of packed B."""
+    cdef uint32_t ones = 0x01010101
+    cdef int n = (<int>g.n + I8_PANEL - 1) & -I8_PANEL
+    cdef int i
+    if g.col_sums is not NULL:
+        for i in range(n):
+            terms[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>g.col_sums[i])
+        return
+    # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
+    t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
+    multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, terms, n)
+    for i in range(n):
+        terms[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>terms[i])
+
+
+cdef inline void flip_rows(const Gemm *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
+    """A few rows of A', side by side, from rows of A that are contiguous."""
+    cdef int i, k = <int>g.k
+    if g.a_row == k:
+        g.kernels.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a_flip)
+        return
+    # A row is padded with zeros to a multiple of 4, which the next one overwrites.
+    for i in range(rows):
+        g.kernels.pack_panel(dst + i * k, 1, 1, k, a + i * g.a_row, 0, 1, g.a_flip)
 
 
 cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:
