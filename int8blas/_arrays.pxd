@@ -1,13 +1,76 @@
-# Python objects become arrays and numbers of the right kind, or an error.
+# Python objects become arrays and numbers of the right kind, or an error. What callers pass nearly always is recognized
+# here, because a call to another module costs as much as the check; the rest is up to _arrays.pyx.
+from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 cimport numpy as cnp
 
-cdef cnp.ndarray operand(object x, str name, int typenum)
+cdef cnp.ndarray as_array(object x, str name)
+cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1
 cdef cnp.ndarray int8_operand(object x, str name)
-cdef cnp.ndarray output(object x, str name)
-cdef int check_transpose(object flag, str name) except -1
-cdef double real(object x, str name) except? -1
+cdef cnp.ndarray output_from(object x, str name)
+cdef int transpose_from(object flag, str name) except -1
+cdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
-cdef bint overlap(cnp.ndarray x, cnp.ndarray y) noexcept
+
+
+cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
+    """An input array must be of that type; it may have any number of dimensions."""
+    if cnp.PyArray_TYPE(array) != typenum:
+        raise_type(array, name, typenum)
+    return 0
+
+
+cdef inline cnp.ndarray output(object x, str name):
+    """An array that results may be written to: int32 in native byte order, writeable, not overlapping itself."""
+    if cnp.PyArray_Check(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_INT32 and (
+        cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
+    ):
+        return <cnp.ndarray>x
+    return output_from(x, name)
+
+
+cdef inline int check_transpose(object flag, str name) except -1:
+    """0 or 1 from a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
+    if flag is False:
+        return 0
+    if flag is True:
+        return 1
+    if type(flag) is int and flag == 0:
+        return 0
+    return transpose_from(flag, name)
+
+
+cdef inline double real(object x, str name) except? -1:
+    """A finite real number."""
+    cdef double value
+    if type(x) is float:
+        value = x
+        if isfinite(value):
+            return value
+    elif type(x) is int:
+        if x == 1:
+            return 1
+        if x == 0:
+            return 0
+    return real_from(x, name)
+
+
+cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
+    """The first byte of an array, and the one after its last; equal if it is empty."""
+    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
+    cdef int axis
+    cdef ptrdiff_t extent
+    low[0] = <uintptr_t>cnp.PyArray_DATA(array)
+    high[0] = low[0] + cnp.PyArray_ITEMSIZE(array)
+    for axis in range(cnp.PyArray_NDIM(array)):
+        if shape[axis] == 0:
+            high[0] = low[0]
+            break
+        extent = (shape[axis] - 1) * strides[axis]
+        if extent < 0:
+            low[0] += extent
+        else:
+            high[0] += extent

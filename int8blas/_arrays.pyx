@@ -1,12 +1,12 @@
 """Python objects become arrays and numbers of the right kind, or an error: the only place with error texts.
 
 Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
-or value, in the form "what must be wanted, got came".
+or value, in the form "what must be wanted, got came". What callers pass nearly always is recognized in _arrays.pxd,
+inline, and does not get here.
 """
 
 from libc.math cimport isfinite
-from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
@@ -14,9 +14,7 @@ import operator
 
 cnp.import_array()
 
-# Compared by identity first: what callers pass nearly always is these very objects.
-cdef object ZERO = 0
-cdef object ONE = 1
+# Compared by identity first: what callers pass nearly always is this very object.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32"}
@@ -34,12 +32,9 @@ cdef cnp.ndarray as_array(object x, str name):
         raise TypeError(f"{name} must be an array, got {type(x).__name__} ({error})") from error
 
 
-cdef cnp.ndarray operand(object x, str name, int typenum):
-    """An input array of that type and any number of dimensions."""
-    cdef cnp.ndarray array = as_array(x, name)
-    if cnp.PyArray_TYPE(array) != typenum:
-        raise TypeError(f"{name} must be {NAMES[typenum]}, got {array.dtype}")
-    return array
+cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1:
+    """The error of `check_type`."""
+    raise TypeError(f"{name} must be {NAMES[typenum]}, got {array.dtype}")
 
 
 cdef cnp.ndarray int8_operand(object x, str name):
@@ -62,8 +57,8 @@ cdef bint overlaps_itself(cnp.ndarray array):
     return False
 
 
-cdef cnp.ndarray output(object x, str name):
-    """An array that results may be written to: int32 in native byte order, writeable, not overlapping itself."""
+cdef cnp.ndarray output_from(object x, str name):
+    """`output` of any layout."""
     if not cnp.PyArray_Check(x):
         raise TypeError(f"{name} must be an int32 ndarray, got {type(x).__name__}")
     cdef cnp.ndarray array = x
@@ -77,12 +72,8 @@ cdef cnp.ndarray output(object x, str name):
     return array
 
 
-cdef int check_transpose(object flag, str name) except -1:
-    """0 or 1 from a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
-    if flag is False or flag is ZERO:
-        return 0
-    if flag is True:
-        return 1
+cdef int transpose_from(object flag, str name) except -1:
+    """`check_transpose` of what is not a bool."""
     try:
         value = int(flag) if isinstance(flag, np.bool_) else operator.index(flag)
     except TypeError:
@@ -92,17 +83,9 @@ cdef int check_transpose(object flag, str name) except -1:
     return value != 0
 
 
-cdef double real(object x, str name) except? -1:
-    """A finite real number."""
+cdef double real_from(object x, str name) except? -1:
+    """`real` of any type."""
     cdef double value
-    if x is ONE:
-        return 1
-    if x is ZERO:
-        return 0
-    if type(x) is float:
-        value = x
-        if isfinite(value):
-            return value
     if isinstance(x, (str, bytes)):
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
     try:
@@ -152,29 +135,3 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     if array.ndim == 1 and array.shape[0] == 1 and length != 1:
         array = array.reshape(())
     return np.ascontiguousarray(array, dtype=np.int64).reshape((<object>array).shape)
-
-
-cdef void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
-    """The first byte of an array, and the one after its last; equal if it is empty."""
-    cdef uintptr_t start = <uintptr_t>cnp.PyArray_DATA(array), end = start
-    cdef int axis
-    cdef ptrdiff_t extent
-    for axis in range(cnp.PyArray_NDIM(array)):
-        if cnp.PyArray_DIM(array, axis) == 0:
-            low[0] = high[0] = start
-            return
-        extent = (cnp.PyArray_DIM(array, axis) - 1) * cnp.PyArray_STRIDE(array, axis)
-        if extent < 0:
-            start += extent
-        else:
-            end += extent
-    low[0] = start
-    high[0] = end + cnp.PyArray_ITEMSIZE(array)
-
-
-cdef bint overlap(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether two arrays may share memory, decided by their bounds."""
-    cdef uintptr_t x_low, x_high, y_low, y_high
-    bounds(x, &x_low, &x_high)
-    bounds(y, &y_low, &y_high)
-    return x_low < y_high and y_low < x_high

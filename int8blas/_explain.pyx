@@ -7,10 +7,11 @@ from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_numerics, int8_operand
+from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._kernels cimport I8_PANEL
 from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_TINY, Gemm, Plan, make_plan
-from int8blas._problem cimport set_operands, start
+from int8blas._problem cimport set_a_operand, set_b_operand, start
+from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -139,9 +140,16 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     cdef Gemm g
     cdef Plan p
     cdef cnp.ndarray array = int8_operand(a, "a")
-    cdef int b_type = (<PackedB>b)._typenum if isinstance(b, PackedB) else cnp.PyArray_TYPE(int8_operand(b, "b"))
+    cdef int b_type
+    if isinstance(b, PackedB):
+        b_type = (<PackedB>b)._typenum
+    else:
+        b = int8_operand(b, "b")
+        b_type = cnp.PyArray_TYPE(b)
     start(&g, check_numerics(numerics))
-    a, b = set_operands(&g, a, b, cnp.PyArray_TYPE(array), b_type, trans_a, trans_b)
+    g.threads = max_threads()
+    set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a)
+    set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
     if g.a_flip:
         g.ao = 128
     if b_type == cnp.NPY_UINT8:

@@ -1,15 +1,69 @@
 # A problem for the driver from Python arguments (see _problem.pyx).
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
+from int8blas._kernels cimport current_kernels
 from int8blas._plan cimport Gemm
 
-cdef void start(Gemm *g, bint saturating) noexcept
-cdef void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept
-cdef void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept
-cdef void set_c(Gemm *g, cnp.ndarray c) noexcept
-cdef object set_operands(Gemm *g, object a, object b, int a_type, int b_type, object trans_a, object trans_b)
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1
+cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
 cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_t length, str count, int64_t shift,
                                 int64_t *scalar, const int64_t **vector)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
-cdef int run(const Gemm *g, str name) except -1
+cdef int run(Gemm *g, str name) except -1
+
+
+cdef inline void start(Gemm *g, bint saturating) noexcept:
+    """An empty problem for the calling thread; `run` fills in how many threads it may use."""
+    # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
+    g.kernels = current_kernels()
+    g.saturating = saturating
+    g.m = g.n = g.k = 0
+    g.a = NULL
+    g.a_row = g.a_col = 0
+    g.a_flip = 0
+    g.packed = NULL
+    g.col_sums = NULL
+    g.certified = NULL
+    g.b = NULL
+    g.b_row = g.b_col = 0
+    g.b_flip = 0
+    g.ao = g.bo = 0
+    g.ao_rows = NULL
+    g.bo_cols = NULL
+    g.alpha = 1
+    g.beta = 0
+    g.co = 0
+    g.co_rows = NULL
+    g.co_cols = NULL
+    g.c = NULL
+    g.c_row = g.c_col = 0
+    g.threads = 1
+
+
+cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:
+    """A of the problem, from the last two dimensions of `a`; M and K with it."""
+    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
+    g.m, g.k = shape[transpose], shape[1 - transpose]
+    g.a_row, g.a_col = strides[transpose], strides[1 - transpose]
+    g.a = <const uint8_t *>cnp.PyArray_DATA(a)
+    if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
+        g.a_flip = 0x80
+
+
+cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
+    """Plain B of the problem, from the last two dimensions of `b`; N with it."""
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
+    g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
+    g.b_row, g.b_col = strides[transpose], strides[1 - transpose]
+    g.b = <const uint8_t *>cnp.PyArray_DATA(b)
+    if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8:
+        g.b_flip = 0x80
+
+
+cdef inline void set_c(Gemm *g, cnp.ndarray c) noexcept:
+    """C of the problem, from the last two dimensions of `c`."""
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(c) + cnp.PyArray_NDIM(c) - 2
+    g.c = <char *>cnp.PyArray_DATA(c)
+    g.c_row, g.c_col = strides[0], strides[1]

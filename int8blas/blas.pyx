@@ -13,22 +13,22 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_numerics, integers, operand, output, real
+from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, output, real
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport is_usable, run, set_c, set_operands, set_zero_point, start
+from int8blas._problem cimport is_usable, run, set_a_operand, set_b_operand, set_c, set_zero_point, start
+from int8blas.packing cimport PackedB
 
 cnp.import_array()
 
 # Compared by identity first: what callers pass nearly always is these very objects.
 cdef object ZERO = 0
 cdef str FIXED = "F"
+cdef str EXACT = "exact"
 
 
 cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
     """co, by `offsetc`. Returns the array that holds a vector."""
     cdef cnp.ndarray array
-    if co is ZERO and offsetc is FIXED:
-        return None
     cdef str kind = offsetc.upper() if isinstance(offsetc, str) else ""
     if kind not in ("F", "R", "C") or not kind:
         raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {offsetc!r}")
@@ -54,30 +54,41 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
                  int b_type):
     """All four GEMMs: check, set up, compute."""
     cdef Gemm g
-    cdef cnp.ndarray result, target, _ao_array, _bo_array, _co_array
+    cdef cnp.ndarray target, _ao_array, _bo_array, _co_array
+    cdef int64_t a_shift = 0 if a_type == cnp.NPY_UINT8 else 128, b_shift = -128 if b_type == cnp.NPY_UINT8 else 0
+    cdef bint transpose
     cdef cnp.npy_intp shape[2]
-    start(&g, check_numerics(numerics))
+    start(&g, numerics is not EXACT and check_numerics(numerics))
     g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
-    a, b = set_operands(&g, a, b, a_type, b_type, trans_a, trans_b)
-    _ao_array = set_zero_point(ao, "ao", a_type == cnp.NPY_UINT8, g.m, "a row of op(a) each",
-                               0 if a_type == cnp.NPY_UINT8 else 128, &g.ao, &g.ao_rows)
-    _bo_array = set_zero_point(bo, "bo", b_type == cnp.NPY_UINT8, g.n, "a column of op(b) each",
-                               -128 if b_type == cnp.NPY_UINT8 else 0, &g.bo, &g.bo_cols)
-    _co_array = set_offset(&g, co, offsetc)
+    # The operands are not passed through functions that return them: each would write their reference counts, one write
+    # waiting for the other, which takes longer than the checks.
+    if not cnp.PyArray_Check(a):
+        a = as_array(a, "a")
+    set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a)
+    transpose = check_transpose(trans_b, "trans_b")
+    if not cnp.PyArray_Check(b) and type(b) is not PackedB:
+        b = as_array(b, "b")
+    set_b_operand(&g, b, b_type, transpose)
+    g.ao, g.bo = a_shift, b_shift
+    if ao is not ZERO:
+        _ao_array = set_zero_point(ao, "ao", a_shift == 0, g.m, "a row of op(a) each", a_shift, &g.ao, &g.ao_rows)
+    if bo is not ZERO:
+        _bo_array = set_zero_point(bo, "bo", b_shift != 0, g.n, "a column of op(b) each", b_shift, &g.bo, &g.bo_cols)
+    if co is not ZERO or offsetc is not FIXED:
+        _co_array = set_offset(&g, co, offsetc)
     if c is None:
         shape[0], shape[1] = g.m, g.n
-        result = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
+        target = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT32)
         if g.beta != 0:
-            result.fill(0)
-        target = result
+            target.fill(0)
     else:
-        result = target = set_result(&g, c, overwrite_c, a, b)
+        target = set_result(&g, c, overwrite_c, <cnp.ndarray>a, b)
     set_c(&g, target)
     run(&g, name)
     if c is not None and overwrite_c and target is not c:
         c[...] = target
         return c
-    return result
+    return target
 
 
 cdef cnp.ndarray set_result(Gemm *g, object c, object overwrite_c, cnp.ndarray a, object b):
@@ -86,8 +97,9 @@ cdef cnp.ndarray set_result(Gemm *g, object c, object overwrite_c, cnp.ndarray a
     if overwrite_c:
         array = output(c, "c")
     else:
-        array = operand(c, "c", cnp.NPY_INT32)
-    if array.ndim != 2 or array.shape[0] != g.m or array.shape[1] != g.n:
+        array = as_array(c, "c")
+        check_type(array, "c", cnp.NPY_INT32)
+    if cnp.PyArray_NDIM(array) != 2 or cnp.PyArray_DIM(array, 0) != g.m or cnp.PyArray_DIM(array, 1) != g.n:
         raise ValueError(f"c must have shape {(g.m, g.n)}, got {(<object>array).shape}")
     if overwrite_c and is_usable(array, a, b):
         return array
