@@ -47,7 +47,7 @@ cdef extern from "i8_types.h" nogil:
         uint32_t b_flip
         int b_tail
         int first
-        int fetch
+        ptrdiff_t ahead
         int64_t blocks
         int32_t *acc
         ptrdiff_t acc_row

@@ -54,7 +54,7 @@ cdef struct Plan:
     bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
     int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are
     bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
-    bint fetch                  # PATH_ROWS: B comes from beyond the L2 cache
+    int64_t ahead               # PATH_ROWS: i8_rows_args.ahead
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)

@@ -17,9 +17,14 @@ cdef enum:
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
     MIDDLE_BYTES = 1 << 18
-    # PATH_ROWS: groups of rows of B that are walked along together, and bytes of sums that are carried meanwhile.
+    # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
+    # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile.
     ROWS_GROUPS = 32
-    STAGED_GROUPS = 16
+    FAR_ROWS_GROUPS = 16
+    GEMV_ROWS = 2
+    GEMV_GROUPS = 4
+    AHEAD = 128
+    GEMV_AHEAD = 1024
     ROWS_SUMS_BYTES = 1 << 16
     # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
     CONFLICT_BYTES = 2048
@@ -148,7 +153,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
     cdef int64_t threads = busy_threads(g)
-    p.fetch = g.n * g.k > L2_BYTES * threads
+    cdef bint far = g.n * g.k > L2_BYTES * threads
     # A row of a block is one line of the cache, or half of one.
     p.head = 0
     if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
@@ -157,7 +162,11 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     split_grid(1 if p.row_of_ones else tiles, p.panels, threads, &p.m_parts, &p.n_parts)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
     p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.rows_mr // 2
-    p.kc = I8_GROUP * (STAGED_GROUPS if p.staged else ROWS_GROUPS)
+    p.ahead = AHEAD
+    p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
+    if g.m <= GEMV_ROWS:
+        p.ahead = GEMV_AHEAD if far else 0
+        p.kc = I8_GROUP * (GEMV_GROUPS if far else ROWS_GROUPS)
     p.nc = min(ceil_div(p.panels, p.n_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
 
 

@@ -170,7 +170,7 @@ cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) 
     together = STAGED_BYTES // width if p.staged else p.nc
     t.b_flip = <uint32_t>0x01010101 * w.s.b_flip
     t.acc_row, t.acc_block = width, w.rows * width
-    t.fetch = p.fetch
+    t.ahead = p.ahead
     while first < end:
         last = min(first + p.nc, end)
         group = 0

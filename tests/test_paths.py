@@ -16,6 +16,8 @@ DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), 
 DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259))
 BLOCKS = ((65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700))
 INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (53, 1100, 300), (64, 70, 1030))
+# B beyond the L2 cache.
+FAR_ROWS = ((1, 1100, 1030), (2, 1088, 1030), (5, 1088, 1030), (13, 1090, 1030))
 SLABS = ((66, 1200, 4200), (70, 70, 9000))
 TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
@@ -74,6 +76,12 @@ def test_any_layout_of_c(isa, form, rng):
             assert_same(c.copy(), reference.gemm(1, a, b), m=m, n=n, k=k)
             c[...] = -7
             assert_same(memory, expected)
+
+
+def test_rows_of_a_large_b(isa, rng):
+    for (m, n, k), pair in zip(FAR_ROWS, SIGN_PAIRS, strict=True):
+        a, b = pair.operands(rng, m, n, k)
+        assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
 def test_more_than_one_slab_of_packed_b(isa, rng):

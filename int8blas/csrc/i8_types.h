@@ -88,7 +88,7 @@ typedef struct {
     uint32_t b_flip; /* the byte, four times */
     int b_tail;      /* 0 to 3 */
     int first;
-    int fetch; /* whether B comes from beyond the L2 cache */
+    ptrdiff_t ahead; /* bytes ahead in its row that B is fetched into the L2 cache; 0 where it is there */
     int64_t blocks;
     int32_t *acc;
     ptrdiff_t acc_row, acc_block;

@@ -12,7 +12,6 @@
  * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for the
  * hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
-enum { I8_NAME(AHEAD) = 128 }; /* bytes */
 
 #define I8_ADD_ROWS(a_, valid)                                                                                         \
     I8_FOR(w, blocks) {                                                                                                \
@@ -21,7 +20,7 @@ enum { I8_NAME(AHEAD) = 128 }; /* bytes */
             const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > q ? q * b_row : 0);                                \
             bv[q] = i8_xor(i8_load(line), b_flip);                                                                     \
             if (fetch)                                                                                                 \
-                I8_PREFETCH_L2(line + I8_NAME(AHEAD));                                                                 \
+                I8_PREFETCH_L2(line + ahead);                                                                           \
         }                                                                                                              \
         if (vectors == 4)                                                                                              \
             i8_interleave(bv);                                                                                         \
@@ -39,7 +38,7 @@ I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *
 {
     i8_vec acc[I8_ROWS_MR][16];
     const uint8_t *a = t->a;
-    const ptrdiff_t a_group = t->a_group, b_row = t->b_row;
+    const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
     const i8_vec b_flip = i8_broadcast(&t->b_flip);
 
     sums += 2 * half * I8_LANES;
@@ -86,7 +85,7 @@ I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int toge
 #define I8_DEFINE_GEMV(mr, together)                                                                                   \
     static void I8_NAME(mr)(const i8_rows_args *t)                                                                     \
     {                                                                                                                  \
-        if (t->fetch)                                                                                                  \
+        if (t->ahead)                                                                                                  \
             I8_NAME(body)(t, mr, together, 1);                                                                         \
         else                                                                                                           \
             I8_NAME(body)(t, mr, together, 0);                                                                         \
