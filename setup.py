@@ -64,6 +64,7 @@ EXTENSIONS = [
     extension("_inplace"),
     extension("_rows"),
     extension("_dots"),
+    extension("_thin"),
     extension("_gemm"),
     extension("_problem"),
     extension("_explain"),

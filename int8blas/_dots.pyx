@@ -1,113 +1,218 @@
-"""Dot products of contiguous vectors, vectorized over k (csrc/dot_body.h).
+"""Dot products of contiguous vectors (csrc/dot_body.h): many of them, read in place, times a few that are packed.
 
-For few rows of A times a plain B with contiguous columns, or any A with contiguous rows times few columns: packing would
-cost more than the product.
+The many are the rows of A where C has few columns, or the columns of a plain B where C has few rows. Below they are x,
+the few are y.
 """
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
-from int8blas._inplace cimport Signs, plain_signs, row_offsets, store, unshifted_a
-from int8blas._kernels cimport I8_GROUP, I8_MAX_XR, I8_MAX_YR, I8_PANEL, i8_dot_args
+from int8blas._inplace cimport store
+from int8blas._kernels cimport (
+    I8_DOTS_1,
+    I8_DOTS_8,
+    I8_DOTS_16,
+    I8_GROUP,
+    I8_PANEL,
+    I8_X_UNSIGNED,
+    I8_Y_UNSIGNED,
+    i8_dot_args,
+    i8_dot_fn,
+)
 from int8blas._plan cimport Gemm, Plan, ceil_div, share
 
+cdef enum:
+    MAX_Y = 16
+    MAX_PIECES = 4
+    # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in the L1 cache.
+    BLOCK = 64
+    MIN_BLOCK = 8
+    BLOCK_BYTES = 1 << 14
 
-cdef void dots_part(const Gemm *g, const Plan *p, const Signs *s, const uint8_t *columns, ptrdiff_t column_stride,
-                    const int32_t *col_offsets, int64_t row, int64_t row_end, int64_t column,
-                    int64_t column_end) noexcept nogil:
-    """A rectangle of C."""
-    cdef int64_t row_tiles = ceil_div(row_end - row, g.kernels.dots_xr)
-    cdef int64_t column_tiles = ceil_div(column_end - column, g.kernels.dots_yr)
-    cdef int64_t i, r, c, outer, inner
-    cdef int64_t sums[I8_MAX_XR]
-    cdef int32_t row_offset[I8_MAX_XR]
-    cdef int32_t tile[I8_MAX_XR * I8_MAX_YR]
-    cdef int xr, yr, x, y
-    cdef bint by_rows = g.n <= p.few
+
+# Some of the vectors y, for one kernel, and the signs that it has.
+cdef struct Piece:
+    int first, count, columns   # columns of the kernel, of which `count` exist
+    i8_dot_fn kernel
+    i8_dot_fn sums              # the kernel for one column and the same signs
+    uint8_t x_flip
+    uint32_t x_zero, y_zero     # zero points
+    uint8_t *y
+    int32_t start[MAX_Y]
+
+
+cdef struct Operands:
+    bint by_rows                # x are the rows of A, y the columns of B
+    const uint8_t *x
+    ptrdiff_t x_row
+    const uint8_t *ones         # K of them
+    int pieces
+    int64_t block               # vectors x at a time
+    Piece piece[MAX_PIECES]
+    bint direct                 # the kernel stores C itself
+
+
+cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t first, int64_t end) noexcept nogil:
+    """Some of the vectors x by all of y."""
+    cdef int32_t x_start[BLOCK]
+    cdef int32_t tile[BLOCK * MAX_Y]
+    cdef int32_t turned[BLOCK * MAX_Y]
+    cdef int64_t rows = o.block
+    cdef int i, x, y
+    cdef const Piece *piece
     cdef i8_dot_args t
     t.k = g.k
-    t.x_row, t.y_row = g.a_row, column_stride
-    t.x_flip, t.y_flip = s.a_flip, s.b_flip
+    t.x_row = o.x_row
     t.dst = tile
-    for outer in range(row_tiles if by_rows else column_tiles):
-        for inner in range(column_tiles if by_rows else row_tiles):
-            i = outer if by_rows else inner
-            r = row + share(row_end - row, i, row_tiles)
-            xr = <int>(row + share(row_end - row, i + 1, row_tiles) - r)
-            i = inner if by_rows else outer
-            c = column + share(column_end - column, i, column_tiles)
-            yr = <int>(column + share(column_end - column, i + 1, column_tiles) - c)
-            t.x = g.a + r * g.a_row
-            t.y = columns + c * column_stride
-            g.kernels.dots[s.unsigned_operand][xr - 1][yr - 1](&t)
-            if s.bo != 0 or col_offsets is not NULL:
-                if s.bo != 0 and (inner == 0 or not by_rows):
-                    row_offsets(g, s, r, xr, sums, row_offset)
-                for x in range(xr):
-                    for y in range(yr):
-                        tile[x * yr + y] = <int32_t>(
-                            <uint32_t>tile[x * yr + y] + (<uint32_t>row_offset[x] if s.bo != 0 else 0)
-                            + (<uint32_t>col_offsets[c + y] if col_offsets is not NULL else 0)
-                        )
-            store(g, p, tile, xr, yr, yr, r, c)
+    while first < end:
+        rows = min(rows, end - first)
+        t.rows = rows
+        t.x = o.x + first * o.x_row
+        for i in range(o.pieces):
+            piece = &o.piece[i]
+            t.x_flip = piece.x_flip
+            t.x_start = NULL
+            if piece.y_zero != 0:
+                # The zero point of y times the sums of x, which are its products with a vector of ones.
+                t.y = o.ones
+                t.start = NULL
+                t.dst = x_start
+                piece.sums(&t)
+                for x in range(rows):
+                    x_start[x] = <int32_t>(-piece.y_zero * (<uint32_t>x_start[x] - <uint32_t>g.k * piece.x_zero))
+                t.x_start = x_start
+            t.y = piece.y
+            t.start = piece.start
+            t.dst = <int32_t *>(g.c + first * (g.c_row if o.by_rows else g.c_col)) if o.direct else tile
+            piece.kernel(&t)
+            if o.direct:
+                continue
+            if o.by_rows:
+                store(g, p, tile, <int>rows, piece.count, piece.columns, first, piece.first)
+            else:
+                for y in range(piece.count):
+                    for x in range(rows):
+                        turned[y * BLOCK + x] = tile[x * piece.columns + y]
+                store(g, p, turned, piece.count, <int>rows, BLOCK, piece.first, first)
+        first += rows
 
 
-cdef void copy_columns(const Gemm *g, uint8_t *columns, ptrdiff_t stride) noexcept nogil:
-    """B' with contiguous columns, `stride` bytes apart."""
-    cdef int64_t j, k
-    cdef const int8_t *panel
-    for j in range(g.n):
-        if g.packed is NULL:
-            for k in range(g.k):
-                columns[j * stride + k] = g.b[k * g.b_row + j * g.b_col] ^ g.b_flip
+cdef void set_signs(const Gemm *g, bint by_rows, Piece *piece) noexcept nogil:
+    """Which of x and y is the u8 operand, x shifted for that where it must be, and their zero points."""
+    cdef bint a_is_u8 = g.a_flip == 0, b_is_u8 = g.packed is NULL and g.b_flip != 0
+    cdef bint x_is_u8 = a_is_u8 if by_rows else b_is_u8, y_is_u8 = b_is_u8 if by_rows else a_is_u8
+    cdef int64_t ao = g.ao - (0 if a_is_u8 else 128), bo = g.bo + (128 if b_is_u8 else 0)
+    # A shifted y would need the sums of x; shifting x costs less.
+    cdef bint x_unsigned = not y_is_u8
+    cdef int shift = 128 if x_unsigned else -128
+    cdef int width = (I8_DOTS_16 if piece.columns == 16 else I8_DOTS_8 if piece.columns == 8
+                      else I8_DOTS_1 + piece.columns - 1)
+    piece.x_flip = 0 if x_unsigned == x_is_u8 else 0x80
+    piece.x_zero = <uint32_t>((ao if by_rows else bo) + (shift if piece.x_flip else 0))
+    piece.y_zero = <uint32_t>(bo if by_rows else ao)
+    piece.kernel = g.kernels.dots[I8_X_UNSIGNED if x_unsigned else I8_Y_UNSIGNED][width]
+    piece.sums = g.kernels.dots[I8_X_UNSIGNED if x_unsigned else I8_Y_UNSIGNED][I8_DOTS_1]
+
+
+cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
+    """The pieces of `count` vectors y. Returns the bytes that they take."""
+    cdef int64_t size = 0
+    cdef int first = 0, rest
+    cdef Piece *piece
+    while first < count:
+        rest = count - first
+        piece = &o.piece[o.pieces]
+        # Of 8 and 16 columns at most a quarter is padding.
+        if rest > 12 and g.kernels.dots_columns == 16:
+            piece.columns = 16
+        elif rest > 6:
+            piece.columns = 8
         else:
-            panel = g.packed + j // I8_PANEL * ceil_div(g.k, I8_GROUP) * I8_GROUP * I8_PANEL
-            for k in range(g.k):
-                columns[j * stride + k] = panel[(k // I8_GROUP * I8_PANEL + j % I8_PANEL) * I8_GROUP + k % I8_GROUP]
+            piece.columns = min(rest, 4)
+        piece.first = first
+        piece.count = min(piece.columns, rest)
+        set_signs(g, o.by_rows, piece)
+        size += g.kernels.dots_size(piece.columns, g.k)
+        o.pieces += 1
+        first += piece.count
+    return size
+
+
+cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *scratch) noexcept nogil:
+    """Pack some of the vectors y, and set their start values."""
+    cdef int64_t groups = ceil_div(g.k, I8_GROUP), i
+    cdef int size = piece.columns * I8_GROUP, y
+    cdef int32_t sums[MAX_Y]
+    cdef const int8_t *panel
+    cdef i8_dot_args t
+    if not o.by_rows:
+        g.kernels.pack_panel(scratch, piece.columns, piece.count, g.k, g.a + piece.first * g.a_row, g.a_row, g.a_col, 0)
+    elif g.packed is NULL:
+        g.kernels.pack_panel(scratch, piece.columns, piece.count, g.k, g.b + piece.first * g.b_col, g.b_col, g.b_row, 0)
+    else:
+        # There are at most 16 columns, one panel, and no piece goes beyond it.
+        panel = g.packed + piece.first * I8_GROUP
+        for i in range(groups):
+            for y in range(piece.columns):
+                (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
+    memset(scratch + groups * size, 0, g.kernels.dots_size(piece.columns, g.k) - groups * size)
+    g.kernels.order_dots(piece.y, scratch, piece.columns, g.k)
+
+    memset(piece.start, 0, sizeof(piece.start))
+    if piece.x_zero != 0:
+        # The zero point of x times the sums of y, which are their products with a vector of ones.
+        memset(&t, 0, sizeof(t))
+        t.k = g.k
+        t.rows = 1
+        t.x = o.ones
+        t.y = piece.y
+        t.dst = sums
+        piece.kernel(&t)
+        for y in range(piece.columns):
+            piece.start[y] = <int32_t>(-piece.x_zero * <uint32_t>sums[y])
 
 
 cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory."""
-    cdef Signs s
-    cdef bint few_columns = g.n <= p.few, in_place = g.packed is NULL and g.b_row == 1
-    cdef int parts = p.m_parts * p.n_parts, part
-    cdef ptrdiff_t stride = (g.k + 63) // 64 * 64
-    cdef const uint8_t *columns = g.b
-    cdef char *memory = NULL
-    cdef int64_t *sums
-    cdef int32_t *offsets = NULL
-    cdef int64_t j
-    if few_columns:
-        plain_signs(g, &s)
-    else:
-        unshifted_a(g, &s)
-    if few_columns and (s.ao != 0 or not in_place):
-        memory = <char *>malloc(g.n * 12 + (0 if in_place else g.n * stride))
-        if memory is NULL:
-            return -1
-        sums = <int64_t *>memory
-        offsets = <int32_t *>(sums + g.n)
-        if not in_place:
-            columns = <const uint8_t *>(offsets + g.n)
-            copy_columns(g, <uint8_t *>columns, stride)
-            s.b_flip = 0
-        if s.ao != 0:
-            # row_sums reads u8: shift the s8 columns by 128 for it.
-            g.kernels.row_sums(sums, g.n, g.k, columns, stride if not in_place else g.b_col, 1, s.b_flip ^ 0x80)
-            for j in range(g.n):
-                offsets[j] = <int32_t>(<uint32_t>-s.ao * <uint32_t>(sums[j] - 128 * g.k))
-        else:
-            offsets = NULL
-    if in_place:
-        stride = g.b_col
+    cdef Operands o
+    cdef int parts = p.m_parts * p.n_parts, part, i, few = <int>(g.n if p.by_rows else g.m)
+    cdef int64_t many = g.m if p.by_rows else g.n, size, one_size
+    cdef ptrdiff_t c_x, c_y
+    cdef char *memory
+    cdef uint8_t *y
+    o.by_rows = p.by_rows
+    o.x, o.x_row = g.a, g.a_row
+    c_x, c_y = g.c_row, g.c_col
+    if not o.by_rows:
+        o.x, o.x_row = g.b, g.b_col
+        c_x, c_y = g.c_col, g.c_row
+    o.pieces = 0
+    size = cut(g, &o, few)
+    one_size = g.kernels.dots_size(1, g.k)
+    memory = <char *>malloc(2 * size + one_size + 64)
+    if memory is NULL:
+        return -1
+    y = <uint8_t *>((<uintptr_t>memory + 63) & ~<uintptr_t>63)
+    o.ones = y + size
+    memset(y + size, 1, g.k)
+    memset(y + size + g.k, 0, one_size - g.k)
+    o.direct = p.identity and o.pieces == 1 and o.piece[0].columns == few
+    o.direct = o.direct and c_x == few * <ptrdiff_t>sizeof(int32_t) and (few == 1 or c_y == sizeof(int32_t))
+    # The kernel goes through all of x where nothing is left to do between its rows.
+    o.block = many if o.direct else BLOCK
+    for i in range(o.pieces):
+        o.piece[i].y = y
+        y += g.kernels.dots_size(o.piece[i].columns, g.k)
+        pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
+        if o.pieces > 1 or o.piece[i].y_zero != 0:
+            o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
     if parts == 1:
-        dots_part(g, p, &s, columns, stride, offsets, 0, g.m, 0, g.n)
+        multiply_part(g, p, &o, 0, many)
     else:
         for part in prange(parts, num_threads=parts, schedule="static"):
-            dots_part(g, p, &s, columns, stride, offsets, share(g.m, part // p.n_parts, p.m_parts),
-                      share(g.m, part // p.n_parts + 1, p.m_parts), share(g.n, part % p.n_parts, p.n_parts),
-                      share(g.n, part % p.n_parts + 1, p.n_parts))
+            multiply_part(g, p, &o, share(many, part, parts), share(many, part + 1, parts))
     free(memory)
     return 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._kernels cimport I8_PANEL
-from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_TINY, Gemm, Plan, make_plan
+from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB
@@ -20,7 +20,8 @@ cnp.import_array()
 PATHS = {
     "tiny": "small enough to be computed on the stack",
     "rows": "few rows, so B is read in place along its rows, once",
-    "dots": "few rows or columns, so both operands are read in place along k",
+    "dots": "few rows or columns, so the other operand is read in place along k",
+    "thin": "small K, so C is written row by row from a packed B in the cache",
     "blocks": "tiles of C from packed panels of B",
 }
 
@@ -35,7 +36,8 @@ class Explanation:
         (M, N, K).
     path : str
         'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
-        columns; both operands read in place along k) or 'blocks' (B packed, or packed by the call; C in tiles).
+        columns; the other operand read in place along k), 'thin' (small K; C written row by row) or 'blocks' (B packed,
+        or packed by the call; C in tiles).
     isa : str
         The kernels in use.
     numerics : str
@@ -77,7 +79,7 @@ class Explanation:
     @property
     def kernel(self) -> str:
         """The name of the main kernel, such as 'avx512vnni 8x48'."""
-        kind = {"rows": " rows", "dots": " dots"}.get(self.path, "")
+        kind = {"rows": " rows", "dots": " dots", "thin": " thin"}.get(self.path, "")
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:
@@ -159,10 +161,12 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     p.m_parts = p.n_parts = 1
     if g.m and g.n:
         make_plan(&g, &p)
-    path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_BLOCKS: "blocks"}[p.path]
+    path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
+            PATH_BLOCKS: "blocks"}[p.path]
     tile = {
         "rows": (g.kernels.rows_mr, g.kernels.rows_columns),
-        "dots": (g.kernels.dots_xr, g.kernels.dots_yr),
+        "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
+        "thin": (g.kernels.thin_rows, I8_PANEL),
     }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
     certified = None
     if isinstance(b, PackedB) and p.may_widen:

@@ -1,7 +1,7 @@
 """The GEMM driver: blocking, work split, threads, workspace.
 
 ``gemm`` carries out what ``_plan.make_plan`` decides. Very small problems go to ``_tiny``, few rows or columns to
-``_rows`` and ``_dots``, the rest is done here in blocks::
+``_rows`` and ``_dots``, a small K to ``_thin``, the rest is done here in blocks::
 
     gemm            for each slab of panels of B (all of them if B is packed)
       prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
@@ -27,8 +27,9 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
-from int8blas._plan cimport PATH_DOTS, PATH_ROWS, Gemm, Plan, ceil_div, is_tiny, make_plan, share
+from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, ceil_div, is_tiny, make_plan, share
 from int8blas._rows cimport gemm_rows
+from int8blas._thin cimport gemm_thin
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 from int8blas._workspace cimport acquire, release
@@ -436,6 +437,8 @@ cdef int gemm(const Gemm *g) noexcept nogil:
         return gemm_rows(g, &p)
     if p.path == PATH_DOTS:
         return gemm_dots(g, &p)
+    if p.path == PATH_THIN:
+        return gemm_thin(g, &p)
     if not p.independent or p.n_parts == 1:
         return multiply_slabs(g, &p)
     for part in prange(p.n_parts, num_threads=p.n_parts, schedule="static"):

@@ -1,10 +1,10 @@
 """What the paths that read operands in place have in common: signs, zero points, and the way to C."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memcpy, memset
 
-from int8blas._kernels cimport I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_ROWS, i8_output_args
+from int8blas._kernels cimport I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_COLUMNS, i8_output_args
 from int8blas._plan cimport Gemm, Plan
 
 
@@ -40,8 +40,8 @@ cdef void row_offsets(const Gemm *g, const Signs *s, int64_t row, int rows, int6
 
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil:
-    """A tile of sums goes to C by the output stage; `o` has the zero points, or zeros."""
-    cdef int32_t co_row[I8_MAX_ROWS]
+    """A tile of at most I8_MAX_COLUMNS rows goes to C by the output stage; `o` has the zero points, or zeros."""
+    cdef int32_t co_row[I8_MAX_COLUMNS]
     cdef int i
     for i in range(rows):
         co_row[i] = g.co
@@ -57,14 +57,18 @@ cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows
 
 cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                 int64_t row, int64_t column) noexcept nogil:
-    """The finished product of a few rows and columns goes to C, by the output stage unless that is the identity."""
+    """The finished product of at most I8_MAX_COLUMNS rows and columns goes to C, by the output stage unless that is the
+    identity."""
     cdef i8_output_args o
     cdef char *c = g.c + row * g.c_row + column * g.c_col
     cdef int i, j
     if p.identity:
         for i in range(rows):
-            for j in range(cols):
-                (<int32_t *>(c + i * g.c_row + j * g.c_col))[0] = tile[i * tile_row + j]
+            if g.c_col == sizeof(int32_t):
+                memcpy(c + i * g.c_row, tile + i * tile_row, cols * sizeof(int32_t))
+            else:
+                for j in range(cols):
+                    (<int32_t *>(c + i * g.c_row + j * g.c_col))[0] = tile[i * tile_row + j]
         return
     memset(&o, 0, sizeof(o))
     output(g, &o, tile, rows, cols, tile_row, row, column)

@@ -6,7 +6,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 cdef extern from "i8_types.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE, I8_MAX_COLUMNS
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
-    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_ROWS, I8_MAX_XR, I8_MAX_YR
+    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
+    enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
 
     ctypedef struct i8_tile_args:
         int64_t groups
@@ -28,15 +29,33 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef struct i8_dot_args:
         int64_t k
+        int64_t rows
         const uint8_t *x
         const uint8_t *y
         ptrdiff_t x_row
-        ptrdiff_t y_row
         uint8_t x_flip
-        uint8_t y_flip
+        const int32_t *x_start
+        const int32_t *start
         int32_t *dst
 
     ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
+
+    ctypedef struct i8_thin_args:
+        int64_t rows
+        int64_t cols
+        int groups
+        int first
+        int stream
+        int a_tail
+        uint8_t a_flip
+        const uint8_t *a
+        ptrdiff_t a_row
+        ptrdiff_t a_group
+        const int8_t *b
+        const int32_t *row_init
+        const int32_t *col_init
+        int32_t *dst
+        ptrdiff_t dst_row
 
     ctypedef struct i8_rows_args:
         int64_t groups
@@ -90,11 +109,17 @@ cdef extern from "i8_types.h" nogil:
         int rows_columns
         int64_t rows_limit
         i8_rows_fn rows[2][12]
-        void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride) noexcept nogil
+        void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
+                          ptrdiff_t row_stride) noexcept nogil
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
-        int dots_xr
-        int dots_yr
-        i8_dot_fn dots[2][4][6]
+        int dots_rows
+        int dots_columns
+        i8_dot_fn dots[2][6]
+        int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
+        void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k) noexcept nogil
+        int thin_k
+        int thin_rows
+        void (*thin)(const i8_thin_args *) noexcept nogil
         void (*output)(const i8_output_args *) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil

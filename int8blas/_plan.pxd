@@ -35,11 +35,12 @@ cdef struct Gemm:
     int threads                 # at most
 
 
-# The ways to compute a problem, in _tiny, _rows, _dots and _gemm.
+# The ways to compute a problem, in _tiny, _rows, _dots, _thin and _gemm.
 cdef enum Path:
     PATH_TINY
     PATH_ROWS
     PATH_DOTS
+    PATH_THIN
     PATH_BLOCKS
 
 
@@ -50,11 +51,12 @@ cdef struct Plan:
     bint wide                   # sums could leave s32: add blocks of K in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
     bint identity               # the output stage would be the identity, but for the strides of C
-    int64_t few                 # columns that are few enough for PATH_DOTS
     bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
     int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are
     bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
     int64_t ahead               # PATH_ROWS: i8_rows_args.ahead
+    bint by_rows                # PATH_DOTS reads A in place by rows, rather than B by columns
+    bint stream                 # PATH_THIN writes C past the caches
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)
@@ -78,6 +80,18 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef enum:
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
+    # Bounds of PATH_THIN: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
+    THIN_ROWS = 64
+    THIN_COLUMNS = 64
+    THIN_ELEMENTS = 3 << 14
+
+
+cdef inline bint is_thin(const Gemm *g) noexcept nogil:
+    """Whether the size of the problem is one for _thin."""
+    return (
+        0 < g.k <= g.kernels.thin_k and g.m >= THIN_ROWS and g.n >= THIN_COLUMNS and g.m * g.n >= THIN_ELEMENTS
+        and not g.saturating
+    )
 
 
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
@@ -87,4 +101,5 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
         and g.m * g.n * g.k <= g.kernels.tiny_work
         and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+        and not is_thin(g)
     )

@@ -6,10 +6,8 @@ from libc.stdlib cimport llabs
 from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
 
 cdef enum:
-    # Up to how many rows a B with contiguous columns is read in place, and up to how many columns A is. (A C-ordered B
-    # is read in place for as many rows as one row kernel takes.)
+    # Up to how many rows a B with contiguous columns is read in place. (A is for as many columns as one dot kernel takes.)
     FEW_ROWS = 16
-    FEW_COLUMNS = 8
     MIN_DOT_K = 64
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
@@ -36,7 +34,10 @@ cdef enum:
     MIN_ROWS_K = 64
     # Blocks are aligned where one more of them hardly matters.
     ALIGNED_BLOCKS = 16
-    # Bytes read that pay for waking one more thread.
+    # PATH_THIN: bytes of C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
+    # where it is.
+    STREAM_BYTES = 16 << 20
+    # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
 cdef int64_t SLAB_BYTES = 4 << 20
@@ -114,6 +115,11 @@ cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
     p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
 
 
+cdef bint few_columns(const Gemm *g) noexcept nogil:
+    """Whether PATH_DOTS would read A in place by rows, rather than B by columns."""
+    return g.n <= g.kernels.dots_columns and g.m >= g.n
+
+
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
@@ -122,28 +128,30 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     cdef int64_t repeated
     if g.saturating or p.wide or g.k == 0:
         return PATH_BLOCKS
-    if g.kernels.dots_xr > 0 and a_is_in_place and g.ao_rows is NULL and g.bo_cols is NULL:
-        if g.n <= FEW_COLUMNS and g.k >= MIN_DOT_K and g.m >= g.n:
+    if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K and g.ao_rows is NULL and g.bo_cols is NULL:
+        if a_is_in_place and few_columns(g):
             return PATH_DOTS
-        if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS and g.k >= MIN_DOT_K and unshifted:
+        if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS:
             return PATH_DOTS
     if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.rows_columns:
         repeated = ceil_div(g.n, g.kernels.rows_columns) * g.kernels.rows_columns - g.n
         if g.m <= g.kernels.rows_mr or (repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K):
             return PATH_ROWS
+    if is_thin(g) and p.from_registers:
+        return PATH_THIN
     return PATH_BLOCKS
 
 
 cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
     """Threads of PATH_DOTS, which is as fast as it reads the larger operand."""
-    cdef bint by_rows = g.n <= FEW_COLUMNS
-    cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if by_rows else g.n) // THREAD_BYTES)
-    p.few = FEW_COLUMNS
+    p.by_rows = g.a_col == 1 and few_columns(g)
+    cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if p.by_rows else g.n) // THREAD_BYTES)
+    cdef int64_t pieces = ceil_div(g.m if p.by_rows else g.n, g.kernels.dots_rows)
     p.m_parts = p.n_parts = 1
-    if by_rows:
-        p.m_parts = <int>min(threads, ceil_div(g.m, g.kernels.dots_xr))
+    if p.by_rows:
+        p.m_parts = <int>min(threads, pieces)
     else:
-        p.n_parts = <int>min(threads, ceil_div(g.n, g.kernels.dots_yr))
+        p.n_parts = <int>min(threads, pieces)
 
 
 cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
@@ -168,6 +176,14 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
         p.ahead = GEMV_AHEAD if far else 0
         p.kc = I8_GROUP * (GEMV_GROUPS if far else ROWS_GROUPS)
     p.nc = min(ceil_div(p.panels, p.n_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
+
+
+cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_THIN, which is as fast as it writes C."""
+    cdef int64_t size = g.m * g.n * sizeof(int32_t)
+    p.m_parts = <int>min(<int64_t>g.threads, 1 + size // THREAD_BYTES, g.m)
+    p.n_parts = 1
+    p.stream = size >= STREAM_BYTES
 
 
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
@@ -199,6 +215,9 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)
+    if p.path == PATH_THIN:
+        plan_thin(g, p)
+        return
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen

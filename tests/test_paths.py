@@ -12,8 +12,12 @@ ROWS = ((1, 64, 130), (2, 65, 257), (1, 1000, 259), (2, 2100, 66))
 MORE_ROWS = ((3, 300, 258), (5, 1030, 67), (6, 64, 1030), (11, 130, 71), (12, 640, 66), (25, 500, 70), (48, 192, 65))
 # Rows of B that are a multiple of 64 bytes apart, so that blocks are aligned, and of 2048, so that they are copied.
 ALIGNED_ROWS = ((1, 1088, 66), (4, 1088, 35), (10, 1088, 67), (3, 2048, 18), (13, 2048, 67))
-DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131))
-DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259))
+DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131), (75, 1, 1030))
+MORE_DOTS = ((70, 4, 516), (35, 6, 300), (79, 9, 67), (67, 11, 130), (71, 13, 259), (141, 16, 66))
+DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259), (4, 77, 64), (10, 79, 130), (13, 35, 65))
+# Rows of whole cache lines, which are shifted to them, and others; one dword of A and more; tails.
+THIN = ((130, 400, 3), (67, 740, 8), (129, 528, 1), (400, 130, 13), (760, 66, 27), (170, 304, 30), (200, 257, 16))
+MORE_THIN = ((800, 64, 32), (180, 288, 6), (70, 1040, 23), (500, 100, 2), (64, 1600, 12))
 BLOCKS = ((65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700))
 INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (53, 1100, 300), (64, 70, 1030))
 # B beyond the L2 cache.
@@ -23,9 +27,13 @@ TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
 LARGE_DOTS = ((1500, 2, 1030), (999, 8, 1030))
 LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
+LARGE_THIN = ((1024, 1024, 8), (500, 100, 5))
+STREAMED = ((2050, 2064, 3), (2400, 1800, 9))
 LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (53, 1100, 300))
 
-ALL = ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + DOTS_OF_COLUMNS + BLOCKS + INDEPENDENT
+ALL = (
+    ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + MORE_DOTS + DOTS_OF_COLUMNS + THIN + MORE_THIN + BLOCKS + INDEPENDENT
+)
 THREADS = (1, 3)
 
 
@@ -90,6 +98,20 @@ def test_more_than_one_slab_of_packed_b(isa, rng):
         assert_every_way(lambda b, a=a, pair=pair: pair.gemm(1, a, b), b, reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
+def test_large_c_at_any_place_in_a_cache_line(isa, pair, rng):
+    for m, n, k in STREAMED:
+        a, b = pair.operands(rng, m, n, k)
+        expected = reference.gemm(1, a, b)
+        for place in (0, 13):
+            memory = np.full(m * n + 48, -7, np.int32)
+            first = -memory.ctypes.data // 4 % 16 + place
+            c = memory[first : first + m * n].reshape(m, n)
+            pair.gemm(1, a, b, c=c, overwrite_c=True)
+            assert_same(c, expected, m=m, n=n, k=k, place=place)
+            assert (memory[:first] == -7).all()
+            assert (memory[first + m * n :] == -7).all()
+
+
 @pytest.mark.parametrize(
     ("path", "shapes", "form"),
     [
@@ -97,12 +119,13 @@ def test_more_than_one_slab_of_packed_b(isa, rng):
         ("rows", LARGE_ROWS, "C order"),
         ("dots", LARGE_DOTS, "packed"),
         ("dots", LARGE_DOTS_OF_COLUMNS, "F order"),
+        ("thin", LARGE_THIN, "packed"),
         ("blocks", LARGE_BLOCKS, "C order"),
     ],
 )
 def test_explain_tells_the_path(isa, path, shapes, form, rng):
     if isa == "ref":  # has no kernels for operands in place
-        path = {"rows": "blocks", "dots": "blocks"}.get(path, path)
+        path = {"rows": "blocks", "dots": "blocks", "thin": "blocks"}.get(path, path)
     for m, n, k in shapes:
         a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
         explanation = int8blas.explain(a, B_FORMS[form](b))

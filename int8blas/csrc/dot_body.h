@@ -1,66 +1,130 @@
-/* The dot kernels, written once: both operands in place, vectorized over k (i8_dot_args in i8_types.h). For few columns
- * or few rows, where a tile of 16 columns or packing B would cost more than the product. A kernel_<isa>.c includes this
- * file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the i8_vec of gemm_body.h with
- * i8_load_bytes, i8_reduce and i8_reduce4.
+/* The dot kernels, written once: many vectors contiguous in k, in place, by a few packed ones (i8_dot_args in
+ * i8_types.h). A kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and
+ * the i8_vec of gemm_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
  *
- * xr * yr accumulators, xr vectors of A and one of B: 4 x 6 takes 24 + 4 + 1 of 32 registers. Instruction sets with 16
- * registers go up to 2 x 4.
+ * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.
+ * 8 or 16: they share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
+ * as many groups over the register, which is free for 4 and 8 bytes and not for more,
+ * unless it is also shifted: then it costs a quarter, and a loop of its own.
+ *
+ * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. Both ends of a sum are rows * columns values, row by row.
  */
-#define I8_ADD_BYTES(load_x, load_y)                                                                                   \
+#define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
-        i8_vec xv[I8_MAX_XR];                                                                                          \
-        I8_FOR(i, xr) xv[i] = load_x;                                                                                  \
-        I8_FOR(j, yr) {                                                                                                \
-            const i8_vec yv = load_y;                                                                                  \
-            I8_FOR(i, xr) I8_STEP(acc[d][i][j], xv[i], yv);                                                            \
+        i8_vec yv[4];                                                                                                  \
+        I8_FOR(j, vectors) yv[j] = i8_load(y + 4 * I8_LANES * j);                                                      \
+        I8_FOR(i, rows) {                                                                                              \
+            const i8_vec xv = load;                                                                                    \
+            I8_FOR(j, vectors) I8_STEP(acc_[i * vectors + j], xv, yv[j]);                                              \
         }                                                                                                              \
+        x += bytes;                                                                                                    \
+        y += 4 * I8_LANES * vectors;                                                                                   \
     } while (0)
+#define I8_FOLD(fold, n)                                                                                               \
+    I8_FOR(i, ((n) + 1) / 2) acc[0][i] = fold(acc[0][2 * i], acc[0][2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int xr, const int yr)
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32_t *x_start, int32_t *dst,
+                             const i8_vec start, const int32_t *order, const int rows, const int columns)
 {
-    enum { BYTES = 4 * I8_LANES };
-    const int depth = xr * yr > 6 ? 1 : xr * yr > 3 ? 2 : 4;
-    i8_vec acc[4][I8_MAX_XR][I8_MAX_YR];
-    const uint8_t *x = t->x, *y = t->y;
-    const ptrdiff_t x_row = t->x_row, y_row = t->y_row;
-    const uint32_t x_flip4 = 0x01010101u * t->x_flip, y_flip4 = 0x01010101u * t->y_flip;
-    const i8_vec x_flip = i8_broadcast(&x_flip4), y_flip = i8_broadcast(&y_flip4);
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int bytes = 4 * lanes, sums = rows * vectors;
+    /* Steps at once with accumulators of their own, where there are too few to fill a multiply-add's latency. */
+    const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
+    i8_vec acc[4][I8_DOT_SUMS];
+    const uint8_t *y = t->y;
+    const ptrdiff_t x_row = t->x_row;
+    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const i8_vec flip = i8_broadcast(&flip4);
     int64_t k = t->k;
 
-    I8_FOR(d, depth) I8_FOR(i, xr) I8_FOR(j, yr) acc[d][i][j] = i8_zero();
-    for (; k >= depth * BYTES; k -= depth * BYTES) {
-        I8_FOR(d, depth) {
-            I8_ADD_BYTES(i8_xor(i8_load(x + i * x_row), x_flip), i8_xor(i8_load(y + j * y_row), y_flip));
-            x += BYTES;
-            y += BYTES;
-        }
+    I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
+    if (x_start)
+        I8_FOR(i, sums) acc[0][i] = i8_repeat_some(x_start + i / vectors, bytes, 4);
+    if (columns > 4) {
+        if (t->x_flip == 0)
+            for (; k >= depth * bytes; k -= depth * bytes)
+                I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_repeat(x + i * x_row, bytes));
+        for (; k >= depth * bytes; k -= depth * bytes)
+            I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+        for (; depth > 1 && k >= bytes; k -= bytes)
+            I8_ADD_BYTES(acc[0], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+    } else {
+        /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. */
+        const uint8_t *ahead = x + rows * x_row;
+        for (; k >= depth * bytes; k -= depth * bytes)
+            I8_FOR(d, depth) {
+                I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + 64 * i);
+                ahead += rows * bytes;
+                I8_ADD_BYTES(acc[d], i8_xor(i8_load(x + i * x_row), flip));
+            }
+        for (; depth > 1 && k >= bytes; k -= bytes)
+            I8_ADD_BYTES(acc[0], i8_xor(i8_load(x + i * x_row), flip));
     }
-    while (k > 0) {
-        const int d = 0, valid = k < BYTES ? (int)k : BYTES;
-        I8_ADD_BYTES(i8_load_bytes(x + i * x_row, x_flip, valid), i8_load_bytes(y + j * y_row, y_flip, valid));
-        x += BYTES;
-        y += BYTES;
-        k -= BYTES;
+    if (k > 0)
+        I8_ADD_BYTES(acc[0], i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
+
+    I8_FOR(d, depth - 1) I8_FOR(i, sums) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
+    if (lanes > 1)
+        I8_FOLD(i8_fold_lanes, sums);
+    if (lanes > 2)
+        I8_FOLD(i8_fold_lanes, (sums + 1) / 2);
+    if (lanes > 4)
+        I8_FOLD(i8_fold_units, (sums + 3) / 4);
+    if (lanes > 8)
+        I8_FOLD(i8_fold_units, (sums + 7) / 8);
+    I8_FOR(i, (sums + lanes - 1) / lanes) {
+        const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[0][i], order) : acc[0][i], start);
+        if (rows * columns >= (i + 1) * I8_LANES)
+            i8_store(dst + i * I8_LANES, sum);
+        else
+            i8_store_some(dst + i * I8_LANES, sum, rows * columns - i * I8_LANES);
     }
-    I8_FOR(d, depth - 1) I8_FOR(i, xr) I8_FOR(j, yr) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
-#define I8_AT(e) acc[0][(e) / yr][(e) % yr]
-    const int fours = xr * yr / 4;
-    I8_FOR(e, fours) i8_reduce4(t->dst + 4 * e, I8_AT(4 * e), I8_AT(4 * e + 1), I8_AT(4 * e + 2), I8_AT(4 * e + 3));
-    I8_FOR(e, xr * yr - 4 * fours) t->dst[4 * fours + e] = i8_reduce(I8_AT(4 * fours + e));
-#undef I8_AT
 }
 
-#define I8_DEFINE(xr, yr) \
-    static void I8_NAME(xr##x##yr)(const i8_dot_args *t) { I8_NAME(body)(t, xr, yr); }
+I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
+{
+    /* Where the folds of two lanes leave the sum of a row and a column, and its start value. */
+    int32_t order[I8_LANES], starts[I8_LANES];
+    I8_FOR(j, I8_LANES) {
+        const int row = j / columns, column = j % columns;
+        order[j] = 4 * (column / 2) + 2 * row + column % 2;
+        starts[j] = t->start ? t->start[column] : 0;
+    }
+    const i8_vec start = i8_load(starts);
+    const uint8_t *x = t->x;
+    const int32_t *x_start = t->x_start;
+    int32_t *dst = t->dst;
+    int64_t rows = t->rows;
+#define I8_TILE(height)                                                                                                \
+    do {                                                                                                               \
+        I8_NAME(tile)(t, x, x_start, dst, start, order, height, columns);                                              \
+        x += (height)*t->x_row;                                                                                        \
+        x_start += x_start ? (height) : 0;                                                                             \
+        dst += (height)*columns;                                                                                       \
+        rows -= height;                                                                                                \
+    } while (0)
+    while (rows >= full)
+        I8_TILE(full);
+    if (full > 4 && rows >= 4)
+        I8_TILE(4);
+    if (full > 2 && rows >= 2)
+        I8_TILE(2);
+    if (rows >= 1)
+        I8_TILE(1);
+#undef I8_TILE
+}
 
-I8_DEFINE(1, 1) I8_DEFINE(1, 2) I8_DEFINE(1, 3) I8_DEFINE(1, 4) I8_DEFINE(2, 1) I8_DEFINE(2, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4)
+#define I8_DEFINE(rows, columns) \
+    static void I8_NAME(columns)(const i8_dot_args *t) { I8_NAME(body)(t, rows, columns); }
+
 #if I8_LANES == 16
-I8_DEFINE(1, 5) I8_DEFINE(1, 6) I8_DEFINE(2, 5) I8_DEFINE(2, 6)
-I8_DEFINE(3, 1) I8_DEFINE(3, 2) I8_DEFINE(3, 3) I8_DEFINE(3, 4) I8_DEFINE(3, 5) I8_DEFINE(3, 6)
-I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(4, 3) I8_DEFINE(4, 4) I8_DEFINE(4, 5) I8_DEFINE(4, 6)
+I8_DEFINE(8, 1) I8_DEFINE(8, 2) I8_DEFINE(4, 3) I8_DEFINE(4, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
+#else
+I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
 #endif
 
 #undef I8_DEFINE
+#undef I8_FOLD
 #undef I8_ADD_BYTES
 #undef I8_STEP
 #undef I8_PREFIX

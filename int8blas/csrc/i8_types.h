@@ -52,24 +52,46 @@ typedef struct {
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
 
-/* A dot kernel multiplies `xr` rows of A by `yr` columns of B, both contiguous in k, in place:
+/* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by `columns` vectors y, packed:
  *
- *     dst[i * yr + j] = sum over k of x(i, k) * y(j, k)
+ *     dst[i * columns + j] = x_start[i] + start[j] + sum over k of x(i, k) * y(j, k)
  *
- * Row i of A is at x + i * x_row, column j of B at y + j * y_row, k bytes of each, XORed with their flips. One of the two
- * is u8 and the other s8: see i8_kernels.dots. */
+ * Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the other s8: see
+ * i8_kernels.dots. y is packed by pack_panel and order_dots. The start values may be NULL (zero). */
 typedef struct {
-    int64_t k;
+    int64_t k, rows;
     const uint8_t *x, *y;
-    ptrdiff_t x_row, y_row;
-    uint8_t x_flip, y_flip;
+    ptrdiff_t x_row;
+    uint8_t x_flip;
+    const int32_t *x_start, *start;
     int32_t *dst;
 } i8_dot_args;
 
 typedef void (*i8_dot_fn)(const i8_dot_args *);
 
-#define I8_MAX_XR 4
-#define I8_MAX_YR 6
+/* Columns of the dot kernels: 1, 2, 3, 4, 8, 16. */
+enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT_WIDTHS };
+
+/* A thin kernel multiplies `rows` rows of A by panels of B, for at most thin_k of K:
+ *
+ *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
+ *
+ * for j < cols. Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every byte.
+ * a_tail, if not 0, is the number of bytes in the last of two or more groups, where a_group is 4; nothing behind them is
+ * read. The panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every column of
+ * the panels. `stream` writes C past the caches, and wants dst + i * dst_row - first to be aligned to 64 bytes. */
+typedef struct {
+    int64_t rows, cols;
+    int groups, first, stream; /* first < I8_PANEL */
+    int a_tail;
+    uint8_t a_flip;
+    const uint8_t *a;
+    ptrdiff_t a_row, a_group;
+    const int8_t *b;
+    const int32_t *row_init, *col_init;
+    int32_t *dst;
+    ptrdiff_t dst_row; /* in elements */
+} i8_thin_args;
 
 /* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, in place, to sums of its own:
  *
@@ -99,7 +121,7 @@ typedef void (*i8_rows_fn)(const i8_rows_args *);
 #define I8_MAX_ROWS 12
 
 /* Which operand of a kernel that reads both in place is the u8 one. */
-enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1 };
+enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
 /* The multiply-adds.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without it, widened in registers, for few rows)
@@ -131,7 +153,7 @@ typedef struct {
 } i8_output_args;
 
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
- * rows and dots may be NULL. Blocking lives here and nowhere else. */
+ * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */
@@ -151,8 +173,14 @@ typedef struct {
     /* Copy `rows` rows of `bytes` bytes, whole vectors, to lie one behind the other. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
     void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
-    int dots_xr, dots_yr;                       /* the largest dot kernel */
-    i8_dot_fn dots[2][I8_MAX_XR][I8_MAX_YR];    /* [I8_A_UNSIGNED or I8_B_UNSIGNED][xr - 1][yr - 1] */
+    int dots_rows, dots_columns;                /* of the largest dot kernel */
+    i8_dot_fn dots[2][I8_DOT_WIDTHS];           /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
+    /* Bytes of `columns` packed vectors of k bytes for `dots`, and their order: dst has them as pack_panel leaves them
+     * (padded with zeros to that size) in src. */
+    int64_t (*dots_size)(int columns, int64_t k);
+    void (*order_dots)(uint8_t *restrict dst, const uint8_t *restrict src, int columns, int64_t k);
+    int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
+    void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);
 
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */

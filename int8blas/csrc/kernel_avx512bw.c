@@ -31,16 +31,19 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, b, a)
 #include "rows_body.h"
 
-#define I8_PREFIX i8_avx512bw_dots_a_unsigned
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#define I8_PREFIX i8_avx512bw_dots_x_unsigned
+#define I8_STEP(acc, x, y) (acc) = i8_dot4_widening(acc, x, y)
 #include "dot_body.h"
 
-#define I8_PREFIX i8_avx512bw_dots_b_unsigned
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, b, a)
+#define I8_PREFIX i8_avx512bw_dots_y_unsigned
+#define I8_STEP(acc, x, y) (acc) = i8_dot4_widening(acc, y, x)
 #include "dot_body.h"
 
 #include "epilogue_body.h"
 #include "pack_body.h"
+
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "thin_body.h"
 
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512BW) != 0; }
 
@@ -63,9 +66,14 @@ const i8_kernels i8_kernels_avx512bw = {
     .rows_limit = 12,
     .copy_rows = i8_copy_rows,
     .finish_rows = i8_finish_rows,
-    .dots_xr = 4,
-    .dots_yr = 6,
-    .dots = {I8_DOTS_4X6(i8_avx512bw_dots_a_unsigned), I8_DOTS_4X6(i8_avx512bw_dots_b_unsigned)},
+    .dots_rows = I8_DOT_ROWS,
+    .dots_columns = I8_LANES,
+    .dots = {I8_DOT_TABLE_16(i8_avx512bw_dots_x_unsigned), I8_DOT_TABLE_16(i8_avx512bw_dots_y_unsigned)},
+    .dots_size = i8_dots_size,
+    .order_dots = i8_order_dots,
+    .thin_k = 8,
+    .thin_rows = I8_THIN_ROWS,
+    .thin = i8_thin,
     I8_COMMON_SLOTS,
 };
 I8_TARGET_END

@@ -20,9 +20,8 @@
 #define I8_TILES_6X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}
 #define I8_TILES_4X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}}
 
-#define I8_ROW_OF_6(t, xr) {t##_##xr##x1, t##_##xr##x2, t##_##xr##x3, t##_##xr##x4, t##_##xr##x5, t##_##xr##x6}
-#define I8_DOTS_4X6(t) {I8_ROW_OF_6(t, 1), I8_ROW_OF_6(t, 2), I8_ROW_OF_6(t, 3), I8_ROW_OF_6(t, 4)}
-#define I8_DOTS_2X4(t) {{t##_1x1, t##_1x2, t##_1x3, t##_1x4}, {t##_2x1, t##_2x2, t##_2x3, t##_2x4}}
+#define I8_DOT_TABLE_16(t) {t##_1, t##_2, t##_3, t##_4, t##_8, t##_16}
+#define I8_DOT_TABLE_8(t) {t##_1, t##_2, t##_3, t##_4, t##_8}
 
 #define I8_ROWS_4(t) {t##_1, t##_2, t##_3, t##_4}
 #define I8_ROWS_12(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6, t##_7, t##_8, t##_9, t##_10, t##_11, t##_12}

@@ -363,6 +363,38 @@ static void i8_widen_b(uint32_t *restrict dst, const int8_t *restrict src, int64
 }
 
 #ifdef I8_SSE2
+/* dot_body.h takes `bytes` of each column at a time: up to 4 columns a register each, more side by side in one. */
+I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
+
+static int64_t i8_dots_size(int columns, int64_t k)
+{
+    const int bytes = 4 * i8_dots_lanes(columns);
+    return (k + bytes - 1) / bytes * bytes * columns;
+}
+
+static void i8_order_dots(uint8_t *restrict dst, const uint8_t *restrict src, int columns, int64_t k)
+{
+    const int lanes = i8_dots_lanes(columns);
+    const int64_t steps = i8_dots_size(columns, k) / (4 * lanes * columns);
+    int32_t order[I8_LANES];
+    /* Vector v of a step gathers the dwords of v * I8_LANES / lanes and the columns behind it. */
+    if (lanes == 1 || columns == 1) {
+        memcpy(dst, src, (size_t)(4 * steps * lanes * columns));
+    } else if (lanes < I8_LANES) {
+        for (int j = 0; j < I8_LANES; ++j)
+            order[j] = j % lanes * columns + j / lanes;
+        for (int64_t i = 0; i < steps; ++i)
+            i8_store(dst + 4 * I8_LANES * i, i8_permute(i8_load(src + 4 * I8_LANES * i), order));
+    } else {
+        for (int64_t i = 0; i < steps; ++i, src += 4 * lanes * columns, dst += 4 * lanes * columns)
+            for (int c = 0; c < columns; ++c)
+                for (int j = 0; j < lanes; ++j)
+                    i8_write32(dst + 4 * (c * lanes + j), i8_read32(src + 4 * (j * columns + c)));
+    }
+}
+#endif
+
+#ifdef I8_SSE2
 /* Fetches what follows in the rows, too: the next call will copy it. */
 static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
 {

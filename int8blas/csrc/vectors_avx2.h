@@ -8,6 +8,10 @@
 #define I8_MR 6
 #define I8_NP 1
 #define I8_ROWS_MR 4
+#define I8_DOT_ROWS 4
+#define I8_DOT_SUMS 8
+#define I8_THIN_ROWS 2
+#define I8_THIN_GROUPS 4
 
 typedef __m256i i8_vec;
 
@@ -23,6 +27,17 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
     if (n > 0)
         memcpy(p, lanes, sizeof(int32_t) * (size_t)(n < I8_LANES ? n : I8_LANES));
 }
+/* The lanes [from, to), of which the ends may lie outside the vector. */
+I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
+{
+    int32_t lanes[I8_LANES];
+    i8_store(lanes, v);
+    from = from > 0 ? from : 0;
+    to = to < I8_LANES ? to : I8_LANES;
+    if (from < to)
+        memcpy(p + from, lanes + from, sizeof(int32_t) * (size_t)(to - from));
+}
+I8_INLINE void i8_stream(void *p, i8_vec v) { _mm256_stream_si256((__m256i *)p, v); }
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
     int32_t x;
@@ -69,30 +84,34 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[3] = hi23;
 }
 
-/* 1 to 32 bytes, XORed with flip, the rest 0; nothing else is read. */
-I8_INLINE i8_vec i8_load_bytes(const void *p, i8_vec flip, int valid)
+/* `bytes` bytes, 4 to 32, over and over; the same of which only the first `valid` are read, and the others are 0. */
+I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
-    uint8_t bytes[4 * I8_LANES] = {0}, flips[4 * I8_LANES];
-    i8_store(flips, flip);
-    for (int i = 0; i < valid; ++i)
-        bytes[i] = (uint8_t)(((const uint8_t *)p)[i] ^ flips[i]);
-    return i8_load(bytes);
+    if (bytes == 4)
+        return i8_broadcast(p);
+    if (bytes == 8) {
+        int64_t x;
+        memcpy(&x, p, sizeof x);
+        return _mm256_set1_epi64x(x);
+    }
+    return bytes == 16 ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p)) : i8_load(p);
 }
-/* The sum of the lanes of one vector; of four. */
-I8_INLINE int32_t i8_reduce(i8_vec v)
+I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
 {
-    __m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-    x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
+    uint8_t some[4 * I8_LANES] = {0};
+    for (int i = 0; i < valid; ++i)
+        some[i] = ((const uint8_t *)p)[i];
+    return i8_repeat(some, bytes);
 }
 
-I8_INLINE void i8_reduce4(int32_t *dst, i8_vec v0, i8_vec v1, i8_vec v2, i8_vec v3)
+/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of x,
+ * then two of y. */
+I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y) { return _mm256_hadd_epi32(x, y); }
+I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
-    const __m256i s01 = _mm256_add_epi32(_mm256_unpacklo_epi32(v0, v1), _mm256_unpackhi_epi32(v0, v1));
-    const __m256i s23 = _mm256_add_epi32(_mm256_unpacklo_epi32(v2, v3), _mm256_unpackhi_epi32(v2, v3));
-    const __m256i s = _mm256_add_epi32(_mm256_unpacklo_epi64(s01, s23), _mm256_unpackhi_epi64(s01, s23));
-    _mm_storeu_si128((__m128i *)(void *)dst, _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
+    return i8_add(_mm256_permute2x128_si256(x, y, 0x20), _mm256_permute2x128_si256(x, y, 0x31));
 }
+I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm256_permutevar8x32_epi32(v, i8_load(order)); }
 
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)

@@ -7,6 +7,10 @@
 #define I8_MR 8
 #define I8_NP 3
 #define I8_ROWS_MR 12
+#define I8_DOT_ROWS 8
+#define I8_DOT_SUMS 16
+#define I8_THIN_ROWS 4
+#define I8_THIN_GROUPS 8
 
 typedef __m512i i8_vec;
 
@@ -19,6 +23,13 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
     if (n > 0)
         _mm512_mask_storeu_epi32(p, n < I8_LANES ? (__mmask16)((1u << n) - 1) : (__mmask16)0xffff, v);
 }
+/* The lanes [from, to), of which the ends may lie outside the vector. */
+I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
+{
+    const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
+    _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
+}
+I8_INLINE void i8_stream(void *p, i8_vec v) { _mm512_stream_si512(p, v); }
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
     int32_t x;
@@ -65,23 +76,48 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[3] = _mm512_shuffle_i32x4(hi01, hi23, 0xdd);
 }
 
-/* 1 to 64 bytes, XORed with flip, the rest 0; nothing else is read. */
-I8_INLINE i8_vec i8_load_bytes(const void *p, i8_vec flip, int valid)
+/* `bytes` bytes, 4 to 64, over and over; the same of which only the first `valid` are read, and the others are 0. */
+I8_INLINE i8_vec i8_repeat_first(i8_vec v, const int bytes)
 {
-    const __mmask64 mask = ~(__mmask64)0 >> (64 - valid);
-    return _mm512_maskz_mov_epi8(mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, p), flip));
+    if (bytes == 4)
+        return _mm512_broadcastd_epi32(_mm512_castsi512_si128(v));
+    if (bytes == 8)
+        return _mm512_broadcastq_epi64(_mm512_castsi512_si128(v));
+    if (bytes == 16)
+        return _mm512_broadcast_i32x4(_mm512_castsi512_si128(v));
+    return bytes == 32 ? _mm512_broadcast_i64x4(_mm512_castsi512_si256(v)) : v;
 }
-/* The sum of the lanes of one vector; of four. */
-I8_INLINE int32_t i8_reduce(i8_vec v) { return _mm512_reduce_add_epi32(v); }
-I8_INLINE void i8_reduce4(int32_t *dst, i8_vec v0, i8_vec v1, i8_vec v2, i8_vec v3)
+I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
-    const __m512i s01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v0, v1), _mm512_unpackhi_epi32(v0, v1));
-    const __m512i s23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v2, v3), _mm512_unpackhi_epi32(v2, v3));
-    const __m512i s = _mm512_add_epi32(_mm512_unpacklo_epi64(s01, s23), _mm512_unpackhi_epi64(s01, s23));
-    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
-    const __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    _mm_storeu_si128((__m128i *)(void *)dst, sum);
+    if (bytes == 4)
+        return i8_broadcast(p);
+    if (bytes == 8) {
+        int64_t x;
+        __builtin_memcpy(&x, p, sizeof x);
+        return _mm512_set1_epi64(x);
+    }
+    if (bytes == 16)
+        return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+    return bytes == 32 ? _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p)) : i8_load(p);
 }
+I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
+{
+    return i8_repeat_first(_mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - valid), p), bytes);
+}
+
+/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of x,
+ * then two of y. */
+I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y)
+{
+    const __m512 fx = _mm512_castsi512_ps(x), fy = _mm512_castsi512_ps(y);
+    return i8_add(_mm512_castps_si512(_mm512_shuffle_ps(fx, fy, 0x88)),
+                  _mm512_castps_si512(_mm512_shuffle_ps(fx, fy, 0xdd)));
+}
+I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
+{
+    return i8_add(_mm512_shuffle_i32x4(x, y, 0x88), _mm512_shuffle_i32x4(x, y, 0xdd));
+}
+I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
 
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)

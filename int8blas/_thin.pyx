@@ -1,0 +1,135 @@
+"""Small K, where the time is that of writing C (csrc/thin_body.h).
+
+All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
+speed of halves, and past the caches only full ones can be.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_thin_args
+from int8blas._plan cimport Gemm, Plan, ceil_div, share
+
+cdef enum:
+    MAX_K = 32                  # at least thin_k of every kernel table
+    ROWS = 64                   # of A that are packed at a time
+    PANEL_BYTES = 1 << 14       # of B that should stay in the L1 cache
+    MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
+    LINE = 64
+
+
+# B as the kernel reads it: `lead` columns of the first panel do not exist.
+cdef struct Columns:
+    int lead, groups
+    int64_t panels
+    const int8_t *data
+    const int32_t *init
+
+
+cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
+    """Some of the rows of C."""
+    cdef uint8_t packed[ROWS * MAX_K]
+    cdef int64_t sums[ROWS]
+    cdef int32_t row_init[ROWS]
+    cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP
+    cdef bint from_rows = g.bo != 0 or g.co != 0 or g.co_rows is not NULL
+    cdef int64_t step = max(<int64_t>1, PANEL_BYTES // (b.groups * I8_GROUP * I8_PANEL)), panel, column, next_column
+    cdef int i, rows
+    cdef const uint8_t *a
+    cdef i8_thin_args t
+    t.groups = b.groups
+    t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
+    t.a_flip = g.a_flip if in_place else 0
+    t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
+    t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+    t.row_init = row_init if from_rows else NULL
+    while row < end:
+        rows = <int>min(<int64_t>ROWS, end - row)
+        a = g.a + row * g.a_row
+        t.rows = rows
+        if in_place:
+            t.a, t.a_row, t.a_group = a, g.a_row, I8_GROUP
+        else:
+            g.kernels.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+            t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
+        if from_rows:
+            if g.bo != 0:
+                g.kernels.row_sums(sums, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+            for i in range(rows):
+                row_init[i] = g.co if g.co_rows is NULL else g.co_rows[row + i]
+                if g.bo != 0:
+                    row_init[i] = <int32_t>(<uint32_t>row_init[i]
+                                            - <uint32_t>g.bo * <uint32_t>(sums[i] - g.k * g.ao))
+        panel = column = 0
+        while panel < b.panels:
+            next_column = min((panel + step) * I8_PANEL - b.lead, g.n)
+            t.first = b.lead if panel == 0 else 0
+            t.b = b.data + panel * b.groups * I8_GROUP * I8_PANEL
+            t.col_init = b.init + panel * I8_PANEL
+            t.dst = <int32_t *>(g.c + row * g.c_row) + column
+            t.cols = next_column - column
+            g.kernels.thin(&t)
+            column = next_column
+            panel += step
+        row += rows
+
+
+cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int groups, int lead) noexcept nogil:
+    """The columns of `panels` panels, `lead` places further on."""
+    cdef int64_t i
+    cdef int size = I8_GROUP * I8_PANEL, stay = (I8_PANEL - lead) * I8_GROUP, g
+    for i in range(panels):
+        for g in range(groups):
+            memcpy(dst + (i * groups + g) * size + size - stay, src + (i * groups + g) * size, stay)
+            memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
+
+
+cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
+    """C := (A - ao) @ (B - bo) + co for a small K. 0, or -1 if there is no memory."""
+    cdef Columns b
+    cdef int64_t padded = p.panels * I8_PANEL, i
+    cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
+    cdef int part
+    cdef char *memory
+    cdef int64_t *sums
+    cdef int32_t *init
+    cdef int8_t *data
+    b.lead = 0
+    if g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
+        b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
+    b.groups = <int>p.groups
+    b.panels = ceil_div(b.lead + g.n, I8_PANEL)
+    # Packed B, shifted B with one more panel, and sums and start values of the columns.
+    memory = <char *>malloc(LINE + 2 * size + panel_size + 12 * (padded + I8_PANEL))
+    if memory is NULL:
+        return -1
+    data = <int8_t *>((<uintptr_t>memory + LINE - 1) & ~<uintptr_t>(LINE - 1))
+    sums = <int64_t *>(data + 2 * size + panel_size)
+    init = <int32_t *>(sums + padded)
+    b.init = init
+    b.data = g.packed
+    if g.packed is NULL:
+        g.kernels.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
+        b.data = data
+        if g.ao != 0:
+            for i in range(p.panels):
+                g.kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
+    for i in range(g.n):
+        init[b.lead + i] = 0 if g.co_cols is NULL else g.co_cols[i]
+    if g.ao != 0:
+        for i in range(g.n):
+            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.ao * <uint32_t>(
+                sums[i] if g.packed is NULL else g.col_sums[i]))
+    if b.lead:
+        shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
+        b.data = data + size
+    if p.m_parts == 1:
+        multiply_rows(g, p, &b, 0, g.m)
+    else:
+        for part in prange(p.m_parts, num_threads=p.m_parts, schedule="static"):
+            multiply_rows(g, p, &b, share(g.m, part, p.m_parts), share(g.m, part + 1, p.m_parts))
+    free(memory)
+    return 0
