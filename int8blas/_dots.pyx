@@ -6,8 +6,7 @@ the few are y.
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from int8blas._inplace cimport store
@@ -22,7 +21,9 @@ from int8blas._kernels cimport (
     i8_dot_args,
     i8_dot_fn,
 )
-from int8blas._plan cimport Gemm, Plan, ceil_div, share
+from int8blas._plan cimport Gemm, Plan, ceil_div
+from int8blas._split cimport part_count, share
+from int8blas._workspace cimport acquire, release
 
 cdef enum:
     MAX_Y = 16
@@ -85,7 +86,7 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t
                     x_start[x] = <int32_t>(-piece.y_zero * (<uint32_t>x_start[x] - <uint32_t>g.k * piece.x_zero))
                 t.x_start = x_start
             t.y = piece.y
-            t.start = piece.start
+            t.start = <int32_t *>piece.start
             t.dst = <int32_t *>(g.c + first * (g.c_row if o.by_rows else g.c_col)) if o.direct else tile
             piece.kernel(&t)
             if o.direct:
@@ -178,7 +179,7 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
 cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory."""
     cdef Operands o
-    cdef int parts = p.m_parts * p.n_parts, part, i, few = <int>(g.n if p.by_rows else g.m)
+    cdef int parts = part_count(&p.grid), part, i, few = <int>(g.n if p.by_rows else g.m)
     cdef int64_t many = g.m if p.by_rows else g.n, size, one_size
     cdef ptrdiff_t c_x, c_y
     cdef char *memory
@@ -192,10 +193,10 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     o.pieces = 0
     size = cut(g, &o, few)
     one_size = g.kernels.dots_size(1, g.k)
-    memory = <char *>malloc(2 * size + one_size + 64)
+    memory = <char *>acquire(2 * size + one_size)
     if memory is NULL:
         return -1
-    y = <uint8_t *>((<uintptr_t>memory + 63) & ~<uintptr_t>63)
+    y = <uint8_t *>memory
     o.ones = y + size
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
@@ -214,5 +215,5 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     else:
         for part in prange(parts, num_threads=parts, schedule="static"):
             multiply_part(g, p, &o, share(many, part, parts), share(many, part + 1, parts))
-    free(memory)
+    release(memory)
     return 0

@@ -14,7 +14,8 @@ class Explanation:
     tile: tuple[int, int]
     block: tuple[int, int, int] | None
     threads: int
-    thread_grid: tuple[int, int]
+    thread_grid: tuple[int, int] | None
+    k_parts: int
     max_threads: int
     b_is_packed: bool
     a_in_place: bool

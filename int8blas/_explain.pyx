@@ -9,8 +9,9 @@ import numpy as np
 
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._kernels cimport I8_PANEL
-from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan
+from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport set_a_operand, set_b_operand, start
+from int8blas._split cimport split
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB
 
@@ -48,8 +49,11 @@ class Explanation:
         Rows, columns and k of a block, for the path 'blocks'.
     threads : int
         Threads that take part.
-    thread_grid : tuple of int
-        How they divide the rows and the columns of C.
+    thread_grid : tuple of int, or None
+        How they divide the rows and the columns of C; None if each takes a stretch of tiles, column by column, or if
+        they divide K.
+    k_parts : int
+        Into how many parts K falls: more than 1 if C has too few tiles for the threads and K is long.
     max_threads : int
         Threads that might have.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
@@ -66,7 +70,8 @@ class Explanation:
     tile: tuple[int, int]
     block: tuple[int, int, int] | None
     threads: int
-    thread_grid: tuple[int, int]
+    thread_grid: tuple[int, int] | None
+    k_parts: int
     max_threads: int
     b_is_packed: bool
     a_in_place: bool
@@ -108,7 +113,13 @@ class Explanation:
             reason = f"of {self.max_threads}: too little work to wake another"
         else:
             reason = f"of {self.max_threads}: too few tiles or too little work for more"
-        lines.append(f"  {self.threads} thread(s), {reason}; grid {self.thread_grid[0]} x {self.thread_grid[1]}")
+        if self.k_parts > 1:
+            how = f"each all of C, for some of {self.k_parts} parts of k"
+        elif self.thread_grid is None:
+            how = "each a stretch of tiles"
+        else:
+            how = "grid {} x {}".format(*self.thread_grid)
+        lines.append(f"  {self.threads} thread(s), {reason}; {how}")
         return "\n".join(lines)
 
 
@@ -158,7 +169,8 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         g.bo = -128
     g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
     memset(&p, 0, sizeof(p))
-    p.m_parts = p.n_parts = 1
+    p.k_parts = 1
+    split(1, 1, 1, False, &p.grid)
     if g.m and g.n:
         make_plan(&g, &p)
     path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
@@ -178,8 +190,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         numerics=numerics,
         tile=tile,
         block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
-        threads=p.m_parts * p.n_parts,
-        thread_grid=(p.m_parts, p.n_parts),
+        threads=plan_threads(&g, &p),
+        thread_grid=None if p.grid.stretches or p.k_parts > 1 else (p.grid.row_parts, p.grid.column_parts),
+        k_parts=p.k_parts,
         max_threads=g.threads,
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),

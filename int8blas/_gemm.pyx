@@ -1,418 +1,31 @@
-"""The GEMM driver: blocking, work split, threads, workspace.
+"""The GEMM: ``gemm`` carries out what ``_plan.make_plan`` decides.
 
-``gemm`` carries out what ``_plan.make_plan`` decides. Very small problems go to ``_tiny``, few rows or columns to
-``_rows`` and ``_dots``, a small K to ``_thin``, the rest is done here in blocks::
-
-    gemm            for each slab of panels of B (all of them if B is packed)
-      prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
-      multiply_part     one thread's rectangle of C                                 (in parallel over the parts)
-                          for each nc panels, each mc rows, each kc of K:
-                            pack A, unless the micro-kernel reads it in place
-                            for each np panels, each mr rows: the micro-kernel, then the output stage
-
-Nothing here knows an instruction set: tile sizes, blocking and functions come from the kernel table.
+Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others to
+``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K.
 """
 
-from cython.parallel cimport parallel, prange
+from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
-from int8blas._kernels cimport (
-    I8_DOT2,
-    I8_DOT4_SAT,
-    I8_MAX_TILE,
-    I8_PANEL,
-    i8_output_args,
-    i8_tile_args,
-)
-from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, ceil_div, is_tiny, make_plan, share
+from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
+from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, ceil_div, is_tiny, make_plan, plan_threads
 from int8blas._rows cimport gemm_rows
+from int8blas._split cimport part_count, share
 from int8blas._thin cimport gemm_thin
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 from int8blas._workspace cimport acquire, release
 
-cdef enum:
-    # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
-    PREPARE_PANELS = 4
-    ALIGNMENT = 64
-
-
-# A slab of B as the parts see it. Pointers are to its first panel.
-cdef struct Slab:
-    int64_t first, panels
-    int64_t first_block, end_block      # of K
-    int64_t k0, k                       # the same in k
-    ptrdiff_t panel_size                # bytes
-    const int8_t *data
-    const int64_t *col_sums
-    const uint8_t *certified
-    const int32_t *col_init
-    const int64_t *bo
-
-
-# The call's memory, carved out of one allocation; see lay_out.
-cdef struct Workspace:
-    # shared by the threads
-    uint8_t *data
-    int64_t *col_sums
-    uint8_t *certified
-    int32_t *col_init
-    int64_t *bo
-    # of one thread
-    uint8_t *a
-    uint32_t *a_wide
-    uint32_t *b_wide
-    void *partial
-    int32_t *tile
-    int64_t *ao
-    int64_t *row_term
-    int32_t *row_init
-    int32_t *co_row
-    uint32_t *a_tail
-    size_t shared_size, thread_size
-
-
-cdef bint has_ao(const Gemm *g) noexcept nogil:
-    return g.ao != 0 or g.ao_rows is not NULL
-
-
-cdef bint has_bo(const Gemm *g) noexcept nogil:
-    return g.bo != 0 or g.bo_cols is not NULL
-
-
-# Scalar zero points go into the start values of the tiles, except where these would wrap; the rest is left to the
-# output stage as an outer product.
-cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.ao_rows is not NULL or (p.wide and g.ao != 0)
-
-
-cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.bo_cols is not NULL or (p.wide and g.bo != 0)
-
-
-cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
-    return (g.ao != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
-
-
-cdef bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
-    return (g.bo != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
-
-
-cdef void *carve(char **memory, size_t size) noexcept nogil:
-    """The next `size` bytes, aligned; NULL if there are none."""
-    cdef char *start = memory[0]
-    memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    return start if size > 0 else NULL
-
-
-cdef int64_t packed_size(int64_t k) noexcept nogil:
-    """Bytes from one panel of a slab to the next: packing writes to several at a time, and they should not meet in the
-    same sets of the cache, as they would at a distance that is a power of two."""
-    return ceil_div(k, 4) * 4 * I8_PANEL + ALIGNMENT
-
-
-cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int thread) noexcept nogil:
-    """Set the pointers of `w` for one thread, and the sizes of its two parts."""
-    cdef char *start = memory
-    cdef size_t columns = p.slab * I8_PANEL
-    cdef bint plain = g.packed is NULL
-    w.data = <uint8_t *>carve(&memory, p.slab * packed_size(min(p.groups * 4, p.slab_blocks * p.kc)) if plain else 0)
-    w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and has_ao(g) else 0)
-    w.certified = <uint8_t *>carve(&memory, p.slab if plain and p.may_widen else 0)
-    w.col_init = <int32_t *>carve(&memory, 4 * columns if has_col_init(g, p) else 0)
-    w.bo = <int64_t *>carve(&memory, 8 * columns if outer_bo(g, p) else 0)
-    w.shared_size = memory - start
-
-    cdef size_t mc = min(p.mc, g.m), kc = p.kc
-    memory += w.thread_size * thread
-    start = memory
-    w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * kc)
-    w.a_wide = <uint32_t *>carve(&memory, 2 * mc * kc if p.may_widen else 0)
-    w.b_wide = <uint32_t *>carve(&memory, 2 * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
-    w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
-    w.tile = <int32_t *>carve(&memory, 4 * I8_MAX_TILE if p.wide or not p.from_registers else 0)
-    w.ao = <int64_t *>carve(&memory, 8 * mc if outer_ao(g, p) else 0)
-    w.row_term = <int64_t *>carve(&memory, 8 * mc if has_bo(g) else 0)
-    w.row_init = <int32_t *>carve(&memory, 4 * mc if has_row_init(g, p) else 0)
-    w.co_row = <int32_t *>carve(&memory, 4 * mc if not p.from_registers and g.co != 0 else 0)
-    w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
-    w.thread_size = memory - start
-
-
-cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t first,
-                         int64_t panels) noexcept nogil:
-    """What the parts need of some panels of the slab beyond the user's own memory."""
-    cdef int64_t column = (s.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column)
-    cdef const int64_t *sums = s.col_sums + first * I8_PANEL
-    cdef const int8_t *data = s.data + first * s.panel_size
-    cdef int32_t *init
-    cdef int64_t i
-    if g.packed is NULL:
-        g.kernels.pack_panels(<uint8_t *>data, s.panel_size, columns, s.k, g.b + column * g.b_col + s.k0 * g.b_row,
-                              g.b_col, g.b_row, g.b_flip)
-        if w.col_sums is not NULL:
-            for i in range(panels):
-                g.kernels.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
-        if w.certified is not NULL:
-            for i in range(panels):
-                w.certified[first + i] = g.kernels.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
-    if w.bo is not NULL:
-        for i in range(columns):
-            w.bo[first * I8_PANEL + i] = g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
-    if w.col_init is not NULL:
-        init = w.col_init + first * I8_PANEL
-        for i in range(panels * I8_PANEL):
-            init[i] = 0 if g.ao_rows is not NULL or g.ao == 0 else <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
-        if p.from_registers and g.co_cols is not NULL and s.k0 == 0:
-            for i in range(columns):
-                init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
-
-
-cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
-    """Row vectors of the block of A that begins at `row`."""
-    cdef int64_t i, ao
-    cdef uint32_t init
-    if w.row_term is not NULL:
-        g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
-        for i in range(rows):
-            ao = g.ao if g.ao_rows is NULL else g.ao_rows[row + i]
-            w.row_term[i] -= g.k * ao
-    if w.ao is not NULL:
-        for i in range(rows):
-            w.ao[i] = g.ao if g.ao_rows is NULL else g.ao_rows[row + i]
-    if w.co_row is not NULL:
-        for i in range(rows):
-            w.co_row[i] = g.co
-    if w.row_init is not NULL:
-        for i in range(rows):
-            init = 0
-            if g.bo != 0 and w.row_term is not NULL and not outer_bo(g, p):
-                init -= <uint32_t>g.bo * <uint32_t>w.row_term[i]
-            if p.from_registers:
-                init += <uint32_t>(g.co if g.co_rows is NULL else g.co_rows[row + i])
-            w.row_init[i] = <int32_t>init
-
-
-cdef void prepare_tail(const Gemm *g, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
-    """The last, incomplete group of each row of A, padded with zeros."""
-    cdef uint8_t *tail = <uint8_t *>w.a_tail
-    cdef int64_t i, j, first = g.k - g.k % 4
-    memset(tail, 0, 4 * rows)
-    for i in range(rows):
-        for j in range(g.k - first):
-            tail[4 * i + j] = g.a[(row + i) * g.a_row + first + j]
-
-
-cdef void pack_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
-                    int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows."""
-    cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first, groups = ceil_div(k, 4)
-    cdef int height
-    for i in range(tiles):
-        first = share(rows, i, tiles)
-        height = <int>(share(rows, i + 1, tiles) - first)
-        g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
-                             g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
-
-
-cdef void widen_rows(const Gemm *g, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
-    """The packed block of A once more, as pairs of s16."""
-    cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first
-    for i in range(tiles):
-        first = share(rows, i, tiles)
-        g.kernels.widen_a(w.a_wide + 2 * first * groups, w.a + 4 * first * groups,
-                          (share(rows, i + 1, tiles) - first) * groups)
-
-
-cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint first) noexcept nogil:
-    cdef int i
-    for i in range(size):
-        total[i] = (0 if first else total[i]) + tile[i]
-
-
-cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                         int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
-    """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
-    cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
-    cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, g.kernels.np)
-    cdef int64_t i, j, r, c, column
-    cdef int height, width, dot, x
-    cdef bint a_is_wide = False
-    cdef int32_t *partial
-    cdef i8_tile_args t
-    cdef i8_output_args o
-
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c_row, o.c_col = g.c_row, g.c_col
-    t.a_tail = NULL
-    t.row_init = t.col_init = t.acc_in = NULL
-
-    for j in range(column_tiles):
-        c = panel + share(panels, j, column_tiles)
-        width = <int>(panel + share(panels, j + 1, column_tiles) - c)
-        column = (s.first + c) * I8_PANEL
-
-        dot = I8_DOT4_SAT if g.saturating else g.kernels.exact
-        if p.may_widen:
-            dot = I8_DOT4_SAT
-            for x in range(width):
-                if not s.certified[c + x]:
-                    dot = p.uncertified
-        t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
-        t.b_panel = s.panel_size
-        t.groups = groups
-        if dot == I8_DOT2:
-            if not a_is_wide:
-                widen_rows(g, w, rows, groups)
-                a_is_wide = True
-            for x in range(width):
-                g.kernels.widen_b(w.b_wide + x * groups * 2 * I8_PANEL, t.b + x * t.b_panel, groups * I8_PANEL)
-            t.b = <const int8_t *>w.b_wide
-            t.b_panel = groups * 8 * I8_PANEL
-            t.groups = 2 * groups
-
-        for i in range(row_tiles):
-            r = share(rows, i, row_tiles)
-            height = <int>(share(rows, i + 1, row_tiles) - r)
-            if p.direct_a:
-                t.a = g.a + (row + r) * g.a_row + k0
-                t.a_row = g.a_row
-                t.a_group = 4
-                t.groups = k // 4
-                t.a_tail = w.a_tail + r if k % 4 else NULL
-            else:
-                t.a = <const uint8_t *>(w.a_wide + 2 * r * groups) if dot == I8_DOT2 else w.a + r * groups * 4
-                t.a_row = 4
-                t.a_group = 4 * height
-
-            # Sums of the blocks of K so far lie in `partial`, tile by tile.
-            partial = <int32_t *>w.partial
-            x = height * width * I8_PANEL
-            if partial is not NULL:
-                partial += ((c - panel) * rows + r * width) * I8_PANEL * (2 if p.wide else 1)
-            t.acc_in = NULL if first_block or p.wide else partial
-            if first_block:
-                t.row_init = w.row_init + r if w.row_init is not NULL else NULL
-            if k_block == s.first_block:
-                t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
-            t.dst_row = t.acc_row = t.cols = width * I8_PANEL
-            if last_block and p.from_registers:
-                t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
-                t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
-                t.cols = <int>min(<int64_t>t.cols, g.n - column)
-            elif last_block or p.wide:
-                t.dst = w.tile
-            else:
-                t.dst = partial
-            g.kernels.tile[dot][height - 1][width - 1](&t)
-
-            if p.wide:
-                add_tile(<int64_t *>partial, w.tile, x, first_block)
-            if last_block and not p.from_registers:
-                o.rows = height
-                o.cols = <int>min(<int64_t>width * I8_PANEL, g.n - column)
-                o.acc32 = NULL if p.wide else w.tile
-                o.acc64 = <const int64_t *>partial if p.wide else NULL
-                o.acc_row = width * I8_PANEL
-                o.ao = w.ao + r if w.ao is not NULL else NULL
-                o.col_sum = s.col_sums + c * I8_PANEL if w.ao is not NULL else NULL
-                o.bo = s.bo + c * I8_PANEL if s.bo is not NULL else NULL
-                o.row_term = w.row_term + r if s.bo is not NULL else NULL
-                o.co_row = w.co_row + r if w.co_row is not NULL else NULL
-                if g.co_rows is not NULL:
-                    o.co_row = g.co_rows + row + r
-                o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
-                o.c = g.c + (row + r) * g.c_row + column * g.c_col
-                g.kernels.output(&o)
-
-
-cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, const Slab *s, int part,
-                        char *memory) noexcept nogil:
-    """One thread's rectangle of C: whole tiles of rows times whole tiles of panels of the slab."""
-    cdef Workspace w = shared[0]
-    cdef int64_t mr = g.kernels.mr, np = g.kernels.np
-    cdef int64_t m_tiles = ceil_div(g.m, mr), n_tiles = ceil_div(s.panels, np)
-    cdef int64_t m_part = part // p.n_parts, n_part = part % p.n_parts
-    cdef int64_t first_row = share(m_tiles, m_part, p.m_parts) * mr, row
-    cdef int64_t row_end = min(share(m_tiles, m_part + 1, p.m_parts) * mr, g.m)
-    cdef int64_t panel = share(n_tiles, n_part, p.n_parts) * np
-    cdef int64_t panel_end = min(share(n_tiles, n_part + 1, p.n_parts) * np, s.panels)
-    cdef int64_t k_block, rows, panels, k0
-    lay_out(g, p, &w, memory, part)
-    while panel < panel_end:
-        panels = min(p.nc, panel_end - panel)
-        row = first_row
-        while row < row_end:
-            rows = min(p.mc, row_end - row)
-            if s.first_block == 0:
-                prepare_rows(g, p, &w, row, rows)
-            if w.a_tail is not NULL:
-                prepare_tail(g, &w, row, rows)
-            for k_block in range(s.first_block, s.end_block):
-                if not p.direct_a:
-                    k0 = k_block * p.kc
-                    pack_rows(g, &w, row, rows, k0, min(p.kc, g.k - k0))
-                multiply_tiles(g, p, &w, s, row, rows, panel, panels, k_block)
-            row += rows
-        panel += panels
-
-
-cdef int multiply_slabs(const Gemm *g, const Plan *p) noexcept nogil:
-    """The problem in blocks, by the threads of the plan. 0, or -1 if there is no memory."""
-    cdef Workspace w
-    cdef Slab s
-    cdef char *memory
-    cdef int64_t i, steps
-    cdef int part, parts = p.m_parts * p.n_parts
-    w.thread_size = 0
-    lay_out(g, p, &w, <char *>ALIGNMENT, 0)  # for the sizes
-    memory = <char *>acquire(w.shared_size + parts * w.thread_size)
-    if memory is NULL:
-        return -1
-    lay_out(g, p, &w, memory, 0)
-    s.first = s.first_block = 0
-    while s.first < p.panels:
-        s.panels = min(p.slab, p.panels - s.first)
-        s.end_block = min(s.first_block + p.slab_blocks, p.k_blocks)
-        s.k0 = s.first_block * p.kc
-        s.k = min(s.end_block * p.kc, g.k) - s.k0
-        s.panel_size = packed_size(s.k) if g.packed is NULL else ceil_div(s.k, 4) * 4 * I8_PANEL
-        s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
-        s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
-        s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
-        s.col_init = w.col_init
-        s.bo = w.bo
-        if parts == 1:
-            if w.shared_size > 0:
-                prepare_panels(g, p, &w, &s, 0, s.panels)
-            multiply_part(g, p, &w, &s, 0, memory)
-        else:
-            steps = ceil_div(s.panels, PREPARE_PANELS) if w.shared_size > 0 else 0
-            with parallel(num_threads=parts):
-                for part in prange(parts, schedule="static"):
-                    i = share(steps, part, parts) * PREPARE_PANELS
-                    prepare_panels(g, p, &w, &s, i,
-                                   min(share(steps, part + 1, parts) * PREPARE_PANELS, s.panels) - i)
-                for part in prange(parts, schedule="static"):
-                    multiply_part(g, p, &w, &s, part, memory)
-        s.first_block = s.end_block
-        if s.first_block == p.k_blocks:
-            s.first_block = 0
-            s.first += s.panels
-    release(memory)
-    return 0
-
 
 cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil:
     """One thread's columns, as a problem of its own. 0, or -1 if there is no memory."""
     cdef Gemm own = g[0]
-    cdef int64_t first = share(p.panels, part, p.n_parts) * I8_PANEL
-    own.n = min(share(p.panels, part + 1, p.n_parts) * I8_PANEL, g.n) - first
+    cdef int64_t first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
+    own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
     own.b += first * g.b_col
     own.c += first * g.c_col
     if g.co_cols is not NULL:
@@ -421,26 +34,110 @@ cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil
     return gemm(&own)
 
 
+cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t *sums) noexcept nogil:
+    """The product over one part of K, to `sums`, as a problem of its own. 0, or -1 if there is no memory.
+
+    The zero points of a packed B's problem are left out: its column sums are those of all of K.
+    """
+    cdef Gemm own = g[0]
+    cdef int64_t first = share(ceil_div(g.k, I8_GROUP), part, p.k_parts) * I8_GROUP
+    own.k = min(share(ceil_div(g.k, I8_GROUP), part + 1, p.k_parts) * I8_GROUP, g.k) - first
+    own.a += first * g.a_col
+    if g.packed is NULL:
+        own.b += first * g.b_row
+    else:
+        own.packed += first * I8_PANEL
+        own.ao = own.bo = 0
+        own.ao_rows = own.bo_cols = NULL
+    own.alpha, own.beta = 1, 0
+    own.co = 0
+    own.co_rows = own.co_cols = NULL
+    own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
+    own.threads = 1
+    return gemm(&own)
+
+
+cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noexcept nogil:
+    """The sums of all parts go to C."""
+    cdef i8_output_args o
+    cdef int64_t total[I8_MAX_COLUMNS]
+    cdef int64_t bo[I8_MAX_COLUMNS]
+    cdef int64_t row, column, part, j, ao, row_term = 0
+    cdef int32_t co
+    cdef int cols
+    memset(&o, 0, sizeof(o))
+    o.rows = 1
+    o.alpha, o.beta = g.alpha, g.beta
+    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
+    o.c_row, o.c_col = g.c_row, g.c_col
+    o.acc64 = total
+    for row in range(g.m):
+        ao = g.ao if g.ao_rows is NULL else g.ao_rows[row]
+        co = g.co if g.co_rows is NULL else g.co_rows[row]
+        if g.packed is not NULL:
+            o.ao = &ao
+            if g.bo != 0 or g.bo_cols is not NULL:
+                g.kernels.row_sums(&row_term, 1, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+                row_term -= g.k * ao
+                o.row_term = &row_term
+        if g.co_cols is NULL:
+            o.co_row = &co
+        column = 0
+        while column < g.n:
+            cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
+            for j in range(cols):
+                total[j] = 0
+                bo[j] = g.bo if g.bo_cols is NULL else g.bo_cols[column + j]
+            for part in range(p.k_parts):
+                for j in range(cols):
+                    total[j] += sums[(part * g.m + row) * g.n + column + j]
+            o.cols = cols
+            o.bo = bo if o.row_term is not NULL else NULL
+            o.col_sum = g.col_sums + column if o.ao is not NULL else NULL
+            o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
+            o.c = g.c + row * g.c_row + column * g.c_col
+            g.kernels.output(&o)
+            column += cols
+
+
+cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
+    """A small C and a long K. 0, or -1 if there is no memory."""
+    cdef int status = 0
+    cdef int64_t part
+    cdef int32_t *sums = <int32_t *>acquire(p.k_parts * g.m * g.n * sizeof(int32_t))
+    if sums is NULL:
+        return -1
+    for part in prange(p.k_parts, num_threads=plan_threads(g, p), schedule="static"):
+        status += multiply_part_of_k(g, p, part, sums + part * g.m * g.n)
+    if status == 0:
+        add_parts_of_k(g, p, sums)
+    release(sums)
+    return -1 if status else 0
+
+
 cdef int gemm(const Gemm *g) noexcept nogil:
     """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
     cdef Plan p
-    cdef int part, status = 0
+    cdef int part, parts, status = 0
     if g.m == 0 or g.n == 0:
         return 0
     if is_tiny(g):
         gemm_tiny(g)
         return 0
     make_plan(g, &p)
-    if p.m_parts * p.n_parts > 1:
+    parts = part_count(&p.grid)
+    if parts > 1 or p.k_parts > 1:
         parallel_region_ran()
+    if p.k_parts > 1:
+        return gemm_parts_of_k(g, &p)
     if p.path == PATH_ROWS:
         return gemm_rows(g, &p)
     if p.path == PATH_DOTS:
         return gemm_dots(g, &p)
     if p.path == PATH_THIN:
         return gemm_thin(g, &p)
-    if not p.independent or p.n_parts == 1:
-        return multiply_slabs(g, &p)
-    for part in prange(p.n_parts, num_threads=p.n_parts, schedule="static"):
+    if not p.independent or parts == 1:
+        return gemm_blocks(g, &p)
+    for part in prange(parts, num_threads=parts, schedule="static"):
         status += multiply_columns(g, &p, part)
     return -1 if status else 0

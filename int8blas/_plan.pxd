@@ -3,6 +3,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas._kernels cimport I8_PANEL, i8_kernels
+from int8blas._split cimport Grid, part_count
 
 
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
@@ -16,6 +17,7 @@ cdef struct Gemm:
     uint8_t a_flip
     # B' in panels, with its column sums and certificates; or B in place, XORed with b_flip to become B'.
     const int8_t *packed
+    ptrdiff_t panel_size        # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified
     const uint8_t *b
@@ -47,7 +49,8 @@ cdef enum Path:
 # How a problem is computed. Paths other than PATH_BLOCKS use the first members only.
 cdef struct Plan:
     Path path
-    int m_parts, n_parts        # the grid of threads
+    int64_t k_parts             # more than 1: each thread computes all of C over some parts of K
+    Grid grid                   # of tiles or other units of C, and its parts, one for each thread
     bint wide                   # sums could leave s32: add blocks of K in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
     bint identity               # the output stage would be the identity, but for the strides of C
@@ -71,8 +74,12 @@ cdef struct Plan:
 
 
 cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil
-cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
+
+
+cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:
+    """Threads that take part."""
+    return part_count(&p.grid) if p.k_parts == 1 else <int>min(p.k_parts, <int64_t>g.threads)
 
 
 # Bounds of a tiny problem: packed B and its start values fit on the stack, and one thread is done before another would
@@ -98,7 +105,7 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= g.kernels.tiny_work
+        and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>g.kernels.thread_work)
         and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
         and not is_thin(g)

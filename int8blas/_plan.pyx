@@ -4,11 +4,14 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport llabs
 
 from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
+from int8blas._split cimport part_count, split
 
 cdef enum:
     # Up to how many rows a B with contiguous columns is read in place. (A is for as many columns as one dot kernel takes.)
     FEW_ROWS = 16
     MIN_DOT_K = 64
+    # k that each thread gets at least if K is divided.
+    MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K.
@@ -34,7 +37,7 @@ cdef enum:
     MIN_ROWS_K = 64
     # Blocks are aligned where one more of them hardly matters.
     ALIGNED_BLOCKS = 16
-    # PATH_THIN: bytes of C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
+    # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
     # where it is.
     STREAM_BYTES = 16 << 20
     # Bytes read or written that pay for waking one more thread.
@@ -45,11 +48,6 @@ cdef int64_t SLAB_BYTES = 4 << 20
 
 cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
     return (a + b - 1) // b
-
-
-cdef int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
-    """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
-    return total * part // parts
 
 
 cdef int64_t product_bound(const Gemm *g) noexcept nogil:
@@ -82,30 +80,13 @@ cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
     return <int64_t>min(<double>g.threads, 1 + max(work / g.kernels.thread_work, <double>g.n * g.k / THREAD_BYTES))
 
 
-cdef void split_grid(int64_t rows, int64_t columns, int64_t threads, int *row_parts, int *column_parts) noexcept nogil:
-    """The grid of at most `threads` parts, of rows x columns units, that leaves the fewest units to the busiest part.
-
-    Rows are split before columns.
-    """
-    cdef int64_t n, m, units, best = 0
-    row_parts[0] = column_parts[0] = 1
-    for n in range(1, min(threads, columns) + 1):
-        m = min(threads // n, rows)
-        units = ceil_div(rows, m) * ceil_div(columns, n)
-        if best == 0 or units < best:
-            best = units
-            row_parts[0], column_parts[0] = <int>m, <int>n
-
-
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
+    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr)
     cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
-    cdef int64_t threads = busy_threads(g)
-    p.m_parts = p.n_parts = 1
-    if p.independent:
-        p.n_parts = <int>min(threads, n_tiles)
-    else:
-        split_grid(ceil_div(g.m, g.kernels.mr), n_tiles, threads, &p.m_parts, &p.n_parts)
+    # Columns come first where threads pack B, each most of what it multiplies; rows where they share it.
+    split(1 if p.independent else m_tiles, n_tiles, busy_threads(g), g.packed is NULL, &p.grid)
+    p.grid.rows = m_tiles
 
 
 cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
@@ -135,7 +116,9 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
             return PATH_DOTS
     if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.rows_columns:
         repeated = ceil_div(g.n, g.kernels.rows_columns) * g.kernels.rows_columns - g.n
-        if g.m <= g.kernels.rows_mr or (repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K):
+        if g.m <= g.kernels.rows_mr or (
+            repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
+        ):
             return PATH_ROWS
     if is_thin(g) and p.from_registers:
         return PATH_THIN
@@ -147,11 +130,10 @@ cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
     p.by_rows = g.a_col == 1 and few_columns(g)
     cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if p.by_rows else g.n) // THREAD_BYTES)
     cdef int64_t pieces = ceil_div(g.m if p.by_rows else g.n, g.kernels.dots_rows)
-    p.m_parts = p.n_parts = 1
     if p.by_rows:
-        p.m_parts = <int>min(threads, pieces)
+        split(pieces, 1, threads, False, &p.grid)
     else:
-        p.n_parts = <int>min(threads, pieces)
+        split(1, pieces, threads, True, &p.grid)
 
 
 cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
@@ -167,7 +149,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
         p.head = <int64_t>(-<uintptr_t>g.b % <uintptr_t>width)
     p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
-    split_grid(1 if p.row_of_ones else tiles, p.panels, threads, &p.m_parts, &p.n_parts)
+    split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
     p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.rows_mr // 2
     p.ahead = AHEAD
@@ -175,15 +157,14 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
         p.kc = I8_GROUP * (GEMV_GROUPS if far else ROWS_GROUPS)
-    p.nc = min(ceil_div(p.panels, p.n_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
+    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
 
 
 cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
     """Threads of PATH_THIN, which is as fast as it writes C."""
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
-    p.m_parts = <int>min(<int64_t>g.threads, 1 + size // THREAD_BYTES, g.m)
-    p.n_parts = 1
-    p.stream = size >= STREAM_BYTES
+    split(g.m, 1, min(<int64_t>g.threads, 1 + size // THREAD_BYTES), False, &p.grid)
+    p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
@@ -198,14 +179,37 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     )
 
 
+cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
+    """Into how many parts K falls, because C has too few units of work for the threads; 1: it does not."""
+    cdef double work = <double>g.m * <double>g.n * <double>g.k
+    cdef int64_t units = p.grid.rows * p.grid.columns, bound = product_bound(g), parts
+    cdef int64_t threads = <int64_t>min(
+        <double>g.threads, 1 + max(work / g.kernels.thread_work, <double>max(g.m, g.n) * g.k / THREAD_BYTES)
+    )
+    threads = min(threads, g.k // MIN_PART_K)
+    if threads < 2 or 2 * units > threads:
+        return 1
+    if g.packed is not NULL and not g.saturating:
+        bound = 255 * 128
+    # So many that the sums of each stay in s32.
+    parts = ceil_div(g.k, max(<int64_t>1, INT32_MAX // bound - I8_GROUP))
+    return ceil_div(parts, threads) * threads
+
+
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
+    plan_path(g, p)
+    p.k_parts = parts_of_k(g, p)
+
+
+cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
+    """Fill `p` but for the parts of K."""
     start_plan(g, p)
     p.may_widen = p.direct_a = p.independent = False
     p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
-        p.m_parts = p.n_parts = 1
+        split(1, 1, 1, False, &p.grid)
         return
     if p.path == PATH_ROWS:
         plan_rows(g, p)
@@ -232,11 +236,11 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
                                    // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
-    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), p.m_parts)
+    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), 1 if p.grid.stretches else p.grid.row_parts)
     cdef int64_t rows = max(<int64_t>g.kernels.mr, g.kernels.a_bytes // max(1, p.kc))
     cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * g.kernels.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
-    p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.n_parts) * g.kernels.np
+    p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.grid.column_parts) * g.kernels.np
     if p.independent:
         p.nc = ceil_div(p.slab, g.kernels.np) * g.kernels.np
     elif p.k_blocks > 1:

@@ -9,7 +9,7 @@ cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers
 from int8blas._gemm cimport gemm
-from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan
+from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, plan_threads
 from int8blas._threads cimport max_threads
 from int8blas._tiny cimport gemm_tiny
 from int8blas.packing cimport PackedB
@@ -119,7 +119,7 @@ cdef int run_verbose(const Gemm *g, str name) except -1:
     threads = 1
     if g.m and g.n:
         make_plan(g, &p)
-        threads = p.m_parts * p.n_parts
+        threads = plan_threads(g, &p)
     packed = "packed" if g.packed is not NULL else "plain"
     print(f"int8blas,{name},m={g.m},n={g.n},k={g.k},{packed},{g.kernels.name.decode()},threads={threads},"
           f"{1e3 * elapsed:.4f} ms", file=sys.stderr, flush=True)

@@ -2,7 +2,7 @@
 
 Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
 
-    rows_part       one thread's tiles of rows and blocks of columns
+    multiply_piece  some tiles of rows and blocks of columns
       for each stretch of blocks:
         for each few groups of k:
           for each block:           copied first where its rows would push one another out of the cache
@@ -23,7 +23,8 @@ from libc.string cimport memcpy, memset
 
 from int8blas._inplace cimport Signs, output, unshifted_a
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_MAX_ROWS, i8_output_args, i8_rows_args
-from int8blas._plan cimport Gemm, Plan, ceil_div, share
+from int8blas._plan cimport Gemm, Plan, ceil_div
+from int8blas._split cimport MAX_PIECES, Piece, part_count, pieces_of, share
 from int8blas._workspace cimport acquire, release
 
 cdef enum:
@@ -56,7 +57,7 @@ cdef void *carve(char **memory, size_t size) noexcept nogil:
 cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
     """Set the pointers of `w` into `memory`, and return how much of it they take."""
     cdef char *start = memory
-    cdef int64_t parts = p.m_parts * p.n_parts
+    cdef int64_t parts = part_count(&p.grid)
     w.a = <uint8_t *>carve(&memory, w.rows * w.groups * I8_GROUP)
     w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
@@ -153,21 +154,15 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
         r += height
 
 
-cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) noexcept nogil:
-    """Some tiles of rows times some blocks of columns."""
-    cdef Rows w = shared[0]
+cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t tile, int64_t tile_end, int64_t first,
+                         int64_t end) noexcept nogil:
+    """Some tiles of rows times blocks of columns from `first` to `end`."""
     cdef int64_t width = g.kernels.rows_columns
-    cdef int64_t tile = share(w.tiles, part // p.n_parts, p.m_parts)
-    cdef int64_t tile_end = share(w.tiles, part // p.n_parts + 1, p.m_parts)
-    cdef int64_t first = share(p.panels, part % p.n_parts, p.n_parts)
-    cdef int64_t end = share(p.panels, part % p.n_parts + 1, p.n_parts)
     cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
     cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
-    cdef int64_t last, block, count, group, step = p.kc // I8_GROUP, together
+    cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
+    cdef int64_t last, block, count, group, step = p.kc // I8_GROUP
     cdef i8_rows_args t
-    w.sums += part * w.rows * p.nc * width
-    w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
-    together = STAGED_BYTES // width if p.staged else p.nc
     t.b_flip = <uint32_t>0x01010101 * w.s.b_flip
     t.acc_row, t.acc_block = width, w.rows * width
     t.ahead = p.ahead
@@ -188,12 +183,25 @@ cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) 
                     t.b_row = count * width
                     g.kernels.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
                     t.b = w.staged
-                multiply(g, &w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
+                multiply(g, w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
                 block += count
             group += step
         for block in range(first, last):
-            store_block(g, p, &w, w.sums + (block - first) * t.acc_block, block, row, row_end)
+            store_block(g, p, w, w.sums + (block - first) * t.acc_block, block, row, row_end)
         first = last
+
+
+cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) noexcept nogil:
+    """What one thread does."""
+    cdef Rows w = shared[0]
+    cdef Piece pieces[MAX_PIECES]
+    cdef int i
+    w.sums += part * w.rows * p.nc * g.kernels.rows_columns
+    w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
+    for i in range(pieces_of(&p.grid, part, pieces)):
+        # The grid has one row for all tiles where each block needs the row of ones.
+        multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
+                       w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
 
 
 cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
@@ -201,7 +209,7 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     cdef Rows w
     cdef char *memory
     cdef int64_t i
-    cdef int parts = p.m_parts * p.n_parts, part
+    cdef int parts = part_count(&p.grid), part
     unshifted_a(g, &w.s)
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones

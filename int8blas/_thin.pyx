@@ -7,11 +7,12 @@ speed of halves, and past the caches only full ones can be.
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_thin_args
-from int8blas._plan cimport Gemm, Plan, ceil_div, share
+from int8blas._plan cimport Gemm, Plan, ceil_div
+from int8blas._split cimport part_count, share
+from int8blas._workspace cimport acquire, release
 
 cdef enum:
     MAX_K = 32                  # at least thin_k of every kernel table
@@ -92,7 +93,7 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     cdef Columns b
     cdef int64_t padded = p.panels * I8_PANEL, i
     cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
-    cdef int part
+    cdef int part, parts = part_count(&p.grid)
     cdef char *memory
     cdef int64_t *sums
     cdef int32_t *init
@@ -103,10 +104,10 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     b.groups = <int>p.groups
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
     # Packed B, shifted B with one more panel, and sums and start values of the columns.
-    memory = <char *>malloc(LINE + 2 * size + panel_size + 12 * (padded + I8_PANEL))
+    memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
     if memory is NULL:
         return -1
-    data = <int8_t *>((<uintptr_t>memory + LINE - 1) & ~<uintptr_t>(LINE - 1))
+    data = <int8_t *>memory
     sums = <int64_t *>(data + 2 * size + panel_size)
     init = <int32_t *>(sums + padded)
     b.init = init
@@ -126,10 +127,10 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size
-    if p.m_parts == 1:
+    if parts == 1:
         multiply_rows(g, p, &b, 0, g.m)
     else:
-        for part in prange(p.m_parts, num_threads=p.m_parts, schedule="static"):
-            multiply_rows(g, p, &b, share(g.m, part, p.m_parts), share(g.m, part + 1, p.m_parts))
-    free(memory)
+        for part in prange(parts, num_threads=parts, schedule="static"):
+            multiply_rows(g, p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
+    release(memory)
     return 0

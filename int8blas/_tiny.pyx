@@ -34,7 +34,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.acc_in = NULL
     t.row_init = NULL
     t.a_tail = NULL
-    t.b_panel = panel_size
+    t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
     if g.ao != 0:
         column_terms(g, &t, b, sums)

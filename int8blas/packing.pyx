@@ -98,6 +98,7 @@ cdef class PackedB:
     cdef void fill(self, Gemm *g) noexcept:
         """Let `g` multiply by this matrix."""
         g.packed = <const int8_t *>cnp.PyArray_DATA(self._data)
+        g.panel_size = cnp.PyArray_STRIDES(self._data)[0]
         g.col_sums = <const int64_t *>cnp.PyArray_DATA(self._sums)
         g.certified = <const uint8_t *>cnp.PyArray_DATA(self._certified)
 

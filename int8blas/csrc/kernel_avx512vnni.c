@@ -59,7 +59,7 @@ const i8_kernels i8_kernels_avx512vnni = {
     .a_bytes = 512 << 10,
     .kc = 4096,
     .nc = 60,
-    .thread_work = 4e6,
+    .thread_work = 1e6,
     .tiny_work = 1 << 21,
     .tile = {[I8_DOT4] = I8_TILES_8X3(i8_avx512vnni_dot4), [I8_DOT4_SAT] = I8_TILES_8X3(i8_avx512vnni_dot4_sat)},
     .rows_mr = I8_ROWS_MR,

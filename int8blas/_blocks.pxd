@@ -1,0 +1,4 @@
+from int8blas._plan cimport Gemm, Plan
+
+
+cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil

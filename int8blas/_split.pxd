@@ -1,0 +1,31 @@
+# Work divided among threads (see _split.pyx).
+from libc.stdint cimport int64_t
+
+cdef enum:
+    MAX_PIECES = 3
+
+
+# A grid of rows x columns units of work, and the parts that it falls into: row_parts x column_parts rectangles, or, if
+# `stretches`, row_parts stretches of units, one column after the other.
+cdef struct Grid:
+    int64_t rows, columns
+    int row_parts, column_parts
+    bint stretches
+
+
+# Units [row, row_end) x [column, column_end).
+cdef struct Piece:
+    int64_t row, row_end, column, column_end
+
+
+cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
+    """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
+    return total * part // parts
+
+
+cdef inline int part_count(const Grid *grid) noexcept nogil:
+    return grid.row_parts * grid.column_parts
+
+
+cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil
+cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil

@@ -1,0 +1,70 @@
+"""How work is divided among threads: pure functions of the sizes.
+
+A grid of units, tiles of C for example, falls into as many rectangles as there are threads, of nearly equal size, where
+that leaves no thread with more units than it must have; else into stretches of units, one column after the other. So no
+part is larger than the mean rounded up. Rectangles read less of the operands for each unit.
+"""
+
+from libc.stdint cimport int64_t
+
+
+cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
+    return (a + b - 1) // b
+
+
+cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
+    """Divide a grid of at least one unit into at most `threads` parts. Of equal divisions the one wins that splits
+    columns, or rows, the most."""
+    cdef int64_t n, m, units, best = 0, total = rows * columns
+    cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
+    threads = min(threads, total)
+    grid.rows, grid.columns = rows, columns
+    grid.stretches = False
+    for n in range(1, min(threads, second) + 1):
+        m = min(threads // n, first)
+        units = ceil_div(first, m) * ceil_div(second, n)
+        if best == 0 or units < best:
+            best = units
+            grid.row_parts, grid.column_parts = <int>(n if columns_first else m), <int>(m if columns_first else n)
+    if best > ceil_div(total, threads):
+        grid.stretches = True
+        grid.row_parts, grid.column_parts = <int>threads, 1
+
+
+cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
+    """The rectangles of one part, at most MAX_PIECES. Returns how many."""
+    cdef int64_t row_part = part // grid.column_parts, column_part = part % grid.column_parts
+    cdef int64_t unit, end, row, column, height, width
+    cdef int count = 0
+    if not grid.stretches:
+        pieces[0].row = share(grid.rows, row_part, grid.row_parts)
+        pieces[0].row_end = share(grid.rows, row_part + 1, grid.row_parts)
+        pieces[0].column = share(grid.columns, column_part, grid.column_parts)
+        pieces[0].column_end = share(grid.columns, column_part + 1, grid.column_parts)
+        return 1
+    unit = share(grid.rows * grid.columns, part, grid.row_parts)
+    end = share(grid.rows * grid.columns, part + 1, grid.row_parts)
+    while unit < end:
+        # The rest of a column that has begun, whole columns, the beginning of another.
+        column, row = unit // grid.rows, unit % grid.rows
+        height, width = min(grid.rows - row, end - unit), 1
+        if row == 0 and height == grid.rows:
+            width = (end - unit) // grid.rows
+        pieces[count].row, pieces[count].row_end = row, row + height
+        pieces[count].column, pieces[count].column_end = column, column + width
+        count += 1
+        unit += height * width
+    return count
+
+
+def split_of(rows, columns, threads, columns_first=False):
+    """The pieces of each part as (row, row_end, column, column_end), for tests and for people."""
+    cdef Grid grid
+    cdef Piece pieces[MAX_PIECES]
+    cdef int part, i
+    split(rows, columns, threads, columns_first, &grid)
+    parts = []
+    for part in range(part_count(&grid)):
+        parts.append([(pieces[i].row, pieces[i].row_end, pieces[i].column, pieces[i].column_end)
+                      for i in range(pieces_of(&grid, part, pieces))])
+    return parts
