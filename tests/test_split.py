@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same
+from int8blas._split import split_of
 
 import int8blas
-from int8blas._split import split_of
 
 GRIDS = [*itertools.product((1, 2, 3, 7, 10, 22, 128), (1, 2, 5, 13, 43, 86)), (1, 1000), (997, 1), (125, 683)]
 
