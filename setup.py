@@ -62,7 +62,7 @@ EXTENSIONS = [
     extension("_split"),
     extension("_plan"),
     extension("_tiny"),
-    extension("_inplace"),
+    extension("_output"),
     extension("_rows"),
     extension("_dots"),
     extension("_thin"),

@@ -7,14 +7,15 @@ The modules, and who calls whom::
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _problem      these become a problem for the driver
-            +-> _gemm       the driver: blocking, prange, workspace
-            |     +-> _plan     how a problem is computed: block sizes, threads, path
-            |     +-> _tiny     the path for very small ones
-            |     +-> _inplace  the paths for few rows or columns, on the user's own memory
+            +-> _gemm       the driver
+            |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
+            |     +-> _blocks   the general path: tiles of C from packed blocks
+            |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
+            |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
-                              rows_body.h, dot_body.h    the kernels of _inplace
+                              rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
 

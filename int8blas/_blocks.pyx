@@ -23,14 +23,13 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
-from int8blas._plan cimport Gemm, Plan, ceil_div
-from int8blas._split cimport MAX_PIECES, Grid, Piece, part_count, pieces_of, share
-from int8blas._workspace cimport acquire, release
+from int8blas._plan cimport Gemm, Plan
+from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
+from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
-    ALIGNMENT = 64
 
 
 # A slab of B as the parts see it. Pointers are to its first panel.
@@ -92,13 +91,6 @@ cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
 
 cdef bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
     return (g.bo != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
-
-
-cdef void *carve(char **memory, size_t size) noexcept nogil:
-    """The next `size` bytes, aligned; NULL if there are none."""
-    cdef char *start = memory[0]
-    memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    return start if size > 0 else NULL
 
 
 cdef int64_t packed_size(int64_t k) noexcept nogil:

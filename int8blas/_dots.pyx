@@ -9,7 +9,6 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from int8blas._inplace cimport store
 from int8blas._kernels cimport (
     I8_DOTS_1,
     I8_DOTS_8,
@@ -21,8 +20,9 @@ from int8blas._kernels cimport (
     i8_dot_args,
     i8_dot_fn,
 )
-from int8blas._plan cimport Gemm, Plan, ceil_div
-from int8blas._split cimport part_count, share
+from int8blas._output cimport store
+from int8blas._plan cimport Gemm, Plan
+from int8blas._split cimport ceil_div, part_count, share
 from int8blas._workspace cimport acquire, release
 
 cdef enum:

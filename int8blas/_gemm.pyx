@@ -1,7 +1,7 @@
 """The GEMM: ``gemm`` carries out what ``_plan.make_plan`` decides.
 
-Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others to
-``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K.
+Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others
+to ``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K.
 """
 
 from cython.parallel cimport prange
@@ -12,9 +12,9 @@ from libc.string cimport memset
 from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
-from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, ceil_div, is_tiny, make_plan, plan_threads
+from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, is_tiny, make_plan, plan_threads
 from int8blas._rows cimport gemm_rows
-from int8blas._split cimport part_count, share
+from int8blas._split cimport ceil_div, part_count, share
 from int8blas._thin cimport gemm_thin
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny

@@ -73,7 +73,6 @@ cdef struct Plan:
     int uncertified             # this dot: I8_DOT2, or I8_DOT4
 
 
-cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 
 
@@ -93,6 +92,11 @@ cdef enum:
     THIN_ELEMENTS = 3 << 14
 
 
+cdef inline double thread_work(const Gemm *g) noexcept nogil:
+    """Multiply-adds that pay for one more thread; twice as many if the threads have to pack B before."""
+    return g.kernels.thread_work * (2 if g.packed is NULL else 1)
+
+
 cdef inline bint is_thin(const Gemm *g) noexcept nogil:
     """Whether the size of the problem is one for _thin."""
     return (
@@ -105,7 +109,7 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>g.kernels.thread_work)
+        and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>thread_work(g))
         and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
         and not is_thin(g)

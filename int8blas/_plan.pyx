@@ -4,10 +4,10 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport llabs
 
 from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
-from int8blas._split cimport part_count, split
+from int8blas._split cimport ceil_div, part_count, split
 
 cdef enum:
-    # Up to how many rows a B with contiguous columns is read in place. (A is for as many columns as one dot kernel takes.)
+    # Up to how many rows a B with contiguous columns is read in place; A is for as many as a dot kernel takes.
     FEW_ROWS = 16
     MIN_DOT_K = 64
     # k that each thread gets at least if K is divided.
@@ -37,17 +37,13 @@ cdef enum:
     MIN_ROWS_K = 64
     # Blocks are aligned where one more of them hardly matters.
     ALIGNED_BLOCKS = 16
-    # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
-    # where it is.
+    # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
+    # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
     # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
 cdef int64_t SLAB_BYTES = 4 << 20
-
-
-cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
 
 
 cdef int64_t product_bound(const Gemm *g) noexcept nogil:
@@ -77,7 +73,7 @@ cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
 cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    return <int64_t>min(<double>g.threads, 1 + max(work / g.kernels.thread_work, <double>g.n * g.k / THREAD_BYTES))
+    return <int64_t>min(<double>g.threads, 1 + max(work / thread_work(g), <double>g.n * g.k / THREAD_BYTES))
 
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
@@ -104,8 +100,6 @@ cdef bint few_columns(const Gemm *g) noexcept nogil:
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
-    # The readings of _rows and _dots that leave A as it is need a zero point of A that vanishes with the shift.
-    cdef bint unshifted = g.ao == (128 if g.a_flip else 0) and g.ao_rows is NULL
     cdef int64_t repeated
     if g.saturating or p.wide or g.k == 0:
         return PATH_BLOCKS
@@ -161,9 +155,11 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
 
 
 cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_THIN, which is as fast as it writes C."""
+    """Threads of PATH_THIN, which packs next to nothing and is as fast as it writes C."""
+    cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
-    split(g.m, 1, min(<int64_t>g.threads, 1 + size // THREAD_BYTES), False, &p.grid)
+    cdef double pays = 1 + max(work / g.kernels.thread_work, <double>size / THREAD_BYTES)
+    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &p.grid)
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
@@ -184,7 +180,7 @@ cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t units = p.grid.rows * p.grid.columns, bound = product_bound(g), parts
     cdef int64_t threads = <int64_t>min(
-        <double>g.threads, 1 + max(work / g.kernels.thread_work, <double>max(g.m, g.n) * g.k / THREAD_BYTES)
+        <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
     threads = min(threads, g.k // MIN_PART_K)
     if threads < 2 or 2 * units > threads:

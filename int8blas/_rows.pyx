@@ -17,24 +17,33 @@ B, they come from one more row of A, of ones.
 """
 
 from cython.parallel cimport prange
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from int8blas._inplace cimport Signs, output, unshifted_a
-from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_MAX_ROWS, i8_output_args, i8_rows_args
-from int8blas._plan cimport Gemm, Plan, ceil_div
-from int8blas._split cimport MAX_PIECES, Piece, part_count, pieces_of, share
-from int8blas._workspace cimport acquire, release
+from int8blas._kernels cimport (
+    I8_A_UNSIGNED,
+    I8_B_UNSIGNED,
+    I8_GROUP,
+    I8_MAX_COLUMNS,
+    I8_MAX_ROWS,
+    i8_output_args,
+    i8_rows_args,
+)
+from int8blas._output cimport output
+from int8blas._plan cimport Gemm, Plan
+from int8blas._split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
+from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     STAGED_BYTES = 256          # of each row, where rows are copied
-    ALIGNMENT = 64
 
 
 # What the parts share.
 cdef struct Rows:
-    Signs s
+    # The kernels read A as it is: where it is s8, B is the u8 operand. The zero points then differ by 128.
+    int unsigned_operand
+    uint8_t b_flip
+    int64_t shift               # of the zero points of A, and back of B's
     int64_t rows, tiles         # of A, with the row of ones if there is one
     int64_t groups              # of 4 k
     uint8_t *a                  # packed, tile by tile
@@ -45,13 +54,6 @@ cdef struct Rows:
     # of one part
     int32_t *sums
     uint8_t *staged
-
-
-cdef void *carve(char **memory, size_t size) noexcept nogil:
-    """The next `size` bytes, aligned to cache lines; NULL if there are none."""
-    cdef char *start = memory[0]
-    memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    return start if size > 0 else NULL
 
 
 cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
@@ -73,23 +75,22 @@ cdef void pack_tile(const Gemm *g, const Rows *w, int64_t tile) noexcept nogil:
     cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
-    cdef int64_t shift = 128 if w.s.a_flip != g.a_flip else 0
     cdef uint8_t *a = w.a + row * w.groups * I8_GROUP
-    g.kernels.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, w.s.a_flip)
+    g.kernels.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
     if own < height:
         for k in range(g.k):
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
-    if w.s.bo == 0 and w.bo is NULL:
+    if g.bo + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
         g.kernels.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(row, row + own):
             w.row_term[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[i])
-            w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-w.s.bo * <uint32_t>w.row_term[i])
+            w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-(g.bo + w.shift) * <uint32_t>w.row_term[i])
     if w.ao is not NULL:
         for i in range(row, row + own):
-            w.ao[i] = (g.ao if g.ao_rows is NULL else g.ao_rows[i]) - shift
+            w.ao[i] = (g.ao if g.ao_rows is NULL else g.ao_rows[i]) - w.shift
 
 
 cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
@@ -102,7 +103,7 @@ cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group,
         t.a = w.a + I8_GROUP * (row * w.groups + group * height)
         t.a_group = I8_GROUP * height
         t.acc = sums + row * t.acc_row
-        g.kernels.rows[w.s.unsigned_operand][height - 1](t)
+        g.kernels.rows[w.unsigned_operand][height - 1](t)
 
 
 cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
@@ -163,7 +164,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
     cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
     cdef int64_t last, block, count, group, step = p.kc // I8_GROUP
     cdef i8_rows_args t
-    t.b_flip = <uint32_t>0x01010101 * w.s.b_flip
+    t.b_flip = <uint32_t>0x01010101 * w.b_flip
     t.acc_row, t.acc_block = width, w.rows * width
     t.ahead = p.ahead
     while first < end:
@@ -210,7 +211,9 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     cdef char *memory
     cdef int64_t i
     cdef int parts = part_count(&p.grid), part
-    unshifted_a(g, &w.s)
+    w.unsigned_operand = I8_B_UNSIGNED if g.a_flip else I8_A_UNSIGNED
+    w.b_flip = g.b_flip ^ g.a_flip
+    w.shift = 128 if g.a_flip else 0
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
     w.tiles = ceil_div(w.rows, g.kernels.rows_mr)
@@ -220,7 +223,7 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     lay_out(g, p, &w, memory)
     if w.bo is not NULL:
         for i in range(g.n):
-            w.bo[i] = g.bo_cols[i] + (w.s.bo - g.bo)
+            w.bo[i] = g.bo_cols[i] + w.shift
     if parts == 1:
         for i in range(w.tiles):
             pack_tile(g, &w, i)

@@ -18,6 +18,10 @@ cdef struct Piece:
     int64_t row, row_end, column, column_end
 
 
+cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
+    return (a + b - 1) // b
+
+
 cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
     """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
     return total * part // parts

@@ -8,10 +8,6 @@ part is larger than the mean rounded up. Rectangles read less of the operands fo
 from libc.stdint cimport int64_t
 
 
-cdef int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
-
-
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
     """Divide a grid of at least one unit into at most `threads` parts. Of equal divisions the one wins that splits
     columns, or rows, the most."""

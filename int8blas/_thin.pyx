@@ -10,8 +10,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy
 
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_thin_args
-from int8blas._plan cimport Gemm, Plan, ceil_div
-from int8blas._split cimport part_count, share
+from int8blas._plan cimport Gemm, Plan
+from int8blas._split cimport ceil_div, part_count, share
 from int8blas._workspace cimport acquire, release
 
 cdef enum:

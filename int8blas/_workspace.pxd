@@ -1,2 +1,13 @@
+# Memory for the length of a call (see _workspace.pyx).
+cdef enum:
+    ALIGNMENT = 64              # of what acquire() and carve() return: a cache line
+
 cdef void *acquire(size_t size) noexcept nogil
 cdef void release(void *memory) noexcept nogil
+
+
+cdef inline void *carve(char **memory, size_t size) noexcept nogil:
+    """The next `size` bytes of a piece of memory, aligned; NULL if there are none."""
+    cdef char *start = memory[0]
+    memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return start if size > 0 else NULL

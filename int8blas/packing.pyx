@@ -22,7 +22,8 @@ import numpy as np
 
 from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
-from int8blas._plan cimport Gemm, ceil_div
+from int8blas._plan cimport Gemm
+from int8blas._split cimport ceil_div
 from int8blas._threads cimport max_threads, parallel_region_ran
 
 cnp.import_array()

@@ -7,7 +7,8 @@
  * as many groups over the register, which is free for 4 and 8 bytes and not for more,
  * unless it is also shifted: then it costs a quarter, and a loop of its own.
  *
- * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. Both ends of a sum are rows * columns values, row by row.
+ * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. Both ends of a sum are rows * columns values, row by
+ * row.
  */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \

@@ -76,10 +76,11 @@ enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
- * for j < cols. Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every byte.
- * a_tail, if not 0, is the number of bytes in the last of two or more groups, where a_group is 4; nothing behind them is
- * read. The panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every column of
- * the panels. `stream` writes C past the caches, and wants dst + i * dst_row - first to be aligned to 64 bytes. */
+ * for j < cols. Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every
+ * byte. a_tail, if not 0, is the number of bytes in the last of two or more groups, where a_group is 4; nothing behind
+ * them is read. The panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every
+ * column of the panels. `stream` writes C past the caches, and wants dst + i * dst_row - first to be aligned to 64
+ * bytes. */
 typedef struct {
     int64_t rows, cols;
     int groups, first, stream; /* first < I8_PANEL */
@@ -98,9 +99,9 @@ typedef struct {
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
  *
  * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side;
- * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k. The sums of row i of block
- * w are at acc + i * acc_row + w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes
- * dst[j] = sum + add for one row of a block. */
+ * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k. The sums of row i of
+ * block w are at acc + i * acc_row + w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which
+ * writes dst[j] = sum + add for one row of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -135,9 +136,10 @@ enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
  *
- * for at most I8_MAX_COLUMNS columns, in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and co_col is
- * given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit. ao and
- * col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0. */
+ * for at most I8_MAX_COLUMNS columns, in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written.
+ * At most one of co_row and co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken
+ * modulo 2**32, and must fit. ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read
+ * only if beta is not 0. */
 typedef struct {
     int rows, cols;
     const int32_t *acc32;
@@ -162,7 +164,7 @@ typedef struct {
     int exact;       /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     int64_t kc;      /* k of a block, a multiple of 4 */
     int64_t a_bytes; /* of a block of A, which lives in L2 together with np panels of B, np * 16 * kc bytes */
-    int64_t nc;      /* panels that a thread finishes before the next, if K is split: their sums are rows * nc * 64 bytes */
+    int64_t nc;      /* panels that a thread finishes before the next if K is split: their sums are rows * nc * 64 bytes */
     double thread_work; /* multiply-adds that pay for waking one more thread */
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 

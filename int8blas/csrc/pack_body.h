@@ -193,8 +193,8 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
 
 #ifdef I8_SSE2
 /* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
- * memory sees a few sequential streams, and fetches what follows in them by hand (see rows_body.h). A row of I8_LANES / 4
- * panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
+ * memory sees a few sequential streams, and fetches what follows in them by hand (see rows_body.h). A row of I8_LANES /
+ * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 static int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,

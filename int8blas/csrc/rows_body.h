@@ -1,16 +1,17 @@
 /* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in i8_types.h). A
- * kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and the
- * i8_vec of gemm_body.h with i8_interleave, i8_interleave_half and i8_xor.
+ * kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and
+ * the i8_vec of gemm_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
  * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep
  * until they are finished: lane c of 128-bit lane l of vector q is column 16 * l + 4 * q + c.
  *
- * As many sums as there are registers for are carried at a time: one or two rows take several blocks side by side, which
- * also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the shuffles.
+ * As many sums as there are registers for are carried at a time: one or two rows take several blocks side by side,
+ * which also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the
+ * shuffles.
  *
- * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for the
- * hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
+ * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for
+ * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
 
 #define I8_ADD_ROWS(a_, valid)                                                                                         \

@@ -76,8 +76,10 @@ I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
 /* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */
 I8_INLINE void i8_transpose_units(i8_vec *v)
 {
-    const __m256i lo01 = _mm256_permute2x128_si256(v[0], v[1], 0x20), hi01 = _mm256_permute2x128_si256(v[0], v[1], 0x31);
-    const __m256i lo23 = _mm256_permute2x128_si256(v[2], v[3], 0x20), hi23 = _mm256_permute2x128_si256(v[2], v[3], 0x31);
+    const __m256i lo01 = _mm256_permute2x128_si256(v[0], v[1], 0x20);
+    const __m256i hi01 = _mm256_permute2x128_si256(v[0], v[1], 0x31);
+    const __m256i lo23 = _mm256_permute2x128_si256(v[2], v[3], 0x20);
+    const __m256i hi23 = _mm256_permute2x128_si256(v[2], v[3], 0x31);
     v[0] = lo01;
     v[1] = lo23;
     v[2] = hi01;
@@ -104,8 +106,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat(some, bytes);
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of x,
- * then two of y. */
+/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of
+ * x, then two of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y) { return _mm256_hadd_epi32(x, y); }
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {

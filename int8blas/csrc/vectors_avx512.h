@@ -105,8 +105,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat_first(_mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - valid), p), bytes);
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of x,
- * then two of y. */
+/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of
+ * x, then two of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y)
 {
     const __m512 fx = _mm512_castsi512_ps(x), fy = _mm512_castsi512_ps(y);

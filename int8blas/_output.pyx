@@ -1,41 +1,11 @@
-"""What the paths that read operands in place have in common: signs, zero points, and the way to C."""
+"""Sums go to C by the output stage of the kernel table (csrc/epilogue_body.h)."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from int8blas._kernels cimport I8_A_UNSIGNED, I8_B_UNSIGNED, I8_MAX_COLUMNS, i8_output_args
+from int8blas._kernels cimport I8_MAX_COLUMNS, i8_output_args
 from int8blas._plan cimport Gemm, Plan
-
-
-cdef void plain_signs(const Gemm *g, Signs *s) noexcept nogil:
-    """As the tiles do: A' is u8, B' is s8."""
-    s.unsigned_operand = I8_A_UNSIGNED
-    s.a_flip, s.b_flip = g.a_flip, g.b_flip
-    s.ao, s.bo = g.ao, g.bo
-
-
-cdef void unshifted_a(const Gemm *g, Signs *s) noexcept nogil:
-    """The reading that leaves A as it is: where it is s8, B is the u8 operand. The zero point of A is then 0."""
-    plain_signs(g, s)
-    if g.a_flip:
-        s.unsigned_operand = I8_B_UNSIGNED
-        s.a_flip, s.b_flip = 0, g.b_flip ^ 0x80
-        s.ao, s.bo = g.ao - 128, g.bo + 128
-
-
-cdef void row_offsets(const Gemm *g, const Signs *s, int64_t row, int rows, int64_t *sums,
-                      int32_t *offsets) noexcept nogil:
-    """What the zero point of B adds to each row: -bo * (sum of the row of A - K * ao)."""
-    cdef int i
-    if s.bo == 0:
-        memset(offsets, 0, rows * sizeof(int32_t))
-        return
-    g.kernels.row_sums(sums, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
-    for i in range(rows):
-        # row_sums reads an s8 A shifted by 128; so does s.ao unless A is the s8 operand.
-        sums[i] -= g.k * (s.ao + (128 if s.a_flip != g.a_flip else 0))
-        offsets[i] = <int32_t>(<uint32_t>-s.bo * <uint32_t>sums[i])
 
 
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
