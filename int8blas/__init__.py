@@ -28,14 +28,23 @@ from int8blas._kernels import available_isas, use_isa
 from int8blas._matmul import matmul
 from int8blas._threads import num_threads
 from int8blas._version import __version__
+from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
+from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
 from int8blas.saturation import Saturation, would_saturate
 
 __all__ = [
+    "Attributes",
+    "Binary",
+    "Eltwise",
     "Explanation",
+    "InnerProduct",
+    "PReLU",
     "PackedB",
+    "ReLU",
     "Saturation",
+    "Sum",
     "__version__",
     "available_isas",
     "explain",

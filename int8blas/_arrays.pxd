@@ -8,7 +8,7 @@ cimport numpy as cnp
 cdef cnp.ndarray as_array(object x, str name)
 cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1
 cdef cnp.ndarray int8_operand(object x, str name)
-cdef cnp.ndarray output_from(object x, str name)
+cdef cnp.ndarray output_from(object x, str name, int typenum)
 cdef int transpose_from(object flag, str name) except -1
 cdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
@@ -22,13 +22,18 @@ cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
     return 0
 
 
-cdef inline cnp.ndarray output(object x, str name):
-    """An array that results may be written to: int32 in native byte order, writeable, not overlapping itself."""
-    if cnp.PyArray_Check(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_INT32 and (
+cdef inline cnp.ndarray output_of(object x, str name, int typenum):
+    """An array of a type that results may be written to: in native byte order, writeable, not overlapping itself."""
+    if cnp.PyArray_Check(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
         cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
     ):
         return <cnp.ndarray>x
-    return output_from(x, name)
+    return output_from(x, name, typenum)
+
+
+cdef inline cnp.ndarray output(object x, str name):
+    """The same for int32."""
+    return output_of(x, name, cnp.NPY_INT32)
 
 
 cdef inline int check_transpose(object flag, str name) except -1:

@@ -57,13 +57,14 @@ cdef bint overlaps_itself(cnp.ndarray array):
     return False
 
 
-cdef cnp.ndarray output_from(object x, str name):
-    """`output` of any layout."""
+cdef cnp.ndarray output_from(object x, str name, int typenum):
+    """`output_of` any layout."""
+    cdef str wanted = cnp.PyArray_DescrFromType(typenum).name
     if not cnp.PyArray_Check(x):
-        raise TypeError(f"{name} must be an int32 ndarray, got {type(x).__name__}")
+        raise TypeError(f"{name} must be an {wanted} ndarray, got {type(x).__name__}")
     cdef cnp.ndarray array = x
-    if cnp.PyArray_TYPE(array) != cnp.NPY_INT32 or not cnp.PyArray_ISNOTSWAPPED(array):
-        raise TypeError(f"{name} must be int32, got {array.dtype!r}")
+    if cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISNOTSWAPPED(array):
+        raise TypeError(f"{name} must be {wanted}, got {array.dtype!r}")
     if not cnp.PyArray_ISWRITEABLE(array):
         raise ValueError(f"{name} must be writeable, got a read-only array")
     if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)) and overlaps_itself(array):

@@ -23,13 +23,16 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
-from int8blas._plan cimport Gemm, Plan
+from int8blas._plan cimport Gemm, Plan, zero_by_row
+from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
+    # Sums that are gathered from tiles of few rows for one run of a primitive's output stage.
+    GATHERED = 2048
 
 
 # A slab of B as the parts see it. Pointers are to its first panel.
@@ -64,11 +67,14 @@ cdef struct Workspace:
     int32_t *row_init
     int32_t *co_row
     uint32_t *a_tail
+    float *row_scale                    # of the rows of a source,
+    int64_t *zeros                      # and their zero points
+    uint8_t *quantized                  # rows of a tile of a source
     size_t shared_size, thread_size
 
 
 cdef bint has_ao(const Gemm *g) noexcept nogil:
-    return g.ao != 0 or g.ao_rows is not NULL
+    return g.ao != 0 or zero_by_row(g)
 
 
 cdef bint has_bo(const Gemm *g) noexcept nogil:
@@ -78,7 +84,7 @@ cdef bint has_bo(const Gemm *g) noexcept nogil:
 # Scalar zero points go into the start values of the tiles, except where these would wrap; the rest is left to the
 # output stage as an outer product.
 cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.ao_rows is not NULL or (p.wide and g.ao != 0)
+    return zero_by_row(g) or (p.wide and g.ao != 0)
 
 
 cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
@@ -86,6 +92,8 @@ cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
+    if g.col_init is not NULL and not p.from_registers:
+        return False
     return (g.ao != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
 
 
@@ -114,16 +122,19 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     cdef size_t mc = min(p.mc, g.m), kc = p.kc
     memory += w.thread_size * thread
     start = memory
-    w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * kc)
+    w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * source_row(kc // 4))
     w.a_wide = <uint32_t *>carve(&memory, 2 * mc * kc if p.may_widen else 0)
     w.b_wide = <uint32_t *>carve(&memory, 2 * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
-    w.tile = <int32_t *>carve(&memory, 4 * I8_MAX_TILE if p.wide or not p.from_registers else 0)
+    w.tile = <int32_t *>carve(&memory, 4 * max(I8_MAX_TILE, GATHERED) if p.wide or not p.from_registers else 0)
     w.ao = <int64_t *>carve(&memory, 8 * mc if outer_ao(g, p) else 0)
     w.row_term = <int64_t *>carve(&memory, 8 * mc if has_bo(g) else 0)
     w.row_init = <int32_t *>carve(&memory, 4 * mc if has_row_init(g, p) else 0)
     w.co_row = <int32_t *>carve(&memory, 4 * mc if not p.from_registers and g.co != 0 else 0)
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
+    w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
+    w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
+    w.quantized = <uint8_t *>carve(&memory, g.kernels.mr * kc if g.source is not NULL and p.may_widen else 0)
     w.thread_size = memory - start
 
 
@@ -159,15 +170,19 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
 cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
     """Row vectors of the block of A that begins at `row`."""
     cdef int64_t i, ao
+    cdef const int64_t *zeros
     cdef uint32_t init
     if w.row_term is not NULL:
         g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(rows):
             ao = g.ao if g.ao_rows is NULL else g.ao_rows[row + i]
             w.row_term[i] -= g.k * ao
+    if w.row_scale is not NULL:
+        source_parameters(g, row, rows, w.row_scale, w.zeros)
     if w.ao is not NULL:
+        zeros = g.ao_rows + row if g.ao_rows is not NULL else w.zeros
         for i in range(rows):
-            w.ao[i] = g.ao if g.ao_rows is NULL else g.ao_rows[row + i]
+            w.ao[i] = zeros[i] if zero_by_row(g) else g.ao
     if w.co_row is not NULL:
         for i in range(rows):
             w.co_row[i] = g.co
@@ -191,16 +206,28 @@ cdef void prepare_tail(const Gemm *g, const Workspace *w, int64_t row, int64_t r
             tail[4 * i + j] = g.a[(row + i) * g.a_row + first + j]
 
 
-cdef void pack_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+cdef inline ptrdiff_t source_row(int64_t groups) noexcept nogil:
+    """Bytes from one row of a quantized source to the next; not a power of two, as in packed_size."""
+    return groups * 4 + ALIGNMENT
+
+
+cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows."""
+    """A block of A into micro-panels, one for each tile of rows; a source that is not widened stays in rows."""
     cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first, groups = ceil_div(k, 4)
     cdef int height
+    if g.source is not NULL and not p.may_widen:
+        quantize_rows(g, w.a, source_row(groups), row, rows, k0, k, w.row_scale, w.zeros)
+        return
     for i in range(tiles):
         first = share(rows, i, tiles)
         height = <int>(share(rows, i + 1, tiles) - first)
-        g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
-                             g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+        if g.source is not NULL and p.may_widen:
+            quantize_rows(g, w.quantized, k, row + first, height, k0, k, w.row_scale + first, w.zeros + first)
+            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k, w.quantized, k, 1, 0)
+        else:
+            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
+                                 g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
 cdef void widen_rows(const Gemm *g, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
@@ -223,14 +250,18 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, g.kernels.np)
+    cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column
     cdef int height, width, dot, x
     cdef bint a_is_wide = False
+    # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
+    cdef bint gathers = g.stage is not NULL and last_block and row_tiles == 1 and not p.wide
+    cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
     cdef int32_t *partial
     cdef i8_tile_args t
     cdef i8_output_args o
 
+    o.stage = g.stage
     o.alpha, o.beta = g.alpha, g.beta
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
@@ -270,6 +301,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.a_group = 4
                 t.groups = k // 4
                 t.a_tail = w.a_tail + r if k % 4 else NULL
+            elif g.source is not NULL and not p.may_widen:
+                t.a, t.a_row, t.a_group = w.a + r * source_row(groups), source_row(groups), 4
             else:
                 t.a = <const uint8_t *>(w.a_wide + 2 * r * groups) if dot == I8_DOT2 else w.a + r * groups * 4
                 t.a_row = 4
@@ -290,6 +323,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
                 t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
                 t.cols = <int>min(<int64_t>t.cols, g.n - column)
+            elif gathers:
+                t.dst = w.tile + (c - first) * I8_PANEL
+                t.dst_row = gathered_row
             elif last_block or p.wide:
                 t.dst = w.tile
             else:
@@ -298,22 +334,32 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 
             if p.wide:
                 add_tile(<int64_t *>partial, w.tile, x, first_block)
+            if not gathers:
+                first = c
+            elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
+                continue
             if last_block and not p.from_registers:
+                column = (s.first + first) * I8_PANEL
                 o.rows = height
-                o.cols = <int>min(<int64_t>width * I8_PANEL, g.n - column)
+                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - column)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
-                o.acc_row = width * I8_PANEL
+                o.acc_row = t.dst_row
                 o.ao = w.ao + r if w.ao is not NULL else NULL
-                o.col_sum = s.col_sums + c * I8_PANEL if w.ao is not NULL else NULL
-                o.bo = s.bo + c * I8_PANEL if s.bo is not NULL else NULL
+                o.col_sum = s.col_sums + first * I8_PANEL if w.ao is not NULL else NULL
+                o.bo = s.bo + first * I8_PANEL if s.bo is not NULL else NULL
                 o.row_term = w.row_term + r if s.bo is not NULL else NULL
                 o.co_row = w.co_row + r if w.co_row is not NULL else NULL
                 if g.co_rows is not NULL:
                     o.co_row = g.co_rows + row + r
                 o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
+                o.row, o.column = row + r, column
+                o.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
+                if g.row_scales is not NULL:
+                    o.row_scale = g.row_scales + row + r
                 o.c = g.c + (row + r) * g.c_row + column * g.c_col
                 g.kernels.output(&o)
+                first = c + width
 
 
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
@@ -333,7 +379,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
             for k_block in range(s.first_block, s.end_block):
                 if not p.direct_a:
                     k0 = k_block * p.kc
-                    pack_rows(g, w, row, rows, k0, min(p.kc, g.k - k0))
+                    pack_rows(g, p, w, row, rows, k0, min(p.kc, g.k - k0))
                 multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
             row += rows
         panel += panels
@@ -376,6 +422,8 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
         s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
         s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
         s.col_init = w.col_init
+        if g.col_init is not NULL and not p.from_registers and not outer_ao(g, &p[0]):
+            s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL
         s.bo = w.bo
         if parts == 1:
             if w.shared_size > 0:

@@ -10,6 +10,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from int8blas._kernels cimport (
+    I8_CHUNK,
     I8_DOTS_1,
     I8_DOTS_8,
     I8_DOTS_16,
@@ -59,8 +60,8 @@ cdef struct Operands:
 cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t first, int64_t end) noexcept nogil:
     """Some of the vectors x by all of y."""
     cdef int32_t x_start[BLOCK]
-    cdef int32_t tile[BLOCK * MAX_Y]
-    cdef int32_t turned[BLOCK * MAX_Y]
+    cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
+    cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t rows = o.block
     cdef int i, x, y
     cdef const Piece *piece

@@ -50,6 +50,8 @@ cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t 
         own.ao = own.bo = 0
         own.ao_rows = own.bo_cols = NULL
     own.alpha, own.beta = 1, 0
+    own.stage = NULL
+    own.col_init = NULL
     own.co = 0
     own.co_rows = own.co_cols = NULL
     own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
@@ -71,6 +73,9 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     o.acc64 = total
+    o.stage = g.stage
+    memset(total, 0, sizeof(total))
+    memset(bo, 0, sizeof(bo))
     for row in range(g.m):
         ao = g.ao if g.ao_rows is NULL else g.ao_rows[row]
         co = g.co if g.co_rows is NULL else g.co_rows[row]
@@ -91,7 +96,8 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
             for part in range(p.k_parts):
                 for j in range(cols):
                     total[j] += sums[(part * g.m + row) * g.n + column + j]
-            o.cols = cols
+            o.cols, o.row, o.column = cols, row, column
+            o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
             o.bo = bo if o.row_term is not NULL else NULL
             o.col_sum = g.col_sums + column if o.ao is not NULL else NULL
             o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL

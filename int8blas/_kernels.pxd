@@ -8,6 +8,10 @@ cdef extern from "i8_types.h" nogil:
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
+    enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16
+    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX
+    enum: I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS
+    enum: I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND, I8_CHUNK
 
     ctypedef struct i8_tile_args:
         int64_t groups
@@ -74,6 +78,33 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_rows_fn)(const i8_rows_args *) noexcept nogil
 
+    ctypedef struct i8_post_op:
+        int kind
+        int type
+        float alpha
+        float beta
+        float scale
+        const float *operand
+        ptrdiff_t operand_row
+        ptrdiff_t operand_col
+
+    ctypedef struct i8_column_values:
+        const float *values
+        ptrdiff_t step
+
+    ctypedef struct i8_stage:
+        i8_column_values scale
+        i8_column_values bias
+        i8_column_values dst_scale
+        i8_column_values dst_zero
+        int bias_first
+        int relu
+        int finite
+        const int32_t *col_sums
+        int op_count
+        const i8_post_op *ops
+        int type
+
     ctypedef struct i8_output_args:
         int rows
         int cols
@@ -92,6 +123,10 @@ cdef extern from "i8_types.h" nogil:
         char *c
         ptrdiff_t c_row
         ptrdiff_t c_col
+        const i8_stage *stage
+        int64_t row
+        int64_t column
+        const float *row_scale
 
     ctypedef struct i8_kernels:
         const char *name
@@ -129,6 +164,9 @@ cdef extern from "i8_types.h" nogil:
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
         int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
+        void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
+        void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                                float zero, int is_signed, uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
 

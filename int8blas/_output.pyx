@@ -22,6 +22,8 @@ cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows
     o.alpha, o.beta = g.alpha, g.beta
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c, o.c_row, o.c_col = g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col
+    o.stage, o.row, o.column = g.stage, row, column
+    o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
     g.kernels.output(o)
 
 

@@ -2,8 +2,17 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_kernels
+from int8blas._kernels cimport I8_PANEL, i8_kernels, i8_stage
 from int8blas._split cimport Grid, part_count
+
+
+# A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
+cdef struct Source:
+    int type                    # I8_TYPE_F32 or I8_TYPE_F16
+    bint symmetric              # to s8 with zero point 0, else to u8
+    bint per_row
+    float scale                 # if not per_row
+    int64_t zero
 
 
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
@@ -35,6 +44,13 @@ cdef struct Gemm:
     char *c
     ptrdiff_t c_row, c_col
     int threads                 # at most
+    # If not NULL, the output stage of a quantized primitive takes the place of alpha and beta, and C has its type;
+    # with scales of the rows, or NULL. B is packed then.
+    const i8_stage *stage
+    const float *row_scales
+    const int32_t *col_init     # -ao * column sums of a packed B, where somebody has them ready
+    # Quantized to A' while it is packed, where A is f32 or f16 (see _source); strides as above.
+    const Source *source
 
 
 # The ways to compute a problem, in _tiny, _rows, _dots, _thin and _gemm.
@@ -67,6 +83,7 @@ cdef struct Plan:
     int64_t slab_blocks         # how many blocks of their K
     bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
+    int64_t np                  # panels of a tile
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
     bint may_widen              # panels without a certificate need
@@ -92,6 +109,11 @@ cdef enum:
     THIN_ELEMENTS = 3 << 14
 
 
+cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
+    """Whether each row of A has a zero point of its own."""
+    return g.ao_rows is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
+
+
 cdef inline double thread_work(const Gemm *g) noexcept nogil:
     """Multiply-adds that pay for one more thread; twice as many if the threads have to pack B before."""
     return g.kernels.thread_work * (2 if g.packed is NULL else 1)
@@ -110,7 +132,7 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>thread_work(g))
-        and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and g.stage is NULL and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
         and not is_thin(g)
     )

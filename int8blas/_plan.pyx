@@ -40,6 +40,10 @@ cdef enum:
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
+    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel after the other: side by side, panels so
+    # short end when the hardware has just begun to fetch ahead in each.
+    NARROW_ROWS = 2
+    NARROW_K = 2048
     # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
@@ -52,7 +56,7 @@ cdef int64_t product_bound(const Gemm *g) noexcept nogil:
         # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
         # 255 * 128 each for every k, whatever the saturation did.
         return 3 * 255 * 128
-    cdef int64_t a = 255 if g.ao_rows is not NULL else max(g.ao, 255 - g.ao)
+    cdef int64_t a = 255 if zero_by_row(g) else max(g.ao, 255 - g.ao)
     cdef int64_t b = 255 if g.bo_cols is not NULL else max(127 - g.bo, g.bo + 128)
     return a * b
 
@@ -101,7 +105,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
     cdef int64_t repeated
-    if g.saturating or p.wide or g.k == 0:
+    if g.saturating or p.wide or g.k == 0 or g.source is not NULL:
         return PATH_BLOCKS
     if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K and g.ao_rows is NULL and g.bo_cols is NULL:
         if a_is_in_place and few_columns(g):
@@ -167,6 +171,11 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     """What holds for every path."""
     cdef int64_t bound = product_bound(g)
     p.wide = g.k > INT32_MAX // bound
+    if g.stage is not NULL:
+        # Offsets are added to the sums as integers.
+        p.wide = p.wide or g.k * bound + offset_bound(g) > INT32_MAX
+        p.identity = p.from_registers = False
+        return
     p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     p.from_registers = (
         not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
@@ -183,7 +192,7 @@ cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
     threads = min(threads, g.k // MIN_PART_K)
-    if threads < 2 or 2 * units > threads:
+    if threads < 2 or 2 * units > threads or g.source is not NULL:
         return 1
     if g.packed is not NULL and not g.saturating:
         bound = 255 * 128
@@ -220,13 +229,16 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
-    p.direct_a = g.a_col == 1 and g.a_flip == 0 and not p.may_widen
+    p.direct_a = g.a_col == 1 and g.source is NULL and g.a_flip == 0 and not p.may_widen
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
     set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
+    p.np = g.kernels.np
+    if g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
+        p.np = 1
     if g.packed is NULL:
         p.slab = min(p.panels, max(g.kernels.np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)
                                    // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))

@@ -39,6 +39,10 @@ cdef inline void start(Gemm *g, bint saturating) noexcept:
     g.c = NULL
     g.c_row = g.c_col = 0
     g.threads = 1
+    g.stage = NULL
+    g.row_scales = NULL
+    g.col_init = NULL
+    g.source = NULL
 
 
 cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:

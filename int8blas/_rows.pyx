@@ -23,6 +23,7 @@ from libc.string cimport memcpy, memset
 from int8blas._kernels cimport (
     I8_A_UNSIGNED,
     I8_B_UNSIGNED,
+    I8_CHUNK,
     I8_GROUP,
     I8_MAX_COLUMNS,
     I8_MAX_ROWS,
@@ -123,8 +124,8 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
     cdef int columns = <int>(own_column(g, p, block + 1) - column)
-    cdef int32_t tile[I8_MAX_ROWS * I8_MAX_COLUMNS]
-    cdef int64_t col_sum[I8_MAX_COLUMNS]
+    cdef int32_t tile[I8_MAX_ROWS * I8_MAX_COLUMNS + I8_CHUNK]
+    cdef int64_t col_sum[I8_MAX_COLUMNS + I8_CHUNK]
     cdef i8_output_args o
     if p.from_registers:
         for i in range(row, row_end):

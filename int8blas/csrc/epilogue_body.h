@@ -1,6 +1,8 @@
 /* The output stage, the only place where a tile becomes the user's C (micro-kernels store C themselves where the stage
  * would be the identity). Formula and arguments: i8_output_args in i8_types.h. Plain C in simple loops, which the
  * compiler vectorizes for the instruction set of the file that includes this one. */
+#include "stage_body.h"
+#include "source_body.h"
 #include <math.h>
 
 static inline int32_t i8_saturate(int64_t x)
@@ -71,6 +73,10 @@ static void i8_output(const i8_output_args *o)
     int32_t x32[I8_MAX_COLUMNS], strided[I8_MAX_COLUMNS];
     int64_t x64[I8_MAX_COLUMNS];
 
+    if (o->stage) {
+        i8_run_stage(o);
+        return;
+    }
     for (int i = 0; i < o->rows; ++i) {
         char *row = o->c + i * o->c_row;
         const int unit = o->c_col == (ptrdiff_t)sizeof(int32_t);

@@ -5,12 +5,14 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define I8_INLINE static __forceinline
+#define I8_NOINLINE static __declspec(noinline)
 #define I8_THREAD_LOCAL __declspec(thread)
 #define I8_PRAGMA(x) __pragma(x)
 #define I8_UNROLL
 #define I8_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #else
 #define I8_INLINE static inline __attribute__((always_inline))
+#define I8_NOINLINE static __attribute__((noinline))
 #define I8_THREAD_LOCAL __thread
 #define I8_PRAGMA(x) _Pragma(#x)
 #define I8_PREFETCH(p) __builtin_prefetch(p)

@@ -131,6 +131,54 @@ enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD) */
 enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
 
+/* Element types of the quantized primitives: integers first. */
+enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
+
+/* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
+enum {
+    I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX,
+    I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS,
+    I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND
+};
+
+/* One post-op. The operand of PReLU and the binary ones is f32, element (i, j) of the destination's at
+ * operand + i * operand_row + j * operand_col; the sum's is the destination's old value, of type `type`, whose zero
+ * point is alpha. */
+typedef struct {
+    int kind, type;
+    float alpha, beta, scale;
+    const float *operand;
+    ptrdiff_t operand_row, operand_col;
+} i8_post_op;
+
+/* A value for each column at values + column (step 1), or 16 equal ones (step 0). There are a whole chunk of values
+ * behind the last column's, as output stages read I8_CHUNK at a time. */
+#define I8_CHUNK 16
+typedef struct {
+    const float *values;
+    ptrdiff_t step;
+} i8_column_values;
+
+/* The output stage of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
+ *
+ *     y = f32(X)
+ *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
+ *     y = max(y, 0)                            if relu
+ *     y = post-ops(y)
+ *     y = y * dst_scale[j] + dst_zero[j]       dst_scale is a reciprocal
+ *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y) or y otherwise
+ *
+ * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is 1
+ * for a scale and -0.0 for what is added: both leave every y as it is. */
+typedef struct {
+    i8_column_values scale, bias, dst_scale, dst_zero;
+    int bias_first, relu, finite; /* finite: scale and dst_scale are */
+    const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
+    int op_count;
+    const i8_post_op *ops;
+    int type; /* of C */
+} i8_stage;
+
 /* The output stage of one tile:
  *
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
@@ -152,6 +200,11 @@ typedef struct {
     int integral;
     char *c;
     ptrdiff_t c_row, c_col; /* in bytes */
+    /* If not NULL, the output stage is this one: alpha and beta are ignored, and co_row and co_col may both be given.
+     * The tile begins at C[row, column]; acc32, acc64 and the vectors of columns are readable up to a whole chunk. */
+    const i8_stage *stage;
+    int64_t row, column;
+    const float *row_scale; /* [rows], or NULL */
 } i8_output_args;
 
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
@@ -199,6 +252,12 @@ typedef struct {
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
+    /* Of a row of k numbers, f32 or f16 (`type`), `step` bytes apart: the smallest and the largest of the finite ones and
+     * 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero point for
+     * NaN. */
+    void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
+    void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                            float zero, int is_signed, uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);

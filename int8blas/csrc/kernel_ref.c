@@ -1,6 +1,7 @@
 /* Portable C for every other CPU, and the reference: fills every slot that the driver can call. A "vector" is one s32
  * lane's dword; the compiler makes of it what the baseline of the target allows. */
 #include "kernel_table.h"
+#include <math.h>
 #include <string.h>
 
 #define I8_LANES 1
@@ -52,6 +53,40 @@ I8_DEFINE(1)
 I8_DEFINE(2)
 I8_DEFINE(3)
 I8_DEFINE(4)
+
+/* A chunk of 16 f32; i8_floats_* as in vectors_avx512.h. */
+typedef struct {
+    float lane[I8_CHUNK];
+} i8_floats;
+
+#define I8_LANEWISE(expression)                                                                                        \
+    i8_floats result;                                                                                                  \
+    for (int v = 0; v < I8_CHUNK; ++v)                                                                                 \
+        result.lane[v] = (expression);                                                                                 \
+    return result
+static i8_floats i8_floats_load(const float *p) { I8_LANEWISE(p[v]); }
+static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
+{
+    I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)a * (uint32_t)q[v]));
+}
+static i8_floats i8_floats_set(float x) { I8_LANEWISE(x); }
+static i8_floats i8_floats_add(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] + y.lane[v]); }
+static i8_floats i8_floats_mul(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] * y.lane[v]); }
+static i8_floats i8_floats_min(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] < y.lane[v] ? x.lane[v] : y.lane[v]); }
+static i8_floats i8_floats_max(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] > y.lane[v] ? x.lane[v] : y.lane[v]); }
+static i8_floats i8_floats_finite(i8_floats x) { I8_LANEWISE(fabsf(x.lane[v]) <= 3.402823466e38f ? x.lane[v] : 0.0f); }
+static i8_floats i8_floats_relu(i8_floats x) { I8_LANEWISE(x.lane[v] < 0 ? 0.0f : x.lane[v]); }
+static i8_floats i8_floats_ordered(i8_floats x) { I8_LANEWISE(x.lane[v] == x.lane[v] ? x.lane[v] : 0.0f); }
+static void i8_floats_store(float *p, i8_floats x) { memcpy(p, &x, sizeof(x)); }
+static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
+{
+    (void)is_signed;
+    for (int v = 0; v < I8_CHUNK; ++v) {
+        const float y = x.lane[v] < high ? x.lane[v] : high;
+        p[v] = (uint8_t)(int32_t)rintf(y > low ? y : low);
+    }
+}
 
 #include "epilogue_body.h"
 #include "pack_body.h"

@@ -123,3 +123,96 @@ I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
     const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
     return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
 }
+
+/* A chunk of 16 f32, for the output stage of the quantized primitives. */
+typedef struct {
+    __m256 low, high;
+} i8_floats;
+
+I8_INLINE i8_floats i8_floats_load(const float *p)
+{
+    const i8_floats x = {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+    return x;
+}
+I8_INLINE i8_floats i8_floats_from(const int32_t *p)
+{
+    const i8_floats x = {_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)),
+                         _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p + 8)))};
+    return x;
+}
+/* p - a * q, modulo 2**32. */
+I8_INLINE __m256 i8_half_from_less(const int32_t *p, int32_t a, const int32_t *q)
+{
+    const __m256i x = _mm256_mullo_epi32(_mm256_set1_epi32(a), _mm256_loadu_si256((const __m256i *)(const void *)q));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p), x));
+}
+I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
+{
+    const i8_floats x = {i8_half_from_less(p, a, q), i8_half_from_less(p + 8, a, q + 8)};
+    return x;
+}
+I8_INLINE void i8_floats_store(float *p, i8_floats x)
+{
+    _mm256_storeu_ps(p, x.low);
+    _mm256_storeu_ps(p + 8, x.high);
+}
+I8_INLINE i8_floats i8_floats_set(float x)
+{
+    const i8_floats y = {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+    return y;
+}
+I8_INLINE i8_floats i8_floats_add(i8_floats x, i8_floats y)
+{
+    const i8_floats z = {_mm256_add_ps(x.low, y.low), _mm256_add_ps(x.high, y.high)};
+    return z;
+}
+I8_INLINE i8_floats i8_floats_mul(i8_floats x, i8_floats y)
+{
+    const i8_floats z = {_mm256_mul_ps(x.low, y.low), _mm256_mul_ps(x.high, y.high)};
+    return z;
+}
+I8_INLINE i8_floats i8_floats_min(i8_floats x, i8_floats y)
+{
+    const i8_floats z = {_mm256_min_ps(x.low, y.low), _mm256_min_ps(x.high, y.high)};
+    return z;
+}
+I8_INLINE i8_floats i8_floats_max(i8_floats x, i8_floats y)
+{
+    const i8_floats z = {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
+    return z;
+}
+/* 0 for infinities and NaN. */
+I8_INLINE i8_floats i8_floats_finite(i8_floats x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), largest = _mm256_set1_ps(3.402823466e38f);
+    const i8_floats y = {
+        _mm256_and_ps(x.low, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.low), largest, _CMP_LE_OQ)),
+        _mm256_and_ps(x.high, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.high), largest, _CMP_LE_OQ)),
+    };
+    return y;
+}
+/* x < 0 ? 0 : x, as MAXPS gives its second operand for a NaN, and for zeros of either sign. */
+I8_INLINE i8_floats i8_floats_relu(i8_floats x)
+{
+    const i8_floats y = {_mm256_max_ps(_mm256_setzero_ps(), x.low), _mm256_max_ps(_mm256_setzero_ps(), x.high)};
+    return y;
+}
+/* 0 for NaN. */
+I8_INLINE i8_floats i8_floats_ordered(i8_floats x)
+{
+    const i8_floats y = {_mm256_and_ps(x.low, _mm256_cmp_ps(x.low, x.low, _CMP_ORD_Q)),
+                         _mm256_and_ps(x.high, _mm256_cmp_ps(x.high, x.high, _CMP_ORD_Q))};
+    return y;
+}
+/* Saturated to [low, high] within u8 or s8, half to even. Packing keeps to 128-bit lanes: 0 to 3 and 8 to 11 are
+ * followed by 4 to 7 and 12 to 15. */
+I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
+{
+    const __m256 lower = _mm256_set1_ps(low), upper = _mm256_set1_ps(high);
+    const __m256i a = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x.low, lower), upper));
+    const __m256i b = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x.high, lower), upper));
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    const __m128i first = _mm256_castsi256_si128(words), second = _mm256_extracti128_si256(words, 1);
+    _mm_storeu_si128((__m128i *)(void *)p,
+                     is_signed ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second));
+}

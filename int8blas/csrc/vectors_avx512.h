@@ -127,3 +127,40 @@ I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
     const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
     return _mm512_add_epi32(acc, _mm512_add_epi32(even, odd));
 }
+
+/* A chunk of 16 f32, for the output stage of the quantized primitives. */
+typedef __m512 i8_floats;
+
+I8_INLINE i8_floats i8_floats_load(const float *p) { return _mm512_loadu_ps(p); }
+I8_INLINE i8_floats i8_floats_from(const int32_t *p) { return _mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)p)); }
+/* p - a * q, modulo 2**32. */
+I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
+{
+    const __m512i x = _mm512_mullo_epi32(_mm512_set1_epi32(a), _mm512_loadu_si512((const void *)q));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512((const void *)p), x));
+}
+I8_INLINE void i8_floats_store(float *p, i8_floats x) { _mm512_storeu_ps(p, x); }
+I8_INLINE i8_floats i8_floats_set(float x) { return _mm512_set1_ps(x); }
+I8_INLINE i8_floats i8_floats_add(i8_floats x, i8_floats y) { return _mm512_add_ps(x, y); }
+I8_INLINE i8_floats i8_floats_mul(i8_floats x, i8_floats y) { return _mm512_mul_ps(x, y); }
+I8_INLINE i8_floats i8_floats_min(i8_floats x, i8_floats y) { return _mm512_min_ps(x, y); }
+I8_INLINE i8_floats i8_floats_max(i8_floats x, i8_floats y) { return _mm512_max_ps(x, y); }
+/* 0 for infinities and NaN. */
+I8_INLINE i8_floats i8_floats_finite(i8_floats x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(3.402823466e38f), _CMP_LE_OQ), x);
+}
+/* x < 0 ? 0 : x, as MAXPS gives its second operand for a NaN, and for zeros of either sign. */
+I8_INLINE i8_floats i8_floats_relu(i8_floats x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
+/* 0 for NaN. */
+I8_INLINE i8_floats i8_floats_ordered(i8_floats x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x);
+}
+/* Saturated to [low, high] within u8 or s8, half to even. */
+I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
+{
+    (void)is_signed;
+    x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(low)), _mm512_set1_ps(high));
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}

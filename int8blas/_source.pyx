@@ -1,0 +1,87 @@
+"""A in f32 or f16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/source_body.h).
+
+The range of a row, or of all of A, extended to contain 0 and without infinities and NaN, gives scale and zero point::
+
+    symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
+    else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
+
+in f32, where a scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
+sat(rne(x * (1 / scale) + zero)); NaN becomes the zero point, infinities saturate.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport rintf
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas._kernels cimport I8_GROUP
+from int8blas._plan cimport Gemm, Source
+from int8blas._split cimport ceil_div, share
+from int8blas._threads cimport parallel_region_ran
+
+cdef enum:
+    # Parts into which the rows fall for their common range, and numbers that pay for waking one more thread.
+    MAX_PARTS = 64
+    THREAD_NUMBERS = 1 << 17
+cdef float SMALLEST = 1.17549435e-38
+
+
+cdef void parameters(const Source *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
+    """Scale and zero point of a range (low, high) around 0."""
+    cdef float rounded
+    if s.symmetric:
+        scale[0] = max(max(-range_[0], range_[1]) / <float>127, SMALLEST)
+        zero[0] = 0
+        return
+    scale[0] = max(range_[1] / <float>255 - range_[0] / <float>255, SMALLEST)
+    rounded = rintf(-range_[0] * (<float>1 / scale[0]))
+    zero[0] = <int64_t>min(rounded, <float>255)
+
+
+cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
+    """Scale and zero point of each of some rows."""
+    cdef float range_[2]
+    cdef int64_t i
+    for i in range(rows):
+        scales[i], zeros[i] = g.source.scale, g.source.zero
+        if g.source.per_row:
+            g.kernels.source_range(range_, <const char *>g.a + (row + i) * g.a_row, g.source.type, g.a_col, g.k)
+            parameters(g.source, range_, scales + i, zeros + i)
+
+
+cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
+                        int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
+    """`k` columns of some rows of A', `dst_row` bytes apart, with zeros up to a multiple of 4."""
+    cdef int64_t i, j
+    for i in range(rows):
+        g.kernels.quantize_source(dst + i * dst_row, <const char *>g.a + (row + i) * g.a_row + k0 * g.a_col,
+                                  g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i], g.source.symmetric,
+                                  g.a_flip)
+        for j in range(k, ceil_div(k, I8_GROUP) * I8_GROUP):
+            dst[i * dst_row + j] = 0
+
+
+cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:
+    """Scale and zero point of a source with one range for all of A."""
+    cdef float ranges[2 * MAX_PARTS]
+    cdef int64_t parts = min(<int64_t>MAX_PARTS, g.m), part
+    threads = <int>min(<int64_t>threads, 1 + g.m * g.k // THREAD_NUMBERS)
+    if threads > 1:
+        parallel_region_ran()
+    for part in prange(parts, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+        range_of_rows(g, s.type, share(g.m, part, parts), share(g.m, part + 1, parts), ranges + 2 * part)
+    for part in range(1, parts):
+        ranges[0] = min(ranges[0], ranges[2 * part])
+        ranges[1] = max(ranges[1], ranges[2 * part + 1])
+    if parts == 0:
+        ranges[0] = ranges[1] = 0
+    parameters(s, ranges, &s.scale, &s.zero)
+
+
+cdef void range_of_rows(const Gemm *g, int type, int64_t row, int64_t end, float *range_) noexcept nogil:
+    cdef float one[2]
+    range_[0] = range_[1] = 0
+    while row < end:
+        g.kernels.source_range(one, <const char *>g.a + row * g.a_row, type, g.a_col, g.k)
+        range_[0], range_[1] = min(range_[0], one[0]), max(range_[1], one[1])
+        row += 1

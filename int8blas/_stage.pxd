@@ -1,0 +1,47 @@
+# The output stage of a quantized primitive, with its values (see _stage.pyx).
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+
+from int8blas._kernels cimport i8_post_op, i8_stage
+from int8blas._plan cimport Gemm
+
+cdef enum:
+    MAX_POST_OPS = 32
+
+
+cdef class Layer:
+    cdef readonly object attributes
+    cdef readonly int64_t columns
+    cdef int dst_type
+    cdef int64_t src_shift, weights_shift
+    cdef bint integer_bias
+    cdef object _bias, _column_sums
+    cdef readonly dict masks, constants
+    cdef tuple operands
+    cdef readonly bint has_sum
+    cdef bint dynamic
+
+    cdef object set_bias(self, bias)
+    cdef dict checked_masks(self, declared, values, kind, dtypes)
+    cdef object checked(self, kind, tensor, value)
+    cdef object check_post_ops(self)
+    cdef object bind_scales(self, Bound bound, dict scales)
+    cdef object bind_zero_points(self, Bound bound, dict zero_points)
+    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape)
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape)
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape)
+    cdef Bound bind_constants(self)
+
+
+cdef class Bound:
+    cdef i8_stage stage
+    cdef i8_post_op ops[32]
+    cdef int64_t ao, bo
+    cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
+    cdef list _arrays
+    cdef bint has_rows
+
+    cdef void fill(self, Gemm *g) noexcept
+
+
+cdef int element_type(int typenum) noexcept

@@ -1,0 +1,369 @@
+"""The output stage of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
+
+A ``Layer`` is what a primitive knows when it is created: attributes, bias, types, and the values that are the same for
+every execution. It binds them, with those of one execution, into a ``Bound``: C structures, and the arrays they point
+to. Where nothing is left to an execution, one ``Bound`` serves all of them.
+"""
+
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._kernels cimport (
+    I8_ABS,
+    I8_ADD,
+    I8_CHUNK,
+    I8_CLIP,
+    I8_DIV,
+    I8_ELU,
+    I8_GELU_ERF,
+    I8_GELU_TANH,
+    I8_HARDSWISH,
+    I8_LINEAR,
+    I8_LOGISTIC,
+    I8_MAX,
+    I8_MIN,
+    I8_MUL,
+    I8_PRELU,
+    I8_RELU,
+    I8_ROUND,
+    I8_SQRT,
+    I8_SQUARE,
+    I8_SUB,
+    I8_SUM,
+    I8_SWISH,
+    I8_TANH,
+    I8_TYPE_F16,
+    I8_TYPE_F32,
+    I8_TYPE_S8,
+    I8_TYPE_S32,
+    I8_TYPE_U8,
+    i8_column_values,
+    i8_post_op,
+)
+from int8blas._plan cimport Gemm
+from int8blas.attributes import Binary, Eltwise, PReLU, Sum, as_operand
+
+cnp.import_array()
+
+cdef dict ELTWISE_KINDS = {
+    "relu": I8_RELU, "tanh": I8_TANH, "logistic": I8_LOGISTIC, "elu": I8_ELU, "gelu_erf": I8_GELU_ERF,
+    "gelu_tanh": I8_GELU_TANH, "swish": I8_SWISH, "hardswish": I8_HARDSWISH, "clip": I8_CLIP, "abs": I8_ABS,
+    "square": I8_SQUARE, "sqrt": I8_SQRT, "linear": I8_LINEAR, "round": I8_ROUND,
+}
+cdef dict BINARY_KINDS = {"add": I8_ADD, "sub": I8_SUB, "mul": I8_MUL, "div": I8_DIV, "min": I8_MIN, "max": I8_MAX}
+# Masks that a primitive with one output channel for each column can have, and the length that each stands for.
+cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns"}, "dst": {0: None, 2: "columns"}}
+cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
+                        "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
+
+
+cdef int element_type(int typenum) noexcept:
+    """The kernels' name of a NumPy type, or -1."""
+    if typenum == cnp.NPY_UINT8:
+        return I8_TYPE_U8
+    if typenum == cnp.NPY_INT8:
+        return I8_TYPE_S8
+    if typenum == cnp.NPY_INT32:
+        return I8_TYPE_S32
+    if typenum == cnp.NPY_FLOAT:
+        return I8_TYPE_F32
+    return I8_TYPE_F16 if typenum == cnp.NPY_FLOAT16 else -1
+
+
+cdef object padded(object values, object dtype):
+    """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
+    array = np.zeros(-(-len(values) // I8_CHUNK) * I8_CHUNK + I8_CHUNK, dtype)
+    array[:len(values)] = values
+    return array
+
+
+cdef void set_columns(i8_column_values *columns, object values, list arrays):
+    """One value or one for each column; `arrays` keeps the memory."""
+    array = np.full(I8_CHUNK, values, np.float32) if np.ndim(values) == 0 else padded(values, np.float32)
+    arrays.append(array)
+    columns.values = <const float *>cnp.PyArray_DATA(array)
+    columns.step = 0 if np.ndim(values) == 0 else 1
+
+
+def _checked_scales(value, name):
+    """One scale or a vector of them, float32, positive and finite."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be real numbers, got {array.dtype if isinstance(value, np.ndarray) else value!r}")
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise ValueError(f"{name} must be positive and finite, got {array[~(np.isfinite(array) & (array > 0))].flat[0]}")
+    return array
+
+
+def _checked_zero_points(value, name, low, high):
+    """One zero point or a vector of them, int64, in the range of a type."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype if isinstance(value, np.ndarray) else value!r}")
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
+    if array.size and (int(array.min()) < low or int(array.max()) > high):
+        worst = int(array.min()) if int(array.min()) < low else int(array.max())
+        raise ValueError(f"{name} must be between {low} and {high}, got {worst}")
+    return array.astype(np.int64)
+
+
+cdef class Layer:
+    """What a primitive knows of its output stage when it is created."""
+
+    def __init__(self, attributes, columns, bias, column_sums, src_dtype, weights_dtype, dst_dtype, scales, zero_points,
+                 dynamic):
+        self.attributes = attributes
+        self.columns = columns
+        self.dst_type = np.dtype(dst_dtype).num
+        self.src_shift = 128 if src_dtype == np.int8 else 0
+        self.weights_shift = -128 if weights_dtype == np.uint8 else 0
+        self.dynamic = dynamic
+        self._column_sums = padded(column_sums, np.int64)
+        self.set_bias(bias)
+        ranges = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
+        self.masks = {
+            "scales": self.checked_masks(attributes.scales, scales, "scales", ranges),
+            "zero_points": self.checked_masks(attributes.zero_points, zero_points, "zero_points", ranges),
+        }
+        self.constants = {"scales": {}, "zero_points": {}}
+        for kind, values in (("scales", scales), ("zero_points", zero_points)):
+            for tensor, value in (values or {}).items():
+                self.constants[kind][tensor] = self.checked(kind, tensor, value)
+        self.check_post_ops()
+
+    cdef object set_bias(self, bias):
+        self.integer_bias = False
+        self._bias = None
+        if bias is None:
+            return
+        array = np.asarray(bias)
+        if array.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
+            raise TypeError(f"bias must be float32 or int32, got {array.dtype}")
+        if array.shape != (self.columns,):
+            raise ValueError(f"bias must have shape {(self.columns,)}, a value for each output channel, got "
+                             f"{array.shape}")
+        if array.dtype == np.float32 and not np.isfinite(array).all():
+            raise ValueError("bias must be finite")
+        self.integer_bias = array.dtype == np.int32
+        self._bias = array.copy()
+
+    cdef dict checked_masks(self, declared, values, kind, dtypes):
+        """The masks of one kind: those that the attributes declare, or those that the values have."""
+        cdef dict masks = dict(declared)
+        for tensor in (values or {}):
+            if tensor not in MASKS:
+                raise ValueError(f"{kind} must be for 'src', 'weights' or 'dst', got {tensor!r}")
+            if tensor not in masks:
+                if declared:
+                    raise ValueError(f"{kind}[{tensor!r}] must have a mask in attributes, which has masks for "
+                                     f"{', '.join(declared)}")
+                vector = np.ndim(values[tensor]) != 0
+                masks[tensor] = (2 if tensor == "dst" else 1) if vector else 0
+        for tensor, mask in masks.items():
+            if mask not in MASKS[tensor]:
+                raise ValueError(f"{kind}[{tensor!r}] must have the mask {MASK_NAMES[tensor]}, got {mask}")
+            if tensor == "src" and self.dynamic:
+                raise ValueError(f"{kind}['src'] must not be given for a source that is quantized dynamically")
+            if kind == "zero_points":
+                if tensor == "weights" and self.dynamic:
+                    raise ValueError("zero_points['weights'] must not be given for a source that is quantized "
+                                     "dynamically")
+                if np.dtype(dtypes[tensor]).kind == "f":
+                    raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got "
+                                     f"{np.dtype(dtypes[tensor])}")
+        if masks and self.attributes.output_scales is not None:
+            raise ValueError(f"{kind} must not be given together with output_scales, which is a model of its own")
+        return masks
+
+    cdef object checked(self, kind, tensor, value):
+        """The values of one tensor, of the shape that the mask asks for; vectors of rows are checked later."""
+        name = f"{kind}[{tensor!r}]"
+        if tensor not in self.masks[kind]:
+            raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
+        if kind == "scales":
+            array = _checked_scales(value, name)
+        else:
+            low, high = INT32_MIN, INT32_MAX
+            if tensor == "src":
+                low, high = (-128, 127) if self.src_shift else (0, 255)
+            elif tensor == "weights":
+                low, high = (0, 255) if self.weights_shift else (-128, 127)
+            array = _checked_zero_points(value, name, low, high)
+        length = MASKS[tensor][self.masks[kind][tensor]]
+        if length is None and array.ndim:
+            if array.shape != (1,):
+                raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
+            array = array.reshape(())
+        if length is not None and array.ndim != 1:
+            raise ValueError(f"{name} must be a vector, as its mask is not 0, got one value")
+        if length == "columns" and array.shape != (self.columns,):
+            raise ValueError(f"{name} must have {self.columns} values, one for each output channel, got "
+                             f"{array.shape[0]}")
+        return array
+
+    cdef object check_post_ops(self):
+        ops = self.attributes.post_ops
+        if len(ops) > MAX_POST_OPS:
+            raise ValueError(f"post_ops must be at most {MAX_POST_OPS}, got {len(ops)}")
+        self.has_sum = any(isinstance(op, Sum) for op in ops)
+        self.operands = tuple(op.operand for op in ops if isinstance(op, (Binary, PReLU)))
+        dst = cnp.PyArray_DescrFromType(self.dst_type)
+        for op in ops:
+            if isinstance(op, Sum) and op.dtype is not None and dst.itemsize != 1:
+                raise ValueError(f"dtype of Sum must not be given for a destination of {dst}")
+        if self.attributes.output_scales is not None:
+            mask, values = self.attributes.output_scales
+            if mask and len(values) != self.columns:
+                raise ValueError(f"output_scales must have {self.columns} values, one for each output channel, got "
+                                 f"{len(values)}")
+
+    cdef Bound bind_constants(self):
+        """What serves every execution, or None if there is something that only an execution can give."""
+        for kind in ("scales", "zero_points"):
+            for tensor, mask in self.masks[kind].items():
+                if tensor not in self.constants[kind] or MASKS[tensor][mask] == "rows":
+                    return None
+        for operand in self.operands:
+            if operand is None or operand.ndim > 1:
+                return None
+        return self.bind(None, None, None, 0, (self.columns,))
+
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape):
+        """All values of one execution, with `rows` rows of a destination of `dst_shape`."""
+        cdef Bound bound = Bound.__new__(Bound)
+        cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
+        bound._arrays = []
+        for kind, values in (("scales", scales), ("zero_points", zero_points)):
+            for tensor, value in dict(values or {}).items():
+                if tensor not in MASKS:
+                    raise ValueError(f"{kind} must be for 'src', 'weights' or 'dst', got {tensor!r}")
+                if tensor in self.constants[kind]:
+                    raise ValueError(f"{kind}[{tensor!r}] must not be given again: it was when the primitive was created")
+                given[kind][tensor] = self.checked(kind, tensor, value)
+            for tensor, mask in self.masks[kind].items():
+                if tensor not in given[kind]:
+                    raise ValueError(f"{kind}[{tensor!r}] must be given: its mask was when the primitive was created")
+                if MASKS[tensor][mask] == "rows" and given[kind][tensor].shape != (rows,):
+                    raise ValueError(f"{kind}[{tensor!r}] must have {rows} values, one for each row, got "
+                                     f"{given[kind][tensor].shape[0]}")
+        self.bind_scales(bound, given["scales"])
+        self.bind_zero_points(bound, given["zero_points"])
+        self.bind_post_ops(bound, operands, rows, dst_shape)
+        bound.stage.type = element_type(self.dst_type)
+        return bound
+
+    cdef object bind_scales(self, Bound bound, dict scales):
+        one = np.float32(1)
+        src, weights = scales.get("src", one), scales.get("weights", one)
+        bound.stage.bias_first = 0
+        if self.attributes.output_scales is not None:
+            mask, values = self.attributes.output_scales
+            weights = values if mask else values[0]
+            bound.stage.bias_first = 1
+        with np.errstate(over="ignore"):
+            if np.ndim(src):
+                bound._row_scales = np.ascontiguousarray(src)
+                scale = weights
+            else:
+                scale = np.float32(src) * weights
+        set_columns(&bound.stage.scale, scale, bound._arrays)
+        with np.errstate(over="ignore"):
+            reciprocal = one / scales["dst"] if "dst" in scales else one
+        set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
+        bound.stage.finite = bool(np.isfinite(scale).all() and np.isfinite(reciprocal).all())
+        # -0.0 is what leaves every number as it is when it is added.
+        bias = np.float32(-0.0) if self._bias is None or self.integer_bias else self._bias
+        set_columns(&bound.stage.bias, bias, bound._arrays)
+        if self.integer_bias:
+            bound._co_cols = padded(self._bias, np.int32)
+
+    cdef object bind_zero_points(self, Bound bound, dict zero_points):
+        src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
+        bound.ao, bound.bo = self.src_shift, self.weights_shift
+        if np.ndim(src):
+            bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
+        else:
+            bound.ao += int(src)
+        if np.ndim(weights):
+            bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
+        else:
+            bound.bo += int(weights)
+        if not np.ndim(src) and bound.ao:
+            # The compensation, modulo 2**32 like the sums that it is added to.
+            bound._col_init = (-bound.ao * self._column_sums).astype(np.uint32).view(np.int32)
+        bound.stage.col_sums = NULL
+        if np.ndim(src) or self.dynamic:
+            bound._arrays.append(self._column_sums.astype(np.uint32))
+            bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
+        dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
+        set_columns(&bound.stage.dst_zero, dst, bound._arrays)
+
+    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape):
+        cdef i8_post_op *p
+        cdef int count = 0
+        given = list(operands) if operands is not None else []
+        wanted = sum(operand is None for operand in self.operands)
+        if len(given) != wanted:
+            raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got {len(given)}")
+        bound.stage.relu = 0
+        for i, op in enumerate(self.attributes.post_ops):
+            if i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1:
+                bound.stage.relu = 1
+                continue
+            p = &bound.ops[count]
+            count += 1
+            p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
+            p.operand_row = p.operand_col = 0
+            if isinstance(op, Sum):
+                p.kind = I8_SUM
+                p.scale, p.alpha = op.scale, op.zero_point
+                p.type = element_type(self.dst_type if op.dtype is None else op.dtype.num)
+            elif isinstance(op, Eltwise):
+                p.kind = ELTWISE_KINDS[op.algorithm]
+                p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
+            else:
+                p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
+                operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
+                self.bind_operand(bound, p, operand, rows, dst_shape)
+        bound.stage.op_count = count
+        bound.stage.ops = bound.ops
+
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape):
+        try:
+            array = np.broadcast_to(operand, dst_shape)
+        except ValueError:
+            raise ValueError(f"operands must broadcast to the destination's shape {dst_shape}, got "
+                             f"{operand.shape}") from None
+        if array.ndim == 1:
+            array = array[np.newaxis]
+        elif array.ndim > 2:
+            array = array.reshape(rows, self.columns)
+        bound._arrays.append(array)
+        p.operand = <const float *>cnp.PyArray_DATA(array)
+        p.operand_row = array.strides[0] // 4 if array.shape[0] > 1 else 0
+        p.operand_col = array.strides[1] // 4
+
+
+cdef class Bound:
+    """Values in the form that the kernels read; constant, so it may serve many threads at once."""
+
+    cdef void fill(self, Gemm *g) noexcept:
+        """Set the output stage, zero points and offsets of a problem."""
+        g.stage = &self.stage
+        g.ao, g.bo = self.ao, self.bo
+        if self._ao_rows is not None:
+            g.ao_rows = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
+        if self._bo_cols is not None:
+            g.bo_cols = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
+        if self._row_scales is not None:
+            g.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
+        if self._co_cols is not None:
+            g.co_cols = <const int32_t *>cnp.PyArray_DATA(self._co_cols)
+        if self._col_init is not None:
+            g.col_init = <const int32_t *>cnp.PyArray_DATA(self._col_init)

@@ -1,0 +1,270 @@
+"""What a quantized primitive does besides its integer operation: scales, zero points and post-ops.
+
+    x_f32 = scale * (x_int8 - zero_point)
+
+for source, weights and destination, where a mask says for which dimensions there are values of their own: bit i selects
+the logical dimension i, 0 is one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h, w) for data,
+(oc, ic, ...) for weights. The model is that of oneDNN's specification ("Int8"); `output_scales` is the one that came
+before it ("Primitive Attributes: Quantization").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+TENSORS = ("src", "weights", "dst")
+
+# Names of the element-wise functions in the order of csrc/i8_types.h, and their formulas.
+ELTWISE = {
+    "relu": "x if x >= 0 else alpha * x",
+    "tanh": "tanh(x)",
+    "logistic": "1 / (1 + exp(-x))",
+    "elu": "x if x > 0 else alpha * (exp(x) - 1)",
+    "gelu_erf": "x * (1 + erf(x / sqrt(2))) / 2",
+    "gelu_tanh": "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2",
+    "swish": "x / (1 + exp(-alpha * x))",
+    "hardswish": "x * min(max(alpha * x + beta, 0), 1)",
+    "clip": "min(max(x, alpha), beta)",
+    "abs": "|x|",
+    "square": "x * x",
+    "sqrt": "sqrt(x)",
+    "linear": "alpha * x + beta",
+    "round": "x rounded half to even",
+}
+BINARY = ("add", "sub", "mul", "div", "min", "max")
+
+
+def _real(value: Any, name: str) -> float:
+    """A finite number, rounded to f32 as it will be used."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    with np.errstate(over="ignore"):
+        number = float(np.float32(float(value)))
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite in float32, got {value}")
+    return number
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Post-op: y = y + scale * (dst - zero_point), with the value that the destination had before (accumulation).
+
+    Parameters
+    ----------
+    scale : float
+        Of the old values.
+    zero_point : int
+        Of the old values.
+    dtype : dtype, optional
+        As what the old values are read: that of the destination, or the other 8-bit one.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> layer = int8blas.InnerProduct(np.array([[1, 2]], np.int8), src_dtype=np.uint8, dst_dtype=np.float32,
+    ...                               attributes=int8blas.Attributes(post_ops=[int8blas.Sum(0.5)]))
+    >>> layer(np.array([[3, 4]], np.uint8), out=np.array([[100]], np.float32))
+    array([[61.]], dtype=float32)
+    """
+
+    scale: float = 1.0
+    zero_point: int = 0
+    dtype: npt.DTypeLike = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _real(self.scale, "scale of Sum"))
+        if not isinstance(self.zero_point, (int, np.integer)) or isinstance(self.zero_point, bool):
+            raise TypeError(f"zero_point of Sum must be an integer, got {type(self.zero_point).__name__}")
+        if not -(2**31) <= self.zero_point < 2**31:
+            raise ValueError(f"zero_point of Sum must be in the range of int32, got {self.zero_point}")
+        object.__setattr__(self, "zero_point", int(self.zero_point))
+        if self.dtype is not None:
+            dtype = np.dtype(self.dtype)
+            if dtype not in (np.dtype(np.uint8), np.dtype(np.int8)):
+                raise TypeError(f"dtype of Sum must be uint8 or int8, got {dtype}")
+            object.__setattr__(self, "dtype", dtype)
+
+
+@dataclass(frozen=True)
+class Eltwise:
+    """Post-op: y = scale * f(y) for a function f of one number.
+
+    Parameters
+    ----------
+    algorithm : str
+        relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear or round.
+    alpha, beta : float
+        Parameters of the function: the slope of relu below 0, alpha of elu and swish, the limits of clip, alpha * x +
+        beta of linear and hardswish.
+    scale : float
+        Factor of the result.
+
+    Notes
+    -----
+    Evaluated in float32, with the same bits on every CPU.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.Eltwise("clip", 0, 6)
+    Eltwise(algorithm='clip', alpha=0.0, beta=6.0, scale=1.0)
+    """
+
+    algorithm: str
+    alpha: float = 0.0
+    beta: float = 0.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ELTWISE:
+            raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {self.algorithm!r}")
+        for name in ("alpha", "beta", "scale"):
+            object.__setattr__(self, name, _real(getattr(self, name), f"{name} of Eltwise"))
+        if self.algorithm == "clip" and self.alpha > self.beta:
+            raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {self.alpha} and {self.beta}")
+
+
+def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
+    """Post-op: y = scale * (y if y >= 0 else slope * y); short for ``Eltwise("relu", slope, 0, scale)``.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.ReLU(0.1).alpha
+    0.10000000149011612
+    """
+    return Eltwise("relu", slope, 0.0, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithOperand:
+    """A post-op with an operand that is broadcast to the destination's shape; None if each execution gives it."""
+
+    operand: npt.ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.operand is not None:
+            object.__setattr__(self, "operand", as_operand(self.operand, f"operand of {type(self).__name__}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(_WithOperand):
+    """Post-op: y = y + operand, and the same with -, *, /, min and max.
+
+    Parameters
+    ----------
+    operand : array_like, optional
+        Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
+        execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
+    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max'}
+        The operation.
+    """
+
+    algorithm: str = "add"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.algorithm not in BINARY:
+            raise ValueError(f"algorithm of Binary must be one of {', '.join(BINARY)}, got {self.algorithm!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class PReLU(_WithOperand):
+    """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel."""
+
+
+PostOp = Sum | Eltwise | Binary | PReLU
+
+
+def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
+    """A read-only float32 copy of an operand of a post-op."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be real numbers, got {array.dtype}")
+    array = np.array(array, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+def _masks(masks: Mapping[str, int] | None, name: str) -> Mapping[str, int]:
+    checked = {}
+    for tensor, mask in dict(masks or {}).items():
+        if tensor not in TENSORS:
+            raise ValueError(f"{name} must be for 'src', 'weights' or 'dst', got {tensor!r}")
+        if not isinstance(mask, (int, np.integer)) or isinstance(mask, bool):
+            raise TypeError(f"{name}[{tensor!r}] must be a mask, an integer, got {type(mask).__name__}")
+        if not 0 <= mask < 1 << 12:
+            raise ValueError(f"{name}[{tensor!r}] must be a mask of at most 12 dimensions, got {mask}")
+        checked[tensor] = int(mask)
+    return MappingProxyType(checked)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Scales, zero points and post-ops of a quantized primitive.
+
+    Parameters
+    ----------
+    scales, zero_points : mapping of str to int, optional
+        The mask of "src", "weights" and "dst", for those that have a scale or a zero point. The values themselves are
+        given to each execution, or once to the primitive.
+    post_ops : iterable, optional
+        :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
+        this order, in float32, before the destination's scale.
+    output_scales : (int, array_like), optional
+        The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask is
+        that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and no
+        zero points then.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute is not as above; the error names it.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> attributes = int8blas.Attributes(scales={"src": 0, "weights": 1 << 0, "dst": 0}, post_ops=[int8blas.ReLU()])
+    >>> attributes.post_ops
+    (Eltwise(algorithm='relu', alpha=0.0, beta=0.0, scale=1.0),)
+    """
+
+    scales: Mapping[str, int] = field(default_factory=dict)
+    zero_points: Mapping[str, int] = field(default_factory=dict)
+    post_ops: Iterable[PostOp] = ()
+    output_scales: tuple[int, npt.ArrayLike] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scales", _masks(self.scales, "scales"))
+        object.__setattr__(self, "zero_points", _masks(self.zero_points, "zero_points"))
+        ops = tuple(self.post_ops)
+        for op in ops:
+            if not isinstance(op, (Sum, Eltwise, Binary, PReLU)):
+                raise TypeError(f"post_ops must be Sum, Eltwise, Binary or PReLU, got {type(op).__name__}")
+        object.__setattr__(self, "post_ops", ops)
+        if self.output_scales is None:
+            return
+        try:
+            mask, values = self.output_scales
+        except (TypeError, ValueError):
+            raise TypeError(f"output_scales must be (mask, values), got {self.output_scales!r}") from None
+        if mask not in (0, 2):
+            raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {mask}")
+        values = np.array(values, np.float32, ndmin=1)
+        if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
+            raise ValueError("output_scales must be finite, one value for mask 0 or one for each output channel for mask 2")
+        values.flags.writeable = False
+        object.__setattr__(self, "output_scales", (int(mask), values))
+        for name in ("scales", "zero_points"):
+            if getattr(self, name):
+                raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)

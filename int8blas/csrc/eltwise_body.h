@@ -1,0 +1,120 @@
+/* Element-wise functions in f32, for the output stage and for primitives of their own: plain C without branches, which
+ * the compiler vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the
+ * order written, so that every instruction set gives the same bits. NaN stays NaN.
+ *
+ * Largest errors, in units in the last place of the result where that is a normal number: exp 2, tanh 3, logistic 4,
+ * erfc 8; the functions made of them are in tests/test_eltwise.py. */
+#ifndef I8_ELTWISE_BODY_H
+#define I8_ELTWISE_BODY_H
+
+#include <math.h>
+#include <string.h>
+
+I8_INLINE uint32_t i8_bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+I8_INLINE float i8_float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, where the first part times n
+ * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits. 2**n is multiplied in
+ * two steps, as it may be beyond the range of f32 where the result is not. Coefficients: Cephes, expf. */
+I8_INLINE float i8_exp(float x)
+{
+    const float magic = 12582912.0f;
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -105.0f ? -105.0f : x;
+    const float shifted = x * 1.44269504088896341f + magic, n = shifted - magic;
+    const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const uint32_t exponent = i8_bits_of(shifted) - i8_bits_of(magic) + 512; /* not negative */
+    const uint32_t half = exponent >> 1;
+    return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
+}
+
+/* Odd polynomial up to 0.625 (Cephes, tanhf), 1 - 2 / (e**2|x| + 1) beyond. */
+I8_INLINE float i8_tanh(float x)
+{
+    const float a = fabsf(x), z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    p = p * z * x + x;
+    const float large = 1.0f - 2.0f / (i8_exp(a + a) + 1.0f);
+    const float q = x < 0 ? -large : large;
+    return a > 0.625f ? q : p;
+}
+
+/* 1 / (1 + e**-x), without cancellation for negative x. */
+I8_INLINE float i8_logistic(float x)
+{
+    const float e = i8_exp(-fabsf(x)), s = 1.0f / (1.0f + e);
+    return x < 0 ? e * s : s;
+}
+
+/* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
+ * e**(-z * z) times a polynomial in t, fitted to 7e-8 for z up to 10. z * z is x * x / 2, whose rounding error is
+ * computed by halves of x and corrected, as e**-s would multiply it by s. */
+I8_INLINE float i8_normal_distribution(float x)
+{
+    float a = fabsf(x);
+    a = a > 14.0f ? 14.0f : a; /* e**-98 is the smallest that f32 can tell from 0 after the product */
+    const float t = 1.0f / (1.0f + a * 0.353553391f);
+    const float square = a * a;
+    const float high = i8_float_of(i8_bits_of(a) & 0xfffff000u), low = a - high;
+    const float error = ((high * high - square) + 2.0f * high * low) + low * low;
+    float p = -5.538206920027733e-2f;
+    p = p * t + 2.656265199184418e-1f;
+    p = p * t - 4.453447461128235e-1f;
+    p = p * t + 2.260817140340805e-1f;
+    p = p * t + 1.3247264549136162e-2f;
+    p = p * t + 1.8317055702209473e-1f;
+    p = p * t + 2.4917875230312347e-1f;
+    p = p * t + 2.812192142009735e-1f;
+    p = p * t + 2.822081744670868e-1f;
+    p = p * t - 5.401902399171377e-6f;
+    const float e = i8_exp(-0.5f * square);
+    const float tail = 0.5f * (p * (e - e * (0.5f * error)));
+    return x < 0 ? tail : 1.0f - tail;
+}
+
+/* Half to even. */
+I8_INLINE float i8_round(float x) { return rintf(x); }
+
+/* f32 to f16, half to even: normal numbers by integer rounding of the low 13 bits, subnormal ones by adding 0.5, whose
+ * last place is that of the smallest f16. */
+I8_INLINE uint16_t i8_to_half(float x)
+{
+    const uint32_t bits = i8_bits_of(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    const uint32_t normal = (magnitude + 0xc8000fffu + (magnitude >> 13 & 1)) >> 13;
+    const uint32_t subnormal = i8_bits_of(i8_float_of(magnitude) + 0.5f) - 0x3f000000u;
+    const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
+    const uint32_t special = magnitude > 0x7f800000u ? 0x7e00 : 0x7c00;
+    return (uint16_t)(sign | (magnitude >= 0x477ff000u ? special : finite));
+}
+
+/* f16 to f32, exact: the bits shifted are a number 2**112 times too small, subnormal ones included. */
+I8_INLINE float i8_from_half(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = (uint32_t)(half & 0x7fff) << 13;
+    const uint32_t finite = i8_bits_of(i8_float_of(magnitude) * 5.192296858534828e33f);
+    return i8_float_of(sign | (magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite));
+}
+
+#endif

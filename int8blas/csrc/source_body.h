@@ -1,0 +1,83 @@
+/* A source of real numbers, quantized while it is packed (dynamic quantization): the range of a row, then its bytes.
+ * Chunks of 16, like the output stage. Rows are f32 or f16, `step` bytes from one k to the next. */
+
+/* Up to a chunk of a row as f32, zeros beyond. */
+I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, int count)
+{
+    float x[I8_CHUNK];
+    if (count == I8_CHUNK && type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
+        return i8_floats_load((const float *)(const void *)src);
+    if (count == I8_CHUNK && type == I8_TYPE_F16 && step == (ptrdiff_t)sizeof(uint16_t)) {
+        uint16_t halves[I8_CHUNK];
+        memcpy(halves, src, sizeof(halves));
+        I8_EACH x[v] = i8_from_half(halves[v]);
+    } else {
+        i8_load_chunk(x, type, src, step, count);
+    }
+    return i8_floats_load(x);
+}
+
+/* range[0] = the smallest of 0 and the finite values of a row, range[1] = the largest. */
+I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
+{
+    i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;
+    float lows[I8_CHUNK], highs[I8_CHUNK];
+    int64_t i = 0;
+    for (; i + 2 * I8_CHUNK <= k; i += 2 * I8_CHUNK) {
+        const i8_floats x = i8_floats_finite(i8_source_chunk(src + i * step, type, step, I8_CHUNK));
+        const i8_floats y = i8_floats_finite(i8_source_chunk(src + (i + I8_CHUNK) * step, type, step, I8_CHUNK));
+        low = i8_floats_min(low, x);
+        high = i8_floats_max(high, x);
+        low2 = i8_floats_min(low2, y);
+        high2 = i8_floats_max(high2, y);
+    }
+    for (; i < k; i += I8_CHUNK) {
+        const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
+        const i8_floats x = i8_floats_finite(i8_source_chunk(src + i * step, type, step, count));
+        low = i8_floats_min(low, x);
+        high = i8_floats_max(high, x);
+    }
+    i8_floats_store(lows, i8_floats_min(low, low2));
+    i8_floats_store(highs, i8_floats_max(high, high2));
+    range[0] = range[1] = 0;
+    I8_EACH range[0] = lows[v] < range[0] ? lows[v] : range[0];
+    I8_EACH range[1] = highs[v] > range[1] ? highs[v] : range[1];
+}
+
+/* dst = sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed; the zero point where src is NaN. */
+I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
+                                     float reciprocal, float zero, int is_signed, uint8_t flip)
+{
+    const i8_floats factor = i8_floats_set(reciprocal), offset = i8_floats_set(zero);
+    const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
+    uint8_t bytes[I8_CHUNK];
+    for (int64_t i = 0; i < k; i += I8_CHUNK) {
+        const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
+        i8_floats x = i8_floats_mul(i8_source_chunk(src + i * step, type, step, count), factor);
+        x = i8_floats_add(i8_floats_ordered(x), offset);
+        i8_floats_store_bytes(count == I8_CHUNK ? dst + i : bytes, x, low, high, is_signed);
+        if (count < I8_CHUNK)
+            memcpy(dst + i, bytes, (size_t)count);
+    }
+    if (flip)
+        for (int64_t i = 0; i < k; ++i)
+            dst[i] ^= flip;
+}
+
+/* Contiguous f32 has a loop of its own. */
+static void i8_source_range(float *range, const char *src, int type, ptrdiff_t step, int64_t k)
+{
+    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
+        i8_source_range_of(range, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k);
+    else
+        i8_source_range_of(range, src, type, step, k);
+}
+
+static void i8_quantize_source(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                               float zero, int is_signed, uint8_t flip)
+{
+    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
+        i8_quantize_source_of(dst, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k, reciprocal, zero, is_signed, flip);
+    else
+        i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip);
+}

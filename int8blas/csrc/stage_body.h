@@ -1,0 +1,262 @@
+/* The output stage of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in
+ * the L1 cache. Formula and arguments: i8_stage in i8_types.h. Chunks of 16 columns in loops of that length, which the
+ * compiler turns into whole vectors; f32 in the order written, each operation rounded once.
+ *
+ * Sums, and the values for columns, are readable up to a whole chunk; what lies beyond the last column changes nothing
+ * that is stored. */
+#include "eltwise_body.h"
+
+#define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
+
+/* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
+I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
+{
+    const int64_t co = o->co_row ? o->co_row[i] : 0;
+    if (o->acc32) {
+        const int32_t *acc = o->acc32 + i * o->acc_row + j;
+        uint32_t x[I8_CHUNK];
+        I8_EACH x[v] = (uint32_t)acc[v] + (uint32_t)co;
+        if (o->ao)
+            I8_EACH x[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
+        if (o->bo)
+            I8_EACH x[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
+        if (o->co_col)
+            I8_EACH x[v] += (uint32_t)o->co_col[j + v];
+        I8_EACH y[v] = (float)(int32_t)x[v];
+        return;
+    }
+    const int64_t *acc = o->acc64 + i * o->acc_row + j;
+    for (int v = 0; v < I8_CHUNK; ++v) {
+        int64_t x = acc[v] + co;
+        if (o->ao)
+            x -= o->ao[i] * o->col_sum[j + v];
+        if (o->bo)
+            x -= o->bo[j + v] * o->row_term[i];
+        if (o->co_col)
+            x += o->co_col[j + v];
+        y[v] = (float)x;
+    }
+}
+
+/* Up to a chunk of elements of type `type`, `step` bytes apart, as f32; zeros beyond. */
+I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
+{
+    if (count == I8_CHUNK && type == I8_TYPE_U8 && step == 1) {
+        I8_EACH y[v] = (float)((const uint8_t *)c)[v];
+        return;
+    }
+    if (count == I8_CHUNK && type == I8_TYPE_S8 && step == 1) {
+        I8_EACH y[v] = (float)((const int8_t *)c)[v];
+        return;
+    }
+    if (count == I8_CHUNK && type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float)) {
+        memcpy(y, c, I8_CHUNK * sizeof(float));
+        return;
+    }
+    memset(y, 0, I8_CHUNK * sizeof(*y));
+    for (int v = 0; v < count; ++v, c += step) {
+        switch (type) {
+        case I8_TYPE_U8: y[v] = (float)*(const uint8_t *)c; break;
+        case I8_TYPE_S8: y[v] = (float)*(const int8_t *)c; break;
+        case I8_TYPE_S32: y[v] = (float)*(const int32_t *)(const void *)c; break;
+        case I8_TYPE_F16: y[v] = i8_from_half(*(const uint16_t *)(const void *)c); break;
+        default: y[v] = *(const float *)(const void *)c;
+        }
+    }
+}
+
+/* y = scale * f(y). */
+#define I8_MAP(expression)                                                                                             \
+    do {                                                                                                               \
+        I8_EACH                                                                                                        \
+        {                                                                                                              \
+            const float x = y[v];                                                                                      \
+            y[v] = op->scale * (expression);                                                                           \
+        }                                                                                                              \
+    } while (0)
+
+I8_NOINLINE void i8_eltwise(const i8_post_op *op, float *y)
+{
+    const float alpha = op->alpha, beta = op->beta;
+    switch (op->kind) {
+    case I8_RELU: I8_MAP(x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x); break;
+    case I8_TANH: I8_MAP(i8_tanh(x)); break;
+    case I8_LOGISTIC: I8_MAP(i8_logistic(x)); break;
+    case I8_ELU: I8_MAP(x > 0 ? x : alpha * (i8_exp(x) - 1.0f)); break;
+    case I8_GELU_ERF: I8_MAP((x < -14.0f ? -14.0f : x) * i8_normal_distribution(x)); break;
+    case I8_GELU_TANH:
+        I8_MAP(0.5f * (x < -14.0f ? -14.0f : x) *
+               (1.0f + i8_tanh(0.7978845608028654f * (x + 0.044715f * (x * x * x)))));
+        break;
+    case I8_SWISH: I8_MAP(x * i8_logistic(alpha * x)); break;
+    case I8_HARDSWISH: I8_MAP(x * (alpha * x + beta < 0 ? 0.0f : alpha * x + beta > 1.0f ? 1.0f : alpha * x + beta)); break;
+    case I8_CLIP: I8_MAP(x < alpha ? alpha : x > beta ? beta : x); break;
+    case I8_ABS: I8_MAP(fabsf(x)); break;
+    case I8_SQUARE: I8_MAP(x * x); break;
+    case I8_SQRT: I8_MAP(sqrtf(x)); break;
+    case I8_LINEAR: I8_MAP(alpha * x + beta); break;
+    case I8_ROUND: I8_MAP(rintf(x)); break;
+    default: break;
+    }
+}
+
+I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *y, const float *z)
+{
+    switch (op->kind) {
+    case I8_SUM: I8_EACH y[v] = y[v] + op->scale * (z[v] - op->alpha); break;
+    case I8_PRELU: I8_EACH y[v] = y[v] < 0 ? z[v] * y[v] : y[v]; break;
+    case I8_ADD: I8_EACH y[v] = y[v] + z[v]; break;
+    case I8_SUB: I8_EACH y[v] = y[v] - z[v]; break;
+    case I8_MUL: I8_EACH y[v] = y[v] * z[v]; break;
+    case I8_DIV: I8_EACH y[v] = y[v] / z[v]; break;
+    case I8_MIN: I8_EACH y[v] = z[v] < y[v] ? z[v] : y[v]; break;
+    case I8_MAX: I8_EACH y[v] = z[v] > y[v] ? z[v] : y[v]; break;
+    default: break;
+    }
+}
+
+/* The post-ops on a chunk of row `row` from column `column` on, whose destination is at c. */
+I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t column, int count, const char *c,
+                        ptrdiff_t c_col)
+{
+    float z[I8_CHUNK];
+    for (int k = 0; k < s->op_count; ++k) {
+        const i8_post_op *op = &s->ops[k];
+        if (op->kind == I8_SUM)
+            i8_load_chunk(z, op->type, c, c_col, count);
+        else if (op->operand)
+            i8_load_chunk(z, I8_TYPE_F32,
+                          (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
+                          op->operand_col * (ptrdiff_t)sizeof(float), count);
+        if (op->kind < I8_RELU)
+            i8_with_operand(op, y, z);
+        else
+            i8_eltwise(op, y);
+    }
+}
+
+/* Store a chunk: sat(rne(y)) for integers. */
+I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, int count)
+{
+    float y[I8_CHUNK];
+    union {
+        uint8_t bytes[I8_CHUNK];
+        uint16_t halves[I8_CHUNK];
+        int32_t words[I8_CHUNK];
+    } buffer;
+    const void *from = &buffer;
+    ptrdiff_t size = 4;
+    if (type == I8_TYPE_U8 || type == I8_TYPE_S8) {
+        const int is_signed = type == I8_TYPE_S8, whole = count == I8_CHUNK && c_col == 1;
+        i8_floats_store_bytes(whole ? (uint8_t *)c : buffer.bytes, x, is_signed ? -128.0f : 0.0f,
+                              is_signed ? 127.0f : 255.0f, is_signed);
+        if (whole)
+            return;
+        size = 1;
+    } else {
+        i8_floats_store(y, x);
+        from = y;
+    }
+    if (type == I8_TYPE_S32) {
+        I8_EACH
+        {
+            const float below = 2147483520.0f, z = y[v] < below ? y[v] : below; /* the largest f32 below 2**31 */
+            const int32_t word = (int32_t)rintf(z > -2147483648.0f ? z : -2147483648.0f);
+            buffer.words[v] = y[v] >= 2147483648.0f ? INT32_MAX : word;
+        }
+        from = &buffer;
+    } else if (type == I8_TYPE_F16) {
+        I8_EACH buffer.halves[v] = i8_to_half(y[v]);
+        from = &buffer;
+        size = 2;
+    }
+    if (count == I8_CHUNK && c_col == size) {
+        memcpy(c, from, (size_t)(I8_CHUNK * size));
+        return;
+    }
+    for (int v = 0; v < count; ++v)
+        memcpy(c + v * c_col, (const char *)from + v * size, (size_t)size);
+}
+
+/* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
+ * the type of the destination. Without post-ops, and with finite scales (s->finite), y is never NaN. */
+I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
+{
+    const i8_stage *s = o->stage;
+    const int64_t column = o->column + j;
+    const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
+    const int others = !o->acc32 || o->bo || o->co_col || o->co_row; /* terms of X besides ao * col_sum */
+    const int32_t *col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
+    const int compensated = others || (o->ao && !col_sums);
+    const int relu = s->relu, bias_first = s->bias_first, ordered = type > I8_TYPE_S32 || (!has_ops && s->finite);
+    const ptrdiff_t c_row = o->c_row, c_col = o->c_col, acc_row = o->acc_row;
+    const int32_t *acc = compensated ? NULL : o->acc32 + j;
+    char *c = o->c + j * c_col;
+    const i8_floats scale = i8_floats_load(s->scale.values + s->scale.step * column);
+    const i8_floats bias = i8_floats_load(s->bias.values + s->bias.step * column);
+    const i8_floats dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
+    const i8_floats dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
+    float y[I8_CHUNK];
+
+    for (int i = 0; i < rows; ++i, c += c_row) {
+        i8_floats x;
+        if (compensated) {
+            i8_compensated_sums(o, i, j, y);
+            x = i8_floats_load(y);
+        } else if (col_sums) {
+            x = i8_floats_from_less(acc + i * acc_row, (int32_t)o->ao[i], col_sums);
+        } else {
+            x = i8_floats_from(acc + i * acc_row);
+        }
+        if (bias_first)
+            x = i8_floats_add(x, bias);
+        x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(o->row_scale[i]), scale) : scale);
+        if (!bias_first)
+            x = i8_floats_add(x, bias);
+        if (relu)
+            x = i8_floats_relu(x);
+        if (has_ops) {
+            i8_floats_store(y, x);
+            i8_post_ops(s, y, o->row + i, column, count, c, c_col);
+            x = i8_floats_load(y);
+        }
+        x = i8_floats_mul(x, dst_scale);
+        if (!ordered)
+            x = i8_floats_ordered(x);
+        x = i8_floats_add(x, dst_zero);
+        i8_store_chunk(x, type, c, c_col, count);
+    }
+}
+
+#define I8_STAGE(name, has_ops, by_row, type)                                                                          \
+    I8_NOINLINE void name(const i8_output_args *o)                                                                     \
+    {                                                                                                                  \
+        const int cols = o->cols;                                                                                      \
+        for (int j = 0; j < cols; j += I8_CHUNK)                                                                       \
+            i8_stage_columns(o, j, has_ops, by_row, type);                                                             \
+    }
+I8_STAGE(i8_stage_u8, 0, 0, I8_TYPE_U8)
+I8_STAGE(i8_stage_s8, 0, 0, I8_TYPE_S8)
+I8_STAGE(i8_stage_f32, 0, 0, I8_TYPE_F32)
+I8_STAGE(i8_stage_f32_by_row, 0, 1, I8_TYPE_F32)
+I8_STAGE(i8_stage_any, 1, 0, o->stage->type)
+I8_STAGE(i8_stage_any_by_row, 1, 1, o->stage->type)
+
+static void i8_run_stage(const i8_output_args *o)
+{
+    const int type = o->stage->type, plain = o->stage->op_count == 0;
+    if (o->row_scale) {
+        if (plain && type == I8_TYPE_F32)
+            i8_stage_f32_by_row(o);
+        else
+            i8_stage_any_by_row(o);
+    } else if (plain && type == I8_TYPE_U8) {
+        i8_stage_u8(o);
+    } else if (plain && type == I8_TYPE_S8) {
+        i8_stage_s8(o);
+    } else if (plain && type == I8_TYPE_F32) {
+        i8_stage_f32(o);
+    } else {
+        i8_stage_any(o);
+    }
+}

@@ -1,0 +1,311 @@
+"""The inner product (fully connected, linear) layer on the GEMM, with its output stage fused.
+
+    dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights)
+                          + bias[oc]) / scale_dst + zp_dst
+
+The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
+scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
+"""
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._plan cimport Gemm, Source
+from int8blas._problem cimport is_usable, run, set_a, set_c, start
+from int8blas._source cimport set_tensor_parameters
+from int8blas._stage cimport Bound, Layer, element_type
+from int8blas._threads cimport max_threads
+from int8blas.attributes import Attributes
+from int8blas.packing cimport PackedB, pack
+
+cnp.import_array()
+
+cdef tuple SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
+cdef tuple DYNAMIC_SRC_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
+cdef tuple DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.float32),
+                         np.dtype(np.float16))
+
+
+cdef object checked_dtype(object dtype, str name, tuple allowed):
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{name} must be a dtype, got {dtype!r}") from None
+    if found not in allowed:
+        raise TypeError(f"{name} must be {', '.join(map(str, allowed[:-1]))} or {allowed[-1]}, got {found}")
+    return found
+
+
+def _quantize_weights(weights, scale):
+    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or max|w| / 127 of each channel or
+    of all."""
+    flat = weights.reshape(weights.shape[0], -1)
+    if not np.isfinite(flat).all():
+        raise ValueError("weights must be finite")
+    if isinstance(scale, str):
+        if scale not in ("per_channel", "per_tensor"):
+            raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
+        largest = np.abs(flat).max(axis=1, initial=0) if scale == "per_channel" else np.abs(flat).max(initial=0)
+        scale = np.maximum(largest / np.float32(127), np.finfo(np.float32).tiny)
+    scale = np.asarray(scale, np.float32)
+    if scale.shape not in ((), (1,), (len(flat),)):
+        raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        raise ValueError("scales['weights'] must be positive and finite")
+    quantized = np.clip(np.rint(flat / (scale.reshape(-1, 1) if scale.ndim else scale)), -127, 127)
+    return quantized.astype(np.int8).reshape(weights.shape), scale
+
+
+cdef class InnerProduct:
+    """A quantized fully connected layer: created once, executed many times.
+
+    Parameters
+    ----------
+    weights : array_like of int8, uint8 or float32, or PackedB
+        Of shape (oc, ic), or (oc, ic, kh, kw) and the like, whose last dimensions are flattened; a PackedB is their
+        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127] with ``scales["weights"]``, which must
+        be given: "per_channel", "per_tensor" (max|w| / 127), or values.
+    bias : array_like of float32 or int32, optional
+        Of shape (oc,): float32 in real units, int32 in units of the accumulator.
+    src_dtype : dtype
+        uint8 or int8; with `dynamic` float32 or float16.
+    dst_dtype : dtype
+        uint8, int8, int32, float32 or float16.
+    attributes : Attributes, optional
+        Masks of scales and zero points, post-ops. Masks may be left out where values are given here: one value has mask
+        0, a vector the mask of output channels (rows for "src").
+    scales, zero_points : mapping of str to numbers, optional
+        Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
+        execution. A tensor without a scale has scale 1. Zero points: src one value or one for each row, weights and
+        dst one value or one for each output channel.
+    dynamic : {'per_row', 'per_tensor'}, optional
+        Quantize a float source in each execution, by the range of each row or of all of it, while it is packed.
+    dynamic_dtype : dtype, optional
+        To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
+        that contains 0).
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`, which this primitive calls.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    float32 arithmetic in the order of the formula, without fused multiply-adds: the same bits on every CPU. The source
+    and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
+    bias is added to the accumulator before it is scaled. The range of a dynamic source leaves out infinities, which
+    saturate, and NaN, which become the zero point.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = np.array([[1.0, -0.5], [0.25, 2.0], [-1.0, 1.0]], np.float32)
+    >>> layer = int8blas.InnerProduct(weights, np.array([0.5, 0, 0], np.float32), src_dtype=np.uint8,
+    ...                               dst_dtype=np.float32, scales={"src": 0.5, "weights": "per_channel"})
+    >>> layer(np.array([[2, 4]], np.uint8))
+    array([[0.50393695, 4.251968  , 1.       ]], dtype=float32)
+    >>> dynamic = int8blas.InnerProduct(weights, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row",
+    ...                                 scales={"weights": "per_channel"})
+    >>> dynamic(np.array([[1, 2]], np.float32)).round(2)
+    array([[0.  , 4.26, 1.  ]], dtype=float32)
+    """
+
+    cdef PackedB _packed
+    cdef readonly tuple weights_shape
+    cdef readonly object src_dtype
+    cdef readonly object dst_dtype
+    cdef readonly object attributes
+    cdef object _dynamic_dtype, _dynamic, _numerics, _bias, _scales, _zero_points
+    cdef int _src_type, _dst_type
+    cdef bint _saturating
+    cdef Source _source
+    cdef Layer _layer
+    cdef Bound _constant
+
+    def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
+                 dynamic=None, dynamic_dtype=np.int8, numerics="exact"):
+        self._saturating = check_numerics(numerics)
+        if dynamic is not None and dynamic != "per_row" and dynamic != "per_tensor":
+            raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
+        self.src_dtype = checked_dtype(src_dtype, "src_dtype", SRC_DTYPES if dynamic is None else DYNAMIC_SRC_DTYPES)
+        self.dst_dtype = checked_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+        self._dynamic_dtype = checked_dtype(dynamic_dtype, "dynamic_dtype", SRC_DTYPES)
+        self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
+        if attributes is None:
+            attributes = Attributes()
+        elif not isinstance(attributes, Attributes):
+            raise TypeError(f"attributes must be Attributes, got {type(attributes).__name__}")
+        self.attributes = attributes
+        scales = dict(scales or {})
+        self.set_weights(weights, scales)
+        if dynamic is not None and self._packed.dtype != np.int8:
+            raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
+        self._dynamic, self._numerics, self._bias = dynamic, numerics, bias
+        self._scales, self._zero_points = scales, zero_points
+        quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
+        self._layer = Layer(attributes, self._packed._n, bias, self._packed._sums, quantized_dtype, self._packed.dtype,
+                            self.dst_dtype, scales, zero_points, dynamic is not None)
+        if dynamic is not None:
+            self._source.type = element_type(self._src_type)
+            self._source.symmetric = self._dynamic_dtype == np.int8
+            self._source.per_row = dynamic == "per_row"
+            self._source.scale, self._source.zero = 1, 0
+        self._constant = self._layer.bind_constants()
+
+    cdef int set_weights(self, weights, dict scales) except -1:
+        cdef cnp.ndarray array
+        if isinstance(weights, PackedB):
+            self._packed = weights
+            self.weights_shape = (self._packed._n, self._packed._k)
+            return 0
+        array = as_array(weights, "weights")
+        if array.ndim < 2:
+            raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
+        if array.dtype == np.float32:
+            if "weights" not in scales:
+                raise ValueError("scales['weights'] must be given to quantize float32 weights: 'per_channel', "
+                                 "'per_tensor' or values")
+            array, scales["weights"] = _quantize_weights(array, scales["weights"])
+        elif array.dtype not in SRC_DTYPES:
+            raise TypeError(f"weights must be int8, uint8 or float32, got {array.dtype}")
+        elif isinstance(scales.get("weights"), str):
+            raise TypeError(f"scales['weights'] must be values for weights of {array.dtype}, got {scales['weights']!r}")
+        self.weights_shape = (<object>array).shape
+        self._packed = pack(array.reshape(self.weights_shape[0], -1), True)
+        return 0
+
+    @property
+    def weights(self):
+        """The packed weights, a PackedB of shape (ic, oc)."""
+        return self._packed
+
+    def __repr__(self):
+        dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
+        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
+
+    def __reduce__(self):
+        return _restore, (self._packed, self.weights_shape, dict(
+            bias=self._bias, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            scales=self._scales, zero_points=self._zero_points, dynamic=self._dynamic,
+            dynamic_dtype=self._dynamic_dtype, numerics=self._numerics))
+
+    def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
+        """Execute the layer.
+
+        Parameters
+        ----------
+        src : array_like of `src_dtype`
+            (n, ic), with any strides. Its first dimensions may be several, (..., ic), or, as in oneDNN, its last
+            ones may be those of the weights, (n, c, h, w) for weights (oc, c, h, w), which are flattened.
+        scales, zero_points : mapping of str to numbers, optional
+            Values that were declared by mask and not given when the layer was created.
+        operands : sequence of array_like, optional
+            Operands of Binary and PReLU post-ops that were created without one, in their order.
+        out : ndarray of `dst_dtype`, optional
+            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+
+        Returns
+        -------
+        ndarray of `dst_dtype`
+            ``out`` if it is given; of shape (n, oc), or (..., oc).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        cdef Gemm g
+        cdef Source source
+        cdef cnp.ndarray x, matrix, target, result
+        cdef Bound bound = self._constant
+        cdef cnp.npy_intp shape[2]
+        cdef bint flat
+        if not cnp.PyArray_Check(src):
+            src = as_array(src, "src")
+        x = src
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype!r}")
+        flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._packed._k
+        matrix, leading = (x, None) if flat else self.flattened(x)
+        shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._packed._n
+        if scales is not None or zero_points is not None or operands is not None or bound is None:
+            bound = self._layer.bind(scales, zero_points, operands, shape[0],
+                                     (shape[0], shape[1]) if leading is None else (*leading, shape[1]))
+        if out is None:
+            if self._layer.has_sum:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            result = target = cnp.PyArray_SimpleNew(2, shape, self._dst_type)
+            if leading is not None:
+                result = target.reshape(*leading, self._packed._n)
+        else:
+            result = output_of(out, "out", self._dst_type)
+            if (
+                leading is None and cnp.PyArray_NDIM(result) == 2 and cnp.PyArray_DIM(result, 0) == shape[0]
+                and cnp.PyArray_DIM(result, 1) == shape[1] and is_usable(result, x, self._packed)
+            ):
+                target = result
+            else:
+                target = self.target_for(result, leading, shape[0], x)
+
+        start(&g, self._saturating)
+        set_a(&g, matrix, False)
+        self._packed.fill(&g)
+        g.n = self._packed._n
+        set_c(&g, target)
+        bound.fill(&g)
+        if self._dynamic is not None:
+            g.a_flip = 0x80 if self._source.symmetric else 0
+            g.source = &self._source
+            if not self._source.per_row:
+                source = self._source
+                with nogil:
+                    set_tensor_parameters(&g, &source, max_threads())
+                g.source = &source
+                if not source.symmetric:
+                    g.ao = source.zero
+                    g.col_init = NULL
+        run(&g, "inner_product")
+        if out is not None and target is not result and not np.shares_memory(target, result):
+            result[...] = target.reshape((<object>result).shape)
+        return result if out is None else out
+
+    cdef tuple flattened(self, cnp.ndarray x):
+        """The source as a matrix with `ic` columns, and the dimensions before them, or None for one."""
+        cdef tuple shape = (<object>x).shape
+        wanted = self.weights_shape[1:]
+        if len(wanted) > 1 and shape[1:] == wanted:
+            return x.reshape(shape[0], self._packed._k), None
+        if x.ndim and shape[x.ndim - 1] == self._packed._k:
+            return x.reshape(-1, self._packed._k) if x.size else np.empty(
+                (int(np.prod(shape[:-1])), self._packed._k), x.dtype), shape[:-1]
+        if len(wanted) == 1 and x.ndim > 2 and int(np.prod(shape[1:])) == self._packed._k:
+            return x.reshape(shape[0], self._packed._k), None
+        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._packed._k}), got {shape}")
+
+    cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
+        """The matrix to compute in: `result` itself, or a copy of it where the kernels cannot."""
+        wanted = (rows, self._packed._n) if leading is None else (*leading, self._packed._n)
+        if (<object>result).shape != wanted:
+            raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")
+        if is_usable(result, src, self._packed):
+            if result.ndim == 2:
+                return result
+            view = result.view()
+            try:
+                view.shape = (rows, self._packed._n)
+                return view
+            except AttributeError:
+                pass
+        copy = np.array(result, order="C") if self._layer.has_sum else np.empty(wanted, self.dst_dtype)
+        return copy.reshape(rows, self._packed._n)
+
+
+def _restore(packed, shape, arguments):
+    """The inverse of InnerProduct.__reduce__."""
+    cdef InnerProduct layer = InnerProduct(packed, arguments.pop("bias"), **arguments)
+    layer.weights_shape = shape
+    return layer
