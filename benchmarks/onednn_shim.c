@@ -1,4 +1,5 @@
-/* One int8 product by oneDNN's matmul or inner-product primitive, so that Python makes one call per run.
+/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, so that
+ * Python makes one call per run.
  *
  * Declares the few entry points of oneDNN's C API that it uses (names, enumerators and layouts are part of the ABI of
  * version 3), because the run-time packages of oneDNN come without headers. Link with libdnnl.so.3.
@@ -13,9 +14,10 @@ typedef struct {
 } exec_arg_t;
 
 enum { SUCCESS = 0, CPU = 1, STREAM_DEFAULT = 1, FORWARD_INFERENCE = 96, QUERY_IMPLEMENTATION = 8, QUERY_WEIGHTS = 131 };
-enum { S32 = 4, S8 = 5, U8 = 6 };                    /* data types */
-enum { ANY = 1, AB = 3, BA = 14 };                   /* format tags: chosen by oneDNN, row-major, column-major */
-enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33 };
+enum { F32 = 3, S32 = 4, S8 = 5, U8 = 6 };           /* data types */
+enum { ANY = 1, A = 2, AB = 3, BA = 14 };            /* format tags: oneDNN chooses, vector, row-major, column-major */
+enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_BIAS = 41, ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
+enum { ELTWISE_RELU = 32 };
 #define ALLOCATE ((void *)(size_t)-1)
 
 int dnnl_engine_create(void **engine, int kind, size_t index);
@@ -34,6 +36,14 @@ int dnnl_inner_product_forward_primitive_desc_create(void **pd, void *engine, in
                                                      const void *attr);
 int dnnl_reorder_primitive_desc_create(void **pd, const void *src, void *src_engine, const void *dst, void *dst_engine,
                                        const void *attr);
+int dnnl_primitive_attr_create(void **attr);
+int dnnl_primitive_attr_destroy(void *attr);
+int dnnl_primitive_attr_set_scales_mask(void *attr, int arg, int mask);
+int dnnl_primitive_attr_set_zero_points_mask(void *attr, int arg, int mask);
+int dnnl_primitive_attr_set_post_ops(void *attr, const void *post_ops);
+int dnnl_post_ops_create(void **post_ops);
+int dnnl_post_ops_append_eltwise(void *post_ops, int algorithm, float alpha, float beta);
+int dnnl_post_ops_destroy(void *post_ops);
 const void *dnnl_primitive_desc_query_md(const void *pd, int what, int index);
 int dnnl_primitive_desc_query(const void *pd, int what, int index, void *result);
 int dnnl_primitive_desc_destroy(void *pd);
@@ -41,16 +51,32 @@ int dnnl_primitive_create(void **primitive, const void *pd);
 int dnnl_primitive_execute(const void *primitive, void *stream, int nargs, const exec_arg_t *args);
 int dnnl_primitive_destroy(void *primitive);
 
+/* dst (m x n) = src (m x k) @ weights (k x n, int8), all row-major; `outputs_first`: the weights are stored as (n x k).
+ *
+ * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale * weight_scales[n]
+ * after the source's zero point, plus bias[n], ReLU, divided by dst_scale, plus dst_zero_point; zero points that are
+ * null are left out. All arrays stay the caller's and must outlive the plan. `packed` lets the primitive choose the
+ * layout of the weights, and copies them into it when the plan is made. */
+typedef struct {
+    int32_t inner_product, packed, src_signed, outputs_first;
+    int64_t m, n, k;
+    void *src, *weights, *dst;
+    float *bias, *src_scale, *weight_scales, *dst_scale;
+    int32_t *src_zero_point, *dst_zero_point;
+} problem_t;
+
+enum { MAX_ARGS = 9 };
+
 typedef struct {
     void *engine, *stream, *pd, *primitive;
-    void *src, *weights, *dst; /* memories */
     const char *implementation;
-    exec_arg_t args[3];
+    int nargs;
+    exec_arg_t args[MAX_ARGS]; /* owns their memories */
 } plan_t;
 
 int onednn_run(const plan_t *plan)
 {
-    const int status = dnnl_primitive_execute(plan->primitive, plan->stream, 3, plan->args);
+    const int status = dnnl_primitive_execute(plan->primitive, plan->stream, plan->nargs, plan->args);
     return status == SUCCESS ? dnnl_stream_wait(plan->stream) : status;
 }
 
@@ -61,9 +87,8 @@ const char *onednn_implementation(const plan_t *plan)
 
 void onednn_destroy(plan_t *plan)
 {
-    if (plan->src) dnnl_memory_destroy(plan->src);
-    if (plan->weights) dnnl_memory_destroy(plan->weights);
-    if (plan->dst) dnnl_memory_destroy(plan->dst);
+    for (int index = 0; index < plan->nargs; index++)
+        dnnl_memory_destroy(plan->args[index].memory);
     if (plan->primitive) dnnl_primitive_destroy(plan->primitive);
     if (plan->pd) dnnl_primitive_desc_destroy(plan->pd);
     if (plan->stream) dnnl_stream_destroy(plan->stream);
@@ -71,18 +96,40 @@ void onednn_destroy(plan_t *plan)
     free(plan);
 }
 
-/* Fill plan->weights with b (described by `plain`) in the layout that the primitive asks for. */
-static int pack_weights(plan_t *plan, const void *plain, void *b)
+/* Make memory an argument of the plan; with ALLOCATE oneDNN allocates it. */
+static int add_argument(plan_t *plan, int arg, const void *desc, void *data)
+{
+    void *memory = NULL;
+    const int status = dnnl_memory_create(&memory, desc, plan->engine, data);
+    if (status == SUCCESS) plan->args[plan->nargs++] = (exec_arg_t){arg, memory};
+    return status;
+}
+
+/* The same for a vector of `count` elements; null data is no argument. */
+static int add_vector(plan_t *plan, int arg, int type, int64_t count, void *data)
+{
+    void *desc = NULL;
+    if (!data) return SUCCESS;
+    int status = dnnl_memory_desc_create_with_tag(&desc, 1, (const dims_t){count}, type, A);
+    if (status == SUCCESS) status = add_argument(plan, arg, desc, data);
+    if (desc) dnnl_memory_desc_destroy(desc);
+    return status;
+}
+
+/* Add the weights (described by `plain`) in the layout that the primitive asks for. */
+static int add_packed_weights(plan_t *plan, const void *plain, void *weights)
 {
     void *source = NULL, *pd = NULL, *reorder = NULL;
     const void *wanted = dnnl_primitive_desc_query_md(plan->pd, QUERY_WEIGHTS, 0);
-    int status = dnnl_memory_create(&plan->weights, wanted, plan->engine, ALLOCATE);
-    if (status == SUCCESS) status = dnnl_memory_create(&source, plain, plan->engine, b);
+    int status = add_argument(plan, ARG_WEIGHTS, wanted, ALLOCATE);
+    if (status != SUCCESS) return status;
+    void *packed = plan->args[plan->nargs - 1].memory;
+    status = dnnl_memory_create(&source, plain, plan->engine, weights);
     if (status == SUCCESS)
         status = dnnl_reorder_primitive_desc_create(&pd, plain, plan->engine, wanted, plan->engine, NULL);
     if (status == SUCCESS) status = dnnl_primitive_create(&reorder, pd);
     if (status == SUCCESS) {
-        const exec_arg_t args[2] = {{ARG_SRC, source}, {ARG_DST, plan->weights}};
+        const exec_arg_t args[2] = {{ARG_SRC, source}, {ARG_DST, packed}};
         status = dnnl_primitive_execute(reorder, plan->stream, 2, args);
     }
     if (status == SUCCESS) status = dnnl_stream_wait(plan->stream);
@@ -92,46 +139,73 @@ static int pack_weights(plan_t *plan, const void *plain, void *b)
     return status;
 }
 
-/* A plan for C (m x n, int32) = A (m x k, int8 or uint8) @ B (k x n, int8), all row-major. `packed` lets the primitive
- * choose the layout of B, and copies B into it now; otherwise B is used in place. NULL if oneDNN cannot do it. */
-plan_t *onednn_create(int inner_product, int packed, int a_signed, int64_t m, int64_t n, int64_t k, void *a, void *b,
-                      void *c)
+/* The attributes of a requantizing primitive: scales, zero points, ReLU. */
+static int set_output_stage(void *attr, const problem_t *p)
+{
+    void *post_ops = NULL;
+    int status = dnnl_primitive_attr_set_scales_mask(attr, ARG_SRC, 0);
+    /* Bit i of a mask selects dimension i of the weights. */
+    if (status == SUCCESS) status = dnnl_primitive_attr_set_scales_mask(attr, ARG_WEIGHTS, p->inner_product ? 1 : 2);
+    if (status == SUCCESS) status = dnnl_primitive_attr_set_scales_mask(attr, ARG_DST, 0);
+    if (status == SUCCESS && p->src_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_SRC, 0);
+    if (status == SUCCESS && p->dst_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_DST, 0);
+    if (status == SUCCESS) status = dnnl_post_ops_create(&post_ops);
+    if (status == SUCCESS) status = dnnl_post_ops_append_eltwise(post_ops, ELTWISE_RELU, 0, 0);
+    if (status == SUCCESS) status = dnnl_primitive_attr_set_post_ops(attr, post_ops);
+    if (post_ops) dnnl_post_ops_destroy(post_ops);
+    return status;
+}
+
+/* A plan for the problem; NULL if oneDNN cannot do it. */
+plan_t *onednn_create(const problem_t *p)
 {
     plan_t *plan = calloc(1, sizeof *plan);
     if (!plan) return NULL;
-    /* The inner product's weights are (outputs, inputs): B transposed, which is column-major in place. */
-    const dims_t src_dims = {m, k}, dst_dims = {m, n}, weights_dims = {inner_product ? n : k, inner_product ? k : n};
-    void *src = NULL, *plain = NULL, *weights = NULL, *dst = NULL;
-    const int plain_tag = inner_product ? BA : AB;
+    const int quantized = p->weight_scales != NULL;
+    /* The inner product's logical weights are (n, k), those of matmul (k, n). */
+    const int plain_tag = p->inner_product == p->outputs_first ? AB : BA;
+    const dims_t src_dims = {p->m, p->k}, dst_dims = {p->m, p->n};
+    const dims_t weights_dims = {p->inner_product ? p->n : p->k, p->inner_product ? p->k : p->n};
+    const dims_t bias_dims = {p->inner_product ? p->n : 1, p->n};
+    void *src = NULL, *plain = NULL, *weights = NULL, *bias = NULL, *dst = NULL, *attr = NULL;
     int status = dnnl_engine_create(&plan->engine, CPU, 0);
     if (status == SUCCESS) status = dnnl_stream_create(&plan->stream, plan->engine, STREAM_DEFAULT);
-    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&src, 2, src_dims, a_signed ? S8 : U8, AB);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&src, 2, src_dims, p->src_signed ? S8 : U8, AB);
     if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&plain, 2, weights_dims, S8, plain_tag);
     if (status == SUCCESS)
-        status = dnnl_memory_desc_create_with_tag(&weights, 2, weights_dims, S8, packed ? ANY : plain_tag);
-    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&dst, 2, dst_dims, S32, AB);
-    if (status == SUCCESS && inner_product)
+        status = dnnl_memory_desc_create_with_tag(&weights, 2, weights_dims, S8, p->packed ? ANY : plain_tag);
+    if (status == SUCCESS && p->bias)
+        status = dnnl_memory_desc_create_with_tag(&bias, 2 - p->inner_product, bias_dims, F32,
+                                                  p->inner_product ? A : AB);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&dst, 2, dst_dims, quantized ? U8 : S32, AB);
+    if (status == SUCCESS) status = dnnl_primitive_attr_create(&attr);
+    if (status == SUCCESS && quantized) status = set_output_stage(attr, p);
+    if (status == SUCCESS && p->inner_product)
         status = dnnl_inner_product_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, src,
-                                                                  weights, NULL, dst, NULL);
+                                                                  weights, bias, dst, attr);
     else if (status == SUCCESS)
-        status = dnnl_matmul_primitive_desc_create(&plan->pd, plan->engine, src, weights, NULL, dst, NULL);
+        status = dnnl_matmul_primitive_desc_create(&plan->pd, plan->engine, src, weights, bias, dst, attr);
     if (status == SUCCESS) status = dnnl_primitive_create(&plan->primitive, plan->pd);
-    if (status == SUCCESS) status = dnnl_memory_create(&plan->src, src, plan->engine, a);
-    if (status == SUCCESS) status = dnnl_memory_create(&plan->dst, dst, plan->engine, c);
-    if (status == SUCCESS)
-        status = packed ? pack_weights(plan, plain, b) : dnnl_memory_create(&plan->weights, plain, plan->engine, b);
     if (status == SUCCESS)
         dnnl_primitive_desc_query(plan->pd, QUERY_IMPLEMENTATION, 0, (void *)&plan->implementation);
-    if (src) dnnl_memory_desc_destroy(src);
-    if (plain) dnnl_memory_desc_destroy(plain);
-    if (weights) dnnl_memory_desc_destroy(weights);
-    if (dst) dnnl_memory_desc_destroy(dst);
+    if (status == SUCCESS) status = add_argument(plan, ARG_SRC, src, p->src);
+    if (status == SUCCESS)
+        status = p->packed ? add_packed_weights(plan, plain, p->weights)
+                           : add_argument(plan, ARG_WEIGHTS, plain, p->weights);
+    if (status == SUCCESS) status = add_argument(plan, ARG_DST, dst, p->dst);
+    if (status == SUCCESS && p->bias) status = add_argument(plan, ARG_BIAS, bias, p->bias);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_SRC, F32, 1, p->src_scale);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_WEIGHTS, F32, p->n, p->weight_scales);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_DST, F32, 1, p->dst_scale);
+    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_SRC, S32, 1, p->src_zero_point);
+    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_DST, S32, 1, p->dst_zero_point);
+    void *const descs[] = {src, plain, weights, bias, dst};
+    for (size_t index = 0; index < sizeof descs / sizeof *descs; index++)
+        if (descs[index]) dnnl_memory_desc_destroy(descs[index]);
+    if (attr) dnnl_primitive_attr_destroy(attr);
     if (status != SUCCESS) {
         onednn_destroy(plan);
         return NULL;
     }
-    plan->args[0] = (exec_arg_t){ARG_SRC, plan->src};
-    plan->args[1] = (exec_arg_t){ARG_WEIGHTS, plan->weights};
-    plan->args[2] = (exec_arg_t){ARG_DST, plan->dst};
     return plan;
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from peers.ours import PACKED, PLAIN
-from results import Row
+from results import GemmRow
 
 
-def save(groups: list[tuple[str, list[Row]]], path: Path) -> str:
+def save(groups: list[tuple[str, list[GemmRow]]], path: Path) -> str:
     """Draw one line of two axes per group of rows; returns an empty string, or why there is no figure."""
     try:
         import matplotlib
@@ -25,13 +25,13 @@ def save(groups: list[tuple[str, list[Row]]], path: Path) -> str:
     return ""
 
 
-def _roofline(axis, rows: list[Row], title: str) -> None:
+def _roofline(axis, rows: list[GemmRow], title: str) -> None:
     """GOPS over operations per byte of A, B and C; each problem's own limits as short lines."""
     series = {PLAIN: "o", PACKED: "s", "best peer": "x"}
     for label, marker in series.items():
         points = []
         for row in rows:
-            gops = row.gops(row.best_peer("packed") or "") if label == "best peer" else row.gops(label)
+            gops = row.gops(row.best_peers["packed"] or "") if label == "best peer" else row.gops(label)
             if gops:
                 points.append((row.problem.operations / row.problem.total_bytes, gops))
         axis.scatter(*zip(*points, strict=True), marker=marker, label=label) if points else None
@@ -45,7 +45,7 @@ def _roofline(axis, rows: list[Row], title: str) -> None:
     axis.legend()
 
 
-def _ratios(axis, rows: list[Row], title: str) -> None:
+def _ratios(axis, rows: list[GemmRow], title: str) -> None:
     """Bars of the ratios to the best peer, shapes in the order of their classes."""
     for offset, kind in ((-0.2, "plain"), (0.2, "packed")):
         values = [row.ratios[f"{kind} / best peer"] or 0 for row in rows]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from peers.ours import PACKED, PLAIN
-from results import Row, Summary, geometric_mean
+from results import GemmRow, Row, Summary, geometric_mean
 from shapes import Problem
 
 WIDTH = 8  # of a contestant's column
@@ -39,17 +39,23 @@ def print_header(environment: Mapping[str, object], versions: Mapping[str, str],
         print(f"not measured: {name}: {reason}")
 
 
-def print_rows(rows: list[Row], title: str) -> None:
-    """GOPS of every contestant, the ratios and the shares of the peaks; then what was wrong.
+# Columns of a GEMM's table. "of read" is the time to read A and B once, at the streaming-read speed of a buffer of
+# their size ("read"), over the time of the product.
+PEAK_SHARES: dict[str, Callable[[GemmRow], str]] = {
+    "packed\nof peak": lambda row: percent(row.peak_share(PACKED)),
+    "packed\nof read": lambda row: percent(row.read_share(PACKED)),
+    "plain\nof read": lambda row: percent(row.read_share(PLAIN)),
+    "read\nGB/s": lambda row: number(row.read_gbs),
+}
 
-    "of read" is the time to read A and B once, at the streaming-read speed of a buffer of their size ("read"), over the
-    time of the product.
-    """
+
+def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[..., str]]) -> None:
+    """GOPS of every contestant, the ratios and the `extra` columns (heading: cell of a row); then what was wrong."""
     names = list(dict.fromkeys(name for row in rows for name in row.entries))
     head = [["M x N x K"], *(textwrap.wrap(name, WIDTH) for name in names)]
     ratios = list(dict.fromkeys(name for row in rows for name in row.ratios))
     head += [textwrap.wrap(name, WIDTH) for name in ratios]
-    head += [["packed", "of peak"], ["packed", "of read"], ["plain", "of read"], ["read", "GB/s"]]
+    head += [heading.split("\n") for heading in extra]
 
     def cells(row: Row) -> list[str]:
         gops = []
@@ -57,19 +63,18 @@ def print_rows(rows: list[Row], title: str) -> None:
             entry = row.entries.get(name)
             mark = "!" if entry is not None and entry.fault and entry.timing is not None else ""
             gops.append(number(row.gops(name)) + mark)
-        shares = [row.peak_share(PACKED), row.read_share(PACKED), row.read_share(PLAIN)]
+        found = row.ratios
         return [
             str(row.problem),
             *gops,
-            *(number(row.ratios.get(name)) for name in ratios),
-            *map(percent, shares),
-            number(row.read_gbs),
+            *(number(found.get(name)) for name in ratios),
+            *(cell(row) for cell in extra.values()),
         ]
 
     print(f"\n{title} (GOPS = 2 M N K / time)")
     lengths = [max(len(word) for word in words) for words in head[1:]]
     _print_columns(head, map(cells, rows), [max(len(str(row.problem)) for row in rows), *(max(5, n) for n in lengths)])
-    peaks = [row.peak_gops for row in rows if row.peak_gops]
+    peaks = [row.peak_gops for row in rows if isinstance(row, GemmRow) and row.peak_gops]
     if peaks:
         print(f"compute peak {number(min(peaks))} to {number(max(peaks))} GOPS over the rows")
     for name in names:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 
 from peers.blas_f32 import SCIPY
 from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
-from shapes import Problem
+from shapes import Problem, Product
 from timing import Timing
 
 
@@ -17,7 +18,7 @@ class Entry:
     """One contestant on one problem."""
 
     name: str
-    kind: str  # "plain", "packed" or "f32"
+    kind: str  # as of its `Peer`
     ours: bool
     comparable: bool
     timing: Timing | None = None  # None: it could not run
@@ -25,75 +26,53 @@ class Entry:
 
     @property
     def counts(self) -> bool:
-        """Whether it may be the best peer: it computes the int8 product, rightly."""
+        """Whether it may be the best peer: it computes in int8, and rightly."""
         return self.timing is not None and not self.fault and not self.ours and self.comparable and self.kind != "f32"
 
 
 @dataclass
-class Row:
+class Row(ABC):
     """All contestants on one problem."""
 
-    problem: Problem
+    problem: Product
     threads: int
     entries: dict[str, Entry]
-    peak_gops: float | None = None  # compute peak
-    read_gbs: float | None = None  # streaming read of as many bytes as A and B have
-    statistic: str = field(default="best", repr=False)  # "best" (the minimum) or "median"
+    statistic: str = field(default="best", repr=False, kw_only=True)  # "best" (the minimum) or "median"
 
-    def seconds(self, name: str) -> float | None:
-        entry = self.entries.get(name)
+    def seconds(self, name: str | None) -> float | None:
+        entry = self.entries.get(name) if name is not None else None
         return getattr(entry.timing, self.statistic) if entry is not None and entry.timing is not None else None
 
     def gops(self, name: str) -> float | None:
         seconds = self.seconds(name)
         return self.problem.operations / seconds / 1e9 if seconds else None
 
-    def best_peer(self, kind: str) -> str | None:
-        """The fastest peer that computes the same with B of that kind (packed B competes with all peers)."""
-        kinds = ("plain",) if kind == "plain" else ("plain", "packed")
-        names = [entry.name for entry in self.entries.values() if entry.counts and entry.kind in kinds]
-        return min(names, key=lambda name: self.seconds(name) or math.inf, default=None)
-
     def ratio(self, name: str, other: str | None) -> float | None:
         """How many times as fast as `other` `name` is."""
-        mine, theirs = self.seconds(name), self.seconds(other) if other is not None else None
+        mine, theirs = self.seconds(name), self.seconds(other)
         return theirs / mine if mine and theirs else None
 
+    def fastest(self, eligible: Callable[[Entry], bool]) -> str | None:
+        names = [entry.name for entry in self.entries.values() if entry.timing is not None and eligible(entry)]
+        return min(names, key=lambda name: self.seconds(name) or math.inf, default=None)
+
     @property
+    @abstractmethod
+    def best_peers(self) -> dict[str, str | None]:
+        """For each way of int8blas's to compute the problem the fastest peer that computes the same."""
+
+    @property
+    @abstractmethod
     def ratios(self) -> dict[str, float | None]:
-        """The speed ratios of the tables; the last two where an ISA is forced."""
-        ratios = {
-            "plain / best peer": self.ratio(PLAIN, self.best_peer("plain")),
-            "packed / best peer": self.ratio(PACKED, self.best_peer("packed")),
-            "packed / SciPy": self.ratio(PACKED, SCIPY),
-        }
-        if SATURATING in self.entries:
-            ratios["any B / satur."] = self.ratio(PACKED, SATURATING)
-            ratios["certif. / satur."] = self.ratio(CERTIFIED, SATURATING)
-        return ratios
-
-    def peak_share(self, name: str) -> float | None:
-        """Fraction of the compute peak."""
-        gops = self.gops(name)
-        return gops / self.peak_gops if gops and self.peak_gops else None
-
-    def read_share(self, name: str) -> float | None:
-        """Fraction of the streaming-read bandwidth, if A and B are read once."""
-        seconds = self.seconds(name)
-        return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
+        """The speed ratios of the tables."""
 
     def as_json(self) -> dict[str, object]:
-        p = self.problem
+        sizes = asdict(self.problem)
         return {
-            "class": p.cls,
-            "m": p.m,
-            "n": p.n,
-            "k": p.k,
-            "signs": p.signs,
+            "class": sizes.pop("cls"),
+            **sizes,
             "threads": self.threads,
-            "peak_gops": self.peak_gops,
-            "read_gbs": self.read_gbs,
-            "best_peer": {kind: self.best_peer(kind) for kind in ("plain", "packed")},
+            "best_peer": self.best_peers,
             "ratio": self.ratios,
             "contestants": {
                 entry.name: {
@@ -117,6 +96,49 @@ class Row:
         }
 
 
+@dataclass
+class GemmRow(Row):
+    """Integer products with an int32 result, and the peaks of the machine."""
+
+    peak_gops: float | None = None  # compute peak
+    read_gbs: float | None = None  # streaming read of as many bytes as A and B have
+
+    @property
+    def best_peers(self) -> dict[str, str | None]:
+        """Packed B competes with all peers."""
+        kinds = {"plain": ("plain",), "packed": ("plain", "packed")}
+        return {
+            name: self.fastest(lambda entry, k=kind: entry.counts and entry.kind in k) for name, kind in kinds.items()
+        }
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """The last two where an ISA is forced."""
+        best = self.best_peers
+        ratios = {
+            "plain / best peer": self.ratio(PLAIN, best["plain"]),
+            "packed / best peer": self.ratio(PACKED, best["packed"]),
+            "packed / SciPy": self.ratio(PACKED, SCIPY),
+        }
+        if SATURATING in self.entries:
+            ratios["any B / satur."] = self.ratio(PACKED, SATURATING)
+            ratios["certif. / satur."] = self.ratio(CERTIFIED, SATURATING)
+        return ratios
+
+    def peak_share(self, name: str) -> float | None:
+        """Fraction of the compute peak."""
+        gops = self.gops(name)
+        return gops / self.peak_gops if gops and self.peak_gops else None
+
+    def read_share(self, name: str) -> float | None:
+        """Fraction of the streaming-read bandwidth, if A and B are read once."""
+        seconds = self.seconds(name)
+        return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
+
+    def as_json(self) -> dict[str, object]:
+        return super().as_json() | {"peak_gops": self.peak_gops, "read_gbs": self.read_gbs}
+
+
 @dataclass(frozen=True)
 class Summary:
     """One ratio over the shapes of a class."""
@@ -133,7 +155,7 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs))
 
 
-def compare_signs(base: list[Row], other: list[Row]) -> dict[str, dict[Problem, float]]:
+def compare_signs(base: list[GemmRow], other: list[GemmRow]) -> dict[str, dict[Problem, float]]:
     """The speed of int8blas on rows of one sign pair over that on the same shapes of another."""
     speeds = {(row.problem.cls, str(row.problem)): row for row in base}
     pairs = [(row, speeds[row.problem.cls, str(row.problem)]) for row in other]
@@ -146,7 +168,7 @@ def compare_signs(base: list[Row], other: list[Row]) -> dict[str, dict[Problem, 
     return found
 
 
-def summarize(rows: list[Row]) -> list[Summary]:
+def summarize(rows: Sequence[Row]) -> list[Summary]:
     """Per class, in the order of the rows, and for "all": geometric mean and worst shape of every ratio."""
     summaries = []
     for cls in [*dict.fromkeys(row.problem.cls for row in rows), "all"]:

@@ -56,14 +56,13 @@ QUICK: list[tuple[str, tuple[int, int, int]]] = [
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One product: C (M x N, int32) = A (M x K) @ B (K x N)."""
+class Product:
+    """The sizes of one product, C (M x N) = A (M x K) @ B (K x N), and the class of shapes that it is in."""
 
     cls: str
     m: int
     n: int
     k: int
-    signs: str
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"
@@ -72,6 +71,13 @@ class Problem:
     def operations(self) -> int:
         """Multiplications and additions, counted as two."""
         return 2 * self.m * self.n * self.k
+
+
+@dataclass(frozen=True)
+class Problem(Product):
+    """One product of integers, with an int32 C."""
+
+    signs: str
 
     @property
     def operand_bytes(self) -> int:

@@ -1,35 +1,34 @@
-"""The contestants of the benchmark: int8blas, float32 BLAS, and every int8 library that is installed.
+"""The contestants of the benchmarks: int8blas, float32 BLAS, and every int8 library that is installed.
 
-A new peer is one module with a function `peers(reuse_c)` that returns its `Peer` objects or raises `UnavailableError`,
-and one line in `MODULES`.
+A new peer is one module with a function `peers()` that returns its `Peer` objects or raises `UnavailableError`, and one
+word in the list of the benchmark it is for. Of the GEMM's peers, `peers(reuse_c)` says whether functions that can
+either make a new result or fill a given one are to fill a given one.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 
 from peers.base import Peer, Prepared, UnavailableError
 from peers.onednn import limit_isa
 
-__all__ = ["MODULES", "Peer", "Prepared", "UnavailableError", "limit_isa", "load"]
+__all__ = ["GEMM", "Peer", "Prepared", "UnavailableError", "limit_isa", "load"]
 
 # In this order in the tables.
-MODULES = ("onednn", "mkl", "torch_int_mm", "onnxruntime_matmul", "openvino_matmul", "litert", "blas_f32")
+GEMM = ("onednn", "mkl", "torch_int_mm", "onnxruntime_matmul", "openvino_matmul", "litert", "blas_f32")
 
 
-def load(skip: set[str], reuse_c: bool) -> tuple[list[Peer], dict[str, str]]:
-    """All peers that are there, and for the modules without any the reason.
-
-    reuse_c: let functions that can either make a new result or fill a given one fill a given one.
-    """
+def load(modules: Iterable[str], skip: set[str], *arguments: object) -> tuple[list[Peer], dict[str, str]]:
+    """All peers of the modules that are there, and for the modules without any the reason."""
     found: list[Peer] = []
     missing: dict[str, str] = {}
-    for name in MODULES:
+    for name in modules:
         if name in skip:
             missing[name] = "skipped"
             continue
         try:
-            found += importlib.import_module(f"peers.{name}").peers(reuse_c)
+            found += importlib.import_module(f"peers.{name}").peers(*arguments)
         except UnavailableError as reason:
             missing[name] = str(reason)
         except Exception as error:  # a broken installation of a peer must not end the benchmark

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shapes import Operands, Problem
+from shapes import Operands, Product
 
 
 class UnavailableError(RuntimeError):
@@ -30,12 +30,13 @@ class Prepared:
 
 
 class Peer(ABC):
-    """A way to compute the product of two matrices.
+    """A way to compute the product of two matrices, or what is built on one.
 
     name: unique, in words of at most 8 letters where possible (it heads a column).
     kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies.
     library, version: what it comes from.
-    comparable: False where the result is less than the int32 matrix (such as int8 output); then never the best peer.
+    comparable: False where the result is less than what is asked for (such as int8 output of a GEMM); then never the
+        best peer.
     """
 
     name: str
@@ -48,12 +49,12 @@ class Peer(ABC):
         """Use `threads` threads from now on; called before `prepare`."""
 
     @abstractmethod
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Product) -> bool:
         """Whether the peer can do this problem at all."""
 
     @abstractmethod
-    def prepare(self, operands: Operands, threads: int) -> Prepared:
-        """Convert, pack and bind the operands; none of this is timed."""
+    def prepare(self, operands: Any, threads: int) -> Prepared:
+        """Convert, pack and bind the operands of a problem; none of this is timed."""
 
 
 def compare(operands: Operands, result: np.ndarray) -> str:

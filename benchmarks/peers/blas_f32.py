@@ -35,17 +35,17 @@ class SciPy(Peer):
             from scipy.linalg.blas import sgemm
         except ImportError:
             raise UnavailableError("the package scipy is not installed") from None
-        self.version, self._sgemm, self._reuse_c = scipy.__version__, sgemm, reuse_c
+        self.version, self.sgemm, self._reuse_c = scipy.__version__, sgemm, reuse_c
 
     def supports(self, problem: Problem) -> bool:
         return True
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:
         a, b = (np.asfortranarray(x.astype(np.float32)) for x in (operands.a, operands.b))
-        run = partial(self._sgemm, 1.0, a, b)
+        run = partial(self.sgemm, 1.0, a, b)
         if self._reuse_c:
             c = np.zeros((operands.problem.m, operands.problem.n), np.float32, order="F")
-            run = partial(self._sgemm, 1.0, a, b, c=c, overwrite_c=1)
+            run = partial(self.sgemm, 1.0, a, b, c=c, overwrite_c=1)
         return Prepared(run, lambda: _check(operands, run()))
 
 

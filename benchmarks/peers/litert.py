@@ -6,10 +6,92 @@ Its output is 8-bit, so it writes a quarter of what the others write and is neve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 
 from peers.base import Peer, Prepared, import_peer
 from shapes import Operands, Problem
+
+
+@dataclass
+class Tensor:
+    """A tensor of a model: constant if it has data; quantized, per element of its first dimension, if it has scales."""
+
+    shape: tuple[int, ...]
+    dtype: type
+    scales: Sequence[float] = ()
+    zero_point: int = 0
+    data: np.ndarray | None = None
+
+
+class Runtime:
+    """The packages, and interpreters of one fully connected layer."""
+
+    def __init__(self) -> None:
+        self._litert, self.version = import_peer("ai_edge_litert.interpreter", "ai-edge-litert")
+        self._schema, _ = import_peer("ai_edge_litert.schema_py_generated", "ai-edge-litert")
+        self._flatbuffers, _ = import_peer("flatbuffers", "flatbuffers")
+
+    def _tensor(self, tensor: Tensor, buffer: int) -> object:
+        schema = self._schema
+        types = {np.int8: "INT8", np.int32: "INT32", np.float32: "FLOAT32"}
+        found = schema.TensorT()
+        found.type, found.shape = getattr(schema.TensorType, types[tensor.dtype]), list(tensor.shape)
+        found.buffer = buffer
+        if len(tensor.scales):
+            found.quantization = schema.QuantizationParametersT()
+            found.quantization.scale = [float(scale) for scale in tensor.scales]
+            found.quantization.zeroPoint = [tensor.zero_point] * len(tensor.scales)
+        return found
+
+    def _model(self, src: Tensor, weights: Tensor, bias: Tensor | None, dst: Tensor, relu: bool) -> bytes:
+        schema = self._schema
+        code = schema.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
+        code.version = 9  # of the first versions 4 has int8, and 9 scales per output for a float32 source
+        operator = schema.OperatorT()
+        operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0, 2, 3 if bias else -1], [1]
+        operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
+        operator.builtinOptions = schema.FullyConnectedOptionsT()
+        if relu:
+            operator.builtinOptions.fusedActivationFunction = schema.ActivationFunctionType.RELU
+
+        graph, model = schema.SubGraphT(), schema.ModelT()
+        graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [operator], []
+        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [code], [graph], [schema.BufferT()]
+        for tensor in (src, dst, weights, *([bias] if bias else [])):
+            buffer = 0  # the empty one
+            if tensor.data is not None:
+                buffer = len(model.buffers)
+                model.buffers.append(schema.BufferT())
+                model.buffers[buffer].data = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(-1)
+            graph.tensors.append(self._tensor(tensor, buffer))
+        builder = self._flatbuffers.Builder(weights.data.size + 4096)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    def bind(
+        self,
+        src: np.ndarray,
+        tensors: tuple[Tensor, Tensor, Tensor | None, Tensor],
+        threads: int,
+        *,
+        relu: bool = False,
+    ) -> SimpleNamespace:
+        """A layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies dst."""
+        interpreter = self._litert.Interpreter(model_content=self._model(*tensors, relu), num_threads=threads)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], src)
+        output = interpreter.get_output_details()[0]["index"]
+        return SimpleNamespace(invoke=interpreter.invoke, result=lambda: interpreter.get_tensor(output))
+
+
+def less_128(array: np.ndarray) -> np.ndarray:
+    """uint8 values as int8, for a zero point that is less by 128 as well."""
+    return (array ^ np.uint8(128)).view(np.int8)
 
 
 class FullyConnected(Peer):
@@ -18,62 +100,27 @@ class FullyConnected(Peer):
     name, kind, library, comparable = "LiteRT packed 8-bit C", "packed", "LiteRT", False
 
     def __init__(self) -> None:
-        self._litert, self.version = import_peer("ai_edge_litert.interpreter", "ai-edge-litert")
-        self._schema, _ = import_peer("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-        self._flatbuffers, _ = import_peer("flatbuffers", "flatbuffers")
+        self._runtime = Runtime()
+        self.version = self._runtime.version
 
     def supports(self, problem: Problem) -> bool:
         return problem.signs in ("u8s8", "s8s8")
 
-    def _tensor(self, shape: tuple[int, ...], scale: float, zero_point: int, buffer: int) -> object:
-        tensor = self._schema.TensorT()
-        tensor.type, tensor.shape, tensor.buffer = self._schema.TensorType.INT8, list(shape), buffer
-        tensor.quantization = self._schema.QuantizationParametersT()
-        tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [zero_point]
-        return tensor
-
-    def _model(self, operands: Operands, scale: float) -> bytes:
-        schema, p = self._schema, operands.problem
-        code = schema.OperatorCodeT()
-        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
-        code.version = 4  # the first with int8
-        operator = schema.OperatorT()
-        operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0, 1, -1], [2]
-        operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-        operator.builtinOptions = schema.FullyConnectedOptionsT()
-
-        graph = schema.SubGraphT()
-        graph.tensors = [
-            self._tensor((p.m, p.k), 1.0, -128 if p.signs == "u8s8" else 0, 0),
-            self._tensor((p.n, p.k), 1.0, 0, 1),
-            self._tensor((p.m, p.n), scale, 0, 0),
-        ]
-        graph.inputs, graph.outputs, graph.operators = [0], [2], [operator]
-
-        model = schema.ModelT()
-        model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
-        empty, constant = schema.BufferT(), schema.BufferT()
-        constant.data = np.ascontiguousarray(operands.b.T).view(np.uint8).reshape(-1)  # (outputs, inputs)
-        model.buffers = [empty, constant]
-        builder = self._flatbuffers.Builder(operands.b.size + 4096)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
     def prepare(self, operands: Operands, threads: int) -> Prepared:
-        a = operands.a if operands.a.dtype == np.int8 else (operands.a.astype(np.int16) - 128).astype(np.int8)
+        p = operands.problem
+        unsigned = operands.a.dtype == np.uint8
         scale = float(np.float32(max(np.abs(operands.exact).max(), 1) / 127))
-        interpreter = self._litert.Interpreter(model_content=self._model(operands, scale), num_threads=threads)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], a)
-        output = interpreter.get_output_details()[0]["index"]
+        src = Tensor((p.m, p.k), np.int8, [1], -128 if unsigned else 0)
+        weights = Tensor((p.n, p.k), np.int8, [1], 0, operands.b.T)
+        tensors = (src, weights, None, Tensor((p.m, p.n), np.int8, [scale]))
+        layer = self._runtime.bind(less_128(operands.a) if unsigned else operands.a, tensors, threads)
 
         def check() -> str:
-            result = interpreter.get_tensor(output).astype(np.int64)
             # The scaling differs between kernels; one step of the output is the width of what rounding may change.
-            error = int(np.abs(result - np.rint(operands.exact / scale)).max())
+            error = int(np.abs(layer.result().astype(np.int64) - np.rint(operands.exact / scale)).max())
             return "" if error <= 1 else f"an error of {error} steps of the output"
 
-        return Prepared(interpreter.invoke, check, keep=(operands, interpreter))
+        return Prepared(layer.invoke, check)
 
 
 def peers(reuse_c: bool) -> list[Peer]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -63,12 +64,25 @@ class Gemm(_OneDNN):
         return Prepared(run, lambda: compare(operands, c), keep=(operands, offset))
 
 
-class _Plan:
-    """Owns a plan of the shim."""
+class ProblemStruct(ctypes.Structure):
+    """problem_t of the shim."""
 
-    def __init__(self, shim: ctypes.CDLL, *arguments: object) -> None:
-        self._shim = shim
-        self.pointer = ctypes.c_void_p(shim.onednn_create(*arguments))
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("inner_product", "packed", "src_signed", "outputs_first")),
+        *((name, ctypes.c_int64) for name in ("m", "n", "k")),
+        *((name, ctypes.c_void_p) for name in ("src", "weights", "dst")),
+        *((name, ctypes.c_void_p) for name in ("bias", "src_scale", "weight_scales", "dst_scale")),
+        *((name, ctypes.c_void_p) for name in ("src_zero_point", "dst_zero_point")),
+    ]
+
+
+class Plan:
+    """Owns a plan of the shim; flags and sizes as in its `problem_t`, which names the arrays too."""
+
+    def __init__(self, shim: ctypes.CDLL, sizes: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
+        self._shim, self._arrays = shim, arrays
+        pointers = {name: array.ctypes.data for name, array in arrays.items()}
+        self.pointer = ctypes.c_void_p(shim.onednn_create(ctypes.byref(ProblemStruct(**sizes, **pointers))))
         if not self.pointer:
             raise RuntimeError("oneDNN has no primitive for this problem")
 
@@ -87,27 +101,36 @@ class Primitive(_OneDNN):
     def prepare(self, operands: Operands, threads: int) -> Prepared:
         p = operands.problem
         c = np.empty((p.m, p.n), np.int32)
-        flags = (int(flag) for flag in (self._inner_product, self.kind == "packed", p.signs == "s8s8"))
-        sizes = (ctypes.c_int64(size) for size in (p.m, p.n, p.k))
-        pointers = (ctypes.c_void_p(x.ctypes.data) for x in (operands.a, operands.b, c))
-        plan = _Plan(self._shim, *flags, *sizes, *pointers)
-        run = partial(self._shim.onednn_run, plan.pointer)
-        return Prepared(run, lambda: compare(operands, c), keep=(operands, plan))
+        sizes = {"inner_product": self._inner_product, "packed": self.kind == "packed", "m": p.m, "n": p.n, "k": p.k}
+        arrays = {"src": operands.a, "weights": operands.b, "dst": c}
+        plan = Plan(self._shim, {**sizes, "src_signed": p.signs == "s8s8"}, arrays)
+        return Prepared(partial(self._shim.onednn_run, plan.pointer), lambda: compare(operands, c), keep=plan)
 
 
-def peers(reuse_c: bool) -> list[Peer]:
+def load_library() -> tuple[ctypes.CDLL, Path, str]:
+    """oneDNN, where it lies, and its version."""
     path = find_library(DISTRIBUTION, "libdnnl.so")
     library = ctypes.CDLL(str(path))
     library.dnnl_version.restype = ctypes.POINTER(_Version)
     numbers = library.dnnl_version().contents
-    version = f"{numbers.major}.{numbers.minor}.{numbers.patch}"
+    return library, path, f"{numbers.major}.{numbers.minor}.{numbers.patch}"
+
+
+def build_shim(path: Path) -> ctypes.CDLL:
+    """onednn_shim.c, linked with the library at `path`."""
+    shim = native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
+    shim.onednn_create.restype = ctypes.c_void_p
+    return shim
+
+
+def peers(reuse_c: bool) -> list[Peer]:
+    library, path, version = load_library()
     found: list[Peer] = [Gemm(library, version)]
     try:
-        shim = native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
+        shim = build_shim(path)
     except native.BuildError as error:
         print(f"oneDNN's primitives are left out: {error}")
         return found
-    shim.onednn_create.restype = ctypes.c_void_p
     found += [
         Primitive(shim, version, "matmul", "plain"),
         Primitive(shim, version, "matmul", "packed"),

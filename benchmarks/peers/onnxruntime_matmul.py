@@ -2,61 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 
 from peers.base import Peer, Prepared, compare, import_peer
-from shapes import DTYPES, Operands, Problem
+from shapes import Operands, Problem
 
 
-class MatMulInteger(Peer):
-    """A session of one node; inputs and output are bound to memory beforehand."""
+class Runtime:
+    """The packages, and sessions of one node."""
 
-    library = "onnxruntime"
-
-    def __init__(self, kind: str) -> None:
-        self.name = "ORT packed" if kind == "packed" else "ORT"
-        self.kind = kind
+    def __init__(self) -> None:
         self._ort, self.version = import_peer("onnxruntime", "onnxruntime")
         self._onnx, _ = import_peer("onnx", "onnx")
 
-    def supports(self, problem: Problem) -> bool:
-        return True
+    def _value(self, name: str, array: np.ndarray) -> object:
+        element = self._onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        return self._onnx.helper.make_tensor_value_info(name, element, array.shape)
 
-    def _model(self, operands: Operands) -> bytes:
-        helper, types, p = self._onnx.helper, self._onnx.TensorProto, operands.problem
-        element = {"u8": types.UINT8, "s8": types.INT8}
-        inputs = [helper.make_tensor_value_info("a", element[p.signs[:2]], [p.m, p.k])]
-        constants = []
-        if self.kind == "packed":
-            constants.append(self._onnx.numpy_helper.from_array(operands.b, "b"))
-        else:
-            inputs.append(helper.make_tensor_value_info("b", element[p.signs[2:]], [p.k, p.n]))
-        output = helper.make_tensor_value_info("c", types.INT32, [p.m, p.n])
-        node = helper.make_node("MatMulInteger", ["a", "b"], ["c"])
-        graph = helper.make_graph([node], "gemm", inputs, [output], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=8)
-        return model.SerializeToString()
+    def bind(
+        self,
+        operator: str,
+        arguments: list[str],
+        inputs: Mapping[str, np.ndarray],
+        constants: Mapping[str, np.ndarray],
+        output: np.ndarray,
+        threads: int,
+    ) -> tuple[Callable[[], object], object]:
+        """A call of the operator on `arguments`, the names of inputs and constants, and what must be kept with it.
 
-    def prepare(self, operands: Operands, threads: int) -> Prepared:
-        p = operands.problem
+        The node is the standard's, or where that has none of the name, of com.microsoft. Inputs and output are bound to
+        the memory of their arrays beforehand.
+        """
+        helper = self._onnx.helper
+        domain = "" if self._onnx.defs.has(operator) else "com.microsoft"
+        graph = helper.make_graph(
+            [helper.make_node(operator, arguments, ["output"], domain=domain)],
+            operator,
+            [self._value(name, array) for name, array in inputs.items()],
+            [self._value("output", output)],
+            [self._onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+        )
+        opsets = [helper.make_opsetid("", 10), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
         options = self._ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        session = self._ort.InferenceSession(self._model(operands), options, providers=["CPUExecutionProvider"])
-        c = np.empty((p.m, p.n), np.int32)
+        session = self._ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         binding = session.io_binding()
-        inputs = {"a": operands.a} if self.kind == "packed" else {"a": operands.a, "b": operands.b}
         for name, array in inputs.items():
-            element = DTYPES["u8" if array.dtype == np.uint8 else "s8"]
-            binding.bind_input(name, "cpu", 0, element, array.shape, array.ctypes.data)
-        binding.bind_output("c", "cpu", 0, np.int32, c.shape, c.ctypes.data)
+            binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        binding.bind_output("output", "cpu", 0, output.dtype.type, output.shape, output.ctypes.data)
         # The session's own method: run_with_iobinding() of the Python class only adds overhead.
         run = partial(session._sess.run_with_iobinding, binding._iobinding, None)
-        return Prepared(run, lambda: compare(operands, c), keep=(operands, session, binding))
+        return run, (session, binding, inputs, output)
+
+
+class MatMulInteger(Peer):
+    """A session of one node."""
+
+    library = "onnxruntime"
+
+    def __init__(self, runtime: Runtime, kind: str) -> None:
+        self.name = "ORT packed" if kind == "packed" else "ORT"
+        self.kind, self._runtime, self.version = kind, runtime, runtime.version
+
+    def supports(self, problem: Problem) -> bool:
+        return True
+
+    def prepare(self, operands: Operands, threads: int) -> Prepared:
+        c = np.empty((operands.problem.m, operands.problem.n), np.int32)
+        inputs, constants = {"a": operands.a}, {"b": operands.b}
+        if self.kind == "plain":
+            inputs, constants = {**inputs, **constants}, {}
+        run, keep = self._runtime.bind("MatMulInteger", ["a", "b"], inputs, constants, c, threads)
+        return Prepared(run, lambda: compare(operands, c), keep=keep)
 
 
 def peers(reuse_c: bool) -> list[Peer]:
-    return [MatMulInteger("plain"), MatMulInteger("packed")]
+    runtime = Runtime()
+    return [MatMulInteger(runtime, "plain"), MatMulInteger(runtime, "packed")]

@@ -14,6 +14,8 @@ try:
 except ImportError as error:
     raise SystemExit(f"int8blas cannot be imported ({error}); install it first: pip install -e .") from None
 
+LIBRARY = "int8blas"
+
 
 class Int8blas(Peer):
     """gemm_XXs32(1.0, a, b), b plain or packed.
@@ -22,7 +24,7 @@ class Int8blas(Peer):
     numerics, certified: another mode; another B, for which the fast path of ISAs without VNNI is exact.
     """
 
-    library, version = "int8blas", int8blas.__version__
+    library, version = LIBRARY, int8blas.__version__
 
     def __init__(self, name: str, kind: str, *, reuse_c: bool = True, numerics: str = "exact", certified: bool = False):
         self.name, self.kind = name, kind

@@ -1,0 +1,151 @@
+"""What every benchmark here does alike: options, threads and ISA of all contestants, one measured run, its JSON."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Idle workers of one library must not spin on the CPUs that the next one is measured on (read when OpenBLAS loads).
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+
+import environment
+import peers
+from peers import ours
+from peers.base import Peer, Prepared
+from results import Entry, Row, summarize
+from timing import Plan, Timing, measure
+
+try:
+    from threadpoolctl import threadpool_limits
+except ImportError:
+    raise SystemExit("the benchmark sets threads with threadpoolctl; install it: pip install threadpoolctl") from None
+
+MIN_SAMPLE = 5e-4  # seconds; shorter calls are repeated within a sample
+SETTLE = 5e-3  # seconds between contestants when workers of the last one may still spin
+
+
+def make_parser(description: str, quick: str, modules: Iterable[str]) -> argparse.ArgumentParser:
+    """The options that all benchmarks have; `quick` says what --quick leaves, `modules` what --skip can name."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--quick", action="store_true", help=quick)
+    add("--shape", action="append", default=[], metavar="MxNxK", help="only this shape (repeat)")
+    add("--threads", default="1", help="thread counts; all: every usable CPU (default: %(default)s)")
+    add("--repeat", type=int, default=40, help="samples per contestant and shape, at most (default: %(default)s)")
+    add("--budget", type=float, help="seconds per shape and kind of problem, about (default: 5; quick: 2)")
+    add("--median", action="store_true", help="report medians instead of minima")
+    add("--skip", default="", help=f"peers to leave out, of {','.join(modules)}")
+    add("--json", type=Path, metavar="FILE", help="write all numbers")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, with thread counts and shapes as numbers."""
+    options = parser.parse_args()
+    try:
+        cpus = environment.usable_cpus()
+        options.threads = [cpus if word == "all" else int(word) for word in options.threads.split(",")]
+        options.shape = [tuple(map(int, text.lower().split("x"))) for text in options.shape]
+    except ValueError as error:
+        parser.error(str(error))
+    if any(len(shape) != 3 or min(shape) < 1 for shape in options.shape) or min(options.threads) < 1:
+        parser.error("a shape is MxNxK, and sizes and thread counts are at least 1")
+    options.skip = set(options.skip.split(","))
+    options.budget = options.budget or (2.0 if options.quick else 5.0)
+    options.statistic = "median" if options.median else "best"
+    return options
+
+
+def plan(options: argparse.Namespace, threads: int, problems: int) -> Plan:
+    """How to measure a run of so many problems."""
+    settle = SETTLE if threads > 1 else 0.0
+    return Plan(rounds=options.repeat, budget=options.budget * problems, min_sample=MIN_SAMPLE, settle=settle)
+
+
+@contextlib.contextmanager
+def use_isa(isa: str | None) -> Iterator[str]:
+    """Hold the contestants that can be held to an ISA of int8blas's; gives its name, or that of the best one."""
+    if isa is None:
+        yield ours.int8blas.available_isas()[0]
+        return
+    peers.limit_isa(isa)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(ours.int8blas.use_isa(isa))
+        except (ValueError, RuntimeError) as error:
+            raise SystemExit(f"--isa {isa}: {error}") from None
+        yield isa
+
+
+@contextlib.contextmanager
+def use_threads(threads: int, contestants: Iterable[Peer]) -> Iterator[None]:
+    """Give every contestant so many threads."""
+    with threadpool_limits(threads), ours.int8blas.num_threads(threads):
+        for peer in contestants:
+            peer.set_threads(threads)
+        yield
+
+
+def show_progress(index: int, count: int, what: object) -> None:
+    if sys.stderr.isatty():
+        print(f"{index + 1}/{count} {what} \r", end="", file=sys.stderr)
+
+
+def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[dict[str, Entry], dict[str, Prepared]]:
+    """Bind the operands of a problem to every contestant, run it once, and check what it gives."""
+    entries, prepared = {}, {}
+    for peer in contestants:
+        if not peer.supports(operands.problem):
+            continue
+        entry = Entry(peer.name, peer.kind, peer.library == ours.LIBRARY, peer.comparable)
+        entries[peer.name] = entry
+        try:
+            ready = peer.prepare(operands, threads)
+            ready.run()
+            entry.fault = ready.check()
+            prepared[peer.name] = ready
+        except Exception as error:  # a peer that refuses a shape is reported, and the others are measured
+            entry.fault = f"did not run: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return entries, prepared
+
+
+def take_turns(
+    problems: Sequence[Any],
+    contestants: Iterable[Peer],
+    threads: int,
+    schedule: Plan,
+    others: Mapping[str, Callable[[], object]],
+) -> tuple[list[dict[str, Entry]], dict[str, Timing]]:
+    """Measure the contestants on all problems, each given as its operands, and `others`, in one interleaved run.
+
+    Gives the entries of each problem, and the timings of the others.
+    """
+    setups = [prepare(operands, contestants, threads) for operands in problems]
+    calls = {(i, name): ready.run for i, (_, bound) in enumerate(setups) for name, ready in bound.items()}
+    timings = measure(calls | {(-1, name): call for name, call in others.items()}, schedule)
+    for index, (entries, prepared) in enumerate(setups):
+        for name in prepared:
+            entries[name].timing = timings[index, name]
+    return [entries for entries, _ in setups], {name: timings[-1, name] for name in others}
+
+
+def save(path: Path, about: Mapping[str, object], groups: Mapping[str, list[Row]]) -> None:
+    """Write what was measured on and with, and all numbers; `groups`: rows by title."""
+    content = {
+        **about,
+        "rows": [row.as_json() for rows in groups.values() for row in rows],
+        "summary": {title: [vars(line) for line in summarize(rows)] for title, rows in groups.items()},
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def exit_if_wrong(groups: Mapping[str, list[Row]]) -> None:
+    """End with an error if int8blas failed anywhere."""
+    if any(entry.ours and entry.fault for rows in groups.values() for row in rows for entry in row.entries.values()):
+        raise SystemExit("int8blas failed or gave a wrong result, see above")
