@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from peers.blas_f32 import SCIPY
 from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
+from peers.ours_linear import BARE, FUSED
 from shapes import Problem, Product
 from timing import Timing
 
@@ -137,6 +138,26 @@ class GemmRow(Row):
 
     def as_json(self) -> dict[str, object]:
         return super().as_json() | {"peak_gops": self.peak_gops, "read_gbs": self.read_gbs}
+
+
+@dataclass
+class LinearRow(Row):
+    """Linear layers, and the bare integer product that is part of each."""
+
+    @property
+    def best_peers(self) -> dict[str, str | None]:
+        return {"fused": self.fastest(lambda entry: entry.counts)}
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """The last one where float32 layers take part."""
+        ratios = {
+            "fused / best peer": self.ratio(FUSED, self.best_peers["fused"]),
+            "fused / s32 gemm": self.ratio(FUSED, BARE),
+        }
+        if any(entry.kind == "f32" for entry in self.entries.values()):
+            ratios["fused / best f32"] = self.ratio(FUSED, self.fastest(lambda entry: entry.kind == "f32"))
+        return ratios
 
 
 @dataclass(frozen=True)

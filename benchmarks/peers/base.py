@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from linear import LinearProblem
 from shapes import Operands, Product
 
 
@@ -33,7 +34,8 @@ class Peer(ABC):
     """A way to compute the product of two matrices, or what is built on one.
 
     name: unique, in words of at most 8 letters where possible (it heads a column).
-    kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies.
+    kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies;
+        for linear layers see `LinearPeer`.
     library, version: what it comes from.
     comparable: False where the result is less than what is asked for (such as int8 output of a GEMM); then never the
         best peer.
@@ -55,6 +57,13 @@ class Peer(ABC):
     @abstractmethod
     def prepare(self, operands: Any, threads: int) -> Prepared:
         """Convert, pack and bind the operands of a problem; none of this is timed."""
+
+
+class LinearPeer(Peer):
+    """A linear layer; `kind` is that of its problems, or "f32": a float32 layer beside the dynamic ones."""
+
+    def supports(self, problem: LinearProblem) -> bool:
+        return problem.kind == ("dynamic" if self.kind == "f32" else self.kind)
 
 
 def compare(operands: Operands, result: np.ndarray) -> str:

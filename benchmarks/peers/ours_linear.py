@@ -1,0 +1,67 @@
+"""int8blas's linear layers, called as a user calls them, and the bare product beside them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands, LinearProblem
+from peers.base import LinearPeer, Peer, Prepared
+from peers.ours import LIBRARY, int8blas
+
+FUSED, BARE = "int8blas", "int8blas s32 gemm"
+
+
+class InnerProduct(LinearPeer):
+    """An InnerProduct made once, with its weights packed; each call fills a given dst."""
+
+    name, library, version = FUSED, LIBRARY, int8blas.__version__
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def prepare(self, operands: LinearOperands, threads: int) -> Prepared:
+        shape = operands.problem.m, operands.problem.n
+        if self.kind == "dynamic":
+            layer = int8blas.InnerProduct(
+                operands.weights,
+                operands.bias,
+                src_dtype=np.float32,
+                dst_dtype=np.float32,
+                dynamic="per_row",
+                scales={"weights": operands.weight_scales},
+            )
+            dst = np.empty(shape, np.float32)
+            return Prepared(partial(layer, operands.src_f32, out=dst), lambda: operands.check_dynamic(dst))
+        layer = int8blas.InnerProduct(
+            operands.weights,
+            operands.bias,
+            src_dtype=np.uint8,
+            dst_dtype=np.uint8,
+            attributes=int8blas.Attributes(post_ops=[int8blas.ReLU()]),
+            scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
+            zero_points={"src": SRC_ZERO_POINT, "dst": DST_ZERO_POINT},
+        )
+        dst = np.empty(shape, np.uint8)
+        run = partial(layer, operands.src_u8, out=dst)
+        return Prepared(run, lambda: operands.check_static(dst, tolerance=0))
+
+
+class BareGemm(Peer):
+    """The integer product of a layer with packed weights: what fusing the rest is measured against."""
+
+    name, kind, library, version, comparable = BARE, "s32", LIBRARY, int8blas.__version__, False
+
+    def supports(self, problem: LinearProblem) -> bool:
+        return True
+
+    def prepare(self, operands: LinearOperands, threads: int) -> Prepared:
+        packed = int8blas.pack_b(operands.weights, trans_b=True)
+        c = np.empty((operands.problem.m, operands.problem.n), np.int32)
+        run = partial(int8blas.gemm_u8s8s32, 1, operands.src_u8, packed, 0, c, overwrite_c=True)
+        return Prepared(run, lambda: "")  # bench_gemm.py checks it
+
+
+def contestants() -> list[Peer]:
+    return [InnerProduct("static"), InnerProduct("dynamic"), BareGemm()]
