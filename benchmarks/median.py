@@ -1,4 +1,4 @@
-"""Markdown tables of the medians over several runs of bench_gemm.py: what docs/performance.md shows.
+"""Markdown tables of the medians over several runs of a benchmark: what docs/performance.md shows.
 
 for i in 1 2 3; do python benchmarks/bench_gemm.py --threads 1,all --json run$i.json; done
 python benchmarks/median.py run1.json run2.json run3.json --plot figure.svg
@@ -14,13 +14,23 @@ from pathlib import Path
 from statistics import median
 
 from peers.ours import PACKED, PLAIN
+from peers.ours_linear import FUSED
 from results import geometric_mean
 
-KINDS = {"plain": PLAIN, "packed": PACKED}
+# int8blas's contestants, by the kinds of a row's "best_peer", and what the tables call the ratios of a row.
+OURS = {"plain": PLAIN, "packed": PACKED, "fused": FUSED}
+RATIOS = {
+    "plain / best peer": "plain",
+    "packed / best peer": "packed",
+    "fused / best peer": "over the best peer",
+    "fused / s32 gemm": "over its own bare product",
+    "fused / best f32": "over the best float32",
+}
 
 
 def row_key(row: dict) -> tuple:
-    return row["threads"], row["signs"], row["class"], row["m"], row["n"], row["k"]
+    problem = row["signs"] if "signs" in row else row["kind"]
+    return row["threads"], problem, row["class"], row["m"], row["n"], row["k"]
 
 
 def shapes(runs: list[dict]) -> Iterator[tuple[tuple, list[dict]]]:
@@ -35,49 +45,70 @@ def gops(rows: list[dict], name: str) -> float:
     return median(row["contestants"].get(name, {}).get("gops", float("nan")) for row in rows)
 
 
-def class_ratios(members: list[tuple[tuple, list[dict]]], kind: str) -> dict[str, dict[str, float]]:
-    """The ratio to the best peer of each shape, by class."""
+def ratio(rows: list[dict], name: str) -> float | None:
+    values = [row["ratio"].get(name) for row in rows]
+    return median(values) if all(values) else None
+
+
+def class_ratios(members: list[tuple[tuple, list[dict]]], name: str) -> dict[str, dict[str, float]]:
+    """A ratio of each shape, by class."""
     ratios: dict[str, dict[str, float]] = {}
     for key, rows in members:
-        values = [row["ratio"][f"{kind} / best peer"] for row in rows]
-        if all(values):
-            ratios.setdefault(key[2], {})["x".join(map(str, key[3:]))] = median(values)
+        if (value := ratio(rows, name)) is not None:
+            ratios.setdefault(key[2], {})["x".join(map(str, key[3:]))] = value
     return ratios
 
 
+def print_table(head: list[str], body: list[list[str]]) -> None:
+    for cells in [head, ["---"] * len(head), *body]:
+        print("| " + " | ".join(cells) + " |")
+
+
 def print_classes(members: list[tuple[tuple, list[dict]]]) -> None:
-    """Geometric means and worst shapes of the ratio to the best peer, by class."""
-    print("| class | plain | worst | packed | worst |\n|---|---|---|---|---|")
-    ratios = {kind: class_ratios(members, kind) for kind in KINDS}
+    """Geometric means and worst shapes of the ratios, by class."""
+    names = [name for name in RATIOS if name in members[0][1][0]["ratio"]]
+    ratios = {name: class_ratios(members, name) for name in names}
+    body = []
     for cls in dict.fromkeys(key[2] for key, _ in members):
-        cells = []
-        for kind in KINDS:
-            shapes_of_class = ratios[kind].get(cls, {})
+        cells = [cls]
+        for name in names:
+            shapes_of_class = ratios[name].get(cls, {})
             if shapes_of_class:
                 worst = min(shapes_of_class, key=lambda shape: shapes_of_class[shape])
                 cells += [f"{geometric_mean(shapes_of_class.values()):.2f}", f"{shapes_of_class[worst]:.2f} at {worst}"]
             else:
                 cells += ["", ""]
-        print(f"| {cls} | " + " | ".join(cells) + " |")
+        body.append(cells)
+    print_table(["class", *(word for name in names for word in (RATIOS[name], "worst"))], body)
+
+
+def peak_shares(key: tuple, rows: list[dict]) -> dict[str, str]:
+    """How near packed B comes to the peaks, where they were measured."""
+    m, n, k = key[3:]
+    cells = {"of peak": "", "of read": ""}
+    if all(row["peak_gops"] for row in rows):
+        cells["of peak"] = f"{gops(rows, PACKED) / median(row['peak_gops'] for row in rows):.0%}"
+    if all(row["read_gbs"] for row in rows):
+        seconds = 2 * m * n * k / gops(rows, PACKED)
+        cells["of read"] = f"{(m * k + k * n) / seconds / median(row['read_gbs'] for row in rows):.0%}"
+    return cells
 
 
 def print_shapes(members: list[tuple[tuple, list[dict]]]) -> None:
-    """GOPS of each shape, with the best peer of the first run."""
-    print("| M x N x K | plain | best plain peer | packed | best packed peer | of peak | of read |")
-    print("|---|---|---|---|---|---|---|")
+    """GOPS of each shape, with the best peer of the first run; the peaks' shares, or the ratios to what is no peer."""
+    body = []
     for key, rows in members:
-        m, n, k = key[3:]
-        cells = [f"{m} x {n} x {k}"]
-        for kind, ours in KINDS.items():
-            peer = rows[0]["best_peer"][kind]
-            cells.append(f"{gops(rows, ours):.3g}")
-            cells.append(f"{gops(rows, peer):.3g} ({peer})" if peer else "")
-        packed = gops(rows, PACKED)
-        cells.append(f"{packed / median(row['peak_gops'] for row in rows):.0%}" if rows[0]["peak_gops"] else "")
-        bytes_read = m * k + k * n
-        read = median(row["read_gbs"] for row in rows) if rows[0]["read_gbs"] else 0
-        cells.append(f"{packed * bytes_read / (2 * m * n * k) / read:.0%}" if read else "")
-        print("| " + " | ".join(cells) + " |")
+        cells = {"M x N x K": " x ".join(map(str, key[3:]))}
+        for kind, peer in rows[0]["best_peer"].items():
+            cells[kind] = f"{gops(rows, OURS[kind]):.3g}"
+            cells[f"best {kind} peer"] = f"{gops(rows, peer):.3g} ({peer})" if peer else ""
+        if "peak_gops" in rows[0]:
+            cells |= peak_shares(key, rows)
+        else:
+            others = [name for name in rows[0]["ratio"] if not name.endswith("best peer")]
+            cells |= {RATIOS[name]: f"{ratio(rows, name) or float('nan'):.2f}" for name in others}
+        body.append(list(cells.values()))
+    print_table(list(cells), body)
 
 
 def plot(groups: list[tuple[str, list[tuple[tuple, list[dict]]]]], path: str) -> None:
@@ -90,8 +121,10 @@ def plot(groups: list[tuple[str, list[tuple[tuple, list[dict]]]]], path: str) ->
     figure, axes = plt.subplots(len(groups), 1, figsize=(9, 2.6 * len(groups)), squeeze=False, layout="constrained")
     for axis, (title, members) in zip(axes[:, 0], groups, strict=True):
         classes = list(dict.fromkeys(key[2] for key, _ in members))
-        for offset, kind in ((-0.2, "plain"), (0.2, "packed")):
-            ratios = class_ratios(members, kind)
+        kinds = list(members[0][1][0]["best_peer"])
+        for index, kind in enumerate(kinds):
+            ratios = class_ratios(members, f"{kind} / best peer")
+            offset = 0.4 * (index - (len(kinds) - 1) / 2)
             places = [place + offset for place, cls in enumerate(classes) if cls in ratios]
             chosen = [ratios[cls] for cls in classes if cls in ratios]
             bars = axis.bar(places, [geometric_mean(r.values()) for r in chosen], width=0.36, label=kind, alpha=0.6)
@@ -108,7 +141,7 @@ def plot(groups: list[tuple[str, list[tuple[tuple, list[dict]]]]], path: str) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", help="JSON files of bench_gemm.py")
+    parser.add_argument("runs", nargs="+", help="JSON files of one benchmark")
     parser.add_argument("--plot", help="draw the ratios to this file")
     arguments = parser.parse_args()
     runs = [json.loads(Path(name).read_text()) for name in arguments.runs]
