@@ -4,6 +4,7 @@ The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
+    calibration                 observers of float tensors, QuantizationParameters
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _problem      these become a problem for the driver
@@ -19,9 +20,12 @@ The modules, and who calls whom::
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
 
+    calibration, with _observer, _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
+
     _config, __main__           show_config, python -m int8blas
 """
 
+from int8blas import calibration
 from int8blas._config import show_config
 from int8blas._explain import Explanation, explain
 from int8blas._kernels import available_isas, use_isa
@@ -47,6 +51,7 @@ __all__ = [
     "Sum",
     "__version__",
     "available_isas",
+    "calibration",
     "explain",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
