@@ -4,6 +4,7 @@ The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
+    _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
@@ -20,7 +21,8 @@ The modules, and who calls whom::
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
 
-    calibration, with _observer, _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
+    _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
+    _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
 
     _config, __main__           show_config, python -m int8blas
 """
@@ -30,8 +32,10 @@ from int8blas._config import show_config
 from int8blas._explain import Explanation, explain
 from int8blas._kernels import available_isas, use_isa
 from int8blas._matmul import matmul
+from int8blas._reorder import reorder
 from int8blas._threads import num_threads
 from int8blas._version import __version__
+from int8blas._weights_scales import weights_scales
 from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.inner_product import InnerProduct
@@ -60,7 +64,9 @@ __all__ = [
     "matmul",
     "num_threads",
     "pack_b",
+    "reorder",
     "show_config",
     "use_isa",
+    "weights_scales",
     "would_saturate",
 ]
