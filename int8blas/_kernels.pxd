@@ -128,6 +128,18 @@ cdef extern from "i8_types.h" nogil:
         int64_t column
         const float *row_scale
 
+    enum: I8_U8, I8_S8, I8_S32, I8_FLOAT, I8_DOUBLING, I8_SINGLE
+
+    ctypedef struct i8_elements_args:
+        int64_t n
+        const void *x
+        void *out
+        const void *parameters[3]
+        int each
+        int stream
+
+    ctypedef void (*i8_elements_fn)(const i8_elements_args *) noexcept nogil
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -169,6 +181,9 @@ cdef extern from "i8_types.h" nogil:
                                 float zero, int is_signed, uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
+        i8_elements_fn quantize[3]
+        i8_elements_fn dequantize[3]
+        i8_elements_fn requantize[3][3]
 
 
 # The kernel table that the calling thread uses.

@@ -94,9 +94,6 @@ I8_INLINE float i8_normal_distribution(float x)
     return x < 0 ? tail : 1.0f - tail;
 }
 
-/* Half to even. */
-I8_INLINE float i8_round(float x) { return rintf(x); }
-
 /* f32 to f16, half to even: normal numbers by integer rounding of the low 13 bits, subnormal ones by adding 0.5, whose
  * last place is that of the smallest f16. */
 I8_INLINE uint16_t i8_to_half(float x)

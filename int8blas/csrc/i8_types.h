@@ -207,6 +207,24 @@ typedef struct {
     const float *row_scale; /* [rows], or NULL */
 } i8_output_args;
 
+/* Integer types of the element-wise functions, and their schemes of requantization (formulas in quantize_body.h). */
+enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
+enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_SCHEMES };
+
+/* An element-wise function of `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for
+ * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value each,
+ * or n of them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size. `stream`
+ * writes 4-byte elements past the caches. */
+typedef struct {
+    int64_t n;
+    const void *x;
+    void *out;
+    const void *parameters[3];
+    int each, stream;
+} i8_elements_args;
+
+typedef void (*i8_elements_fn)(const i8_elements_args *);
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -262,6 +280,9 @@ typedef struct {
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);
     void (*widen_b)(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords);
+
+    /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
+    i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

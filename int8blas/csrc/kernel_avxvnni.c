@@ -51,6 +51,7 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 
 #include "epilogue_body.h"
 #include "pack_body.h"
+#include "quantize_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
@@ -84,6 +85,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
     I8_COMMON_SLOTS,
+    I8_ELEMENT_SLOTS,
 };
 I8_TARGET_END
 #endif

@@ -90,6 +90,7 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 
 #include "epilogue_body.h"
 #include "pack_body.h"
+#include "quantize_body.h"
 
 static int supported(void) { return 1; }
 
@@ -106,4 +107,5 @@ const i8_kernels i8_kernels_ref = {
     .tiny_work = 1 << 16,
     .tile = {[I8_DOT4] = I8_TILES_4X1(i8_ref_dot4), [I8_DOT4_SAT] = I8_TILES_4X1(i8_ref_dot4_sat)},
     I8_COMMON_SLOTS,
+    I8_ELEMENT_SLOTS,
 };

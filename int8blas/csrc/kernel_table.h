@@ -31,4 +31,11 @@
     .source_range = i8_source_range, .quantize_source = i8_quantize_source, .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,        \
     .panel_sums = i8_panel_sums, .panel_certified = i8_panel_certified, .widen_a = i8_widen_a, .widen_b = i8_widen_b
 
+/* The slots of quantize_body.h. */
+#define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}
+#define I8_ELEMENT_SLOTS                                                                                               \
+    .quantize = I8_INT_TABLE(i8_quantize), .dequantize = I8_INT_TABLE(i8_dequantize),                                  \
+    .requantize = {I8_INT_TABLE(i8_requantize_float), I8_INT_TABLE(i8_requantize_doubling),                            \
+                   I8_INT_TABLE(i8_requantize_single)}
+
 #endif

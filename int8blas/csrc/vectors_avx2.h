@@ -216,3 +216,36 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     _mm_storeu_si128((__m128i *)(void *)p,
                      is_signed ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second));
 }
+
+/* For quantize_body.h: f32, rounded to s32 half to even, and bytes widened to s32. */
+typedef __m256 i8_f32;
+
+I8_INLINE i8_vec i8_sub(i8_vec x, i8_vec y) { return _mm256_sub_epi32(x, y); }
+I8_INLINE i8_f32 i8_load_f32(const void *p) { return _mm256_castsi256_ps(i8_load(p)); }
+I8_INLINE void i8_store_f32(void *p, i8_f32 x) { i8_store(p, _mm256_castps_si256(x)); }
+I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm256_add_ps(x, y); }
+I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return _mm256_mul_ps(x, y); }
+I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm256_div_ps(x, y); }
+I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm256_cvtepi32_ps(x); }
+I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
+{
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(low)), _mm256_set1_ps(high)));
+}
+/* z where x is NaN, else y. */
+I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
+{
+    return _mm256_blendv_epi8(y, z, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+/* The low bytes of I8_LANES values, which are in the range of the type. */
+I8_INLINE void i8_store_u8(void *p, i8_vec x)
+{
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
+}
+I8_INLINE void i8_store_s8(void *p, i8_vec x)
+{
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(words, words));
+}
+I8_INLINE i8_vec i8_load_u8(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }

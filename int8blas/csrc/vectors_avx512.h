@@ -164,3 +164,28 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(low)), _mm512_set1_ps(high));
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }
+
+/* For quantize_body.h: f32, rounded to s32 half to even, and bytes widened to s32. */
+typedef __m512 i8_f32;
+
+I8_INLINE i8_vec i8_sub(i8_vec x, i8_vec y) { return _mm512_sub_epi32(x, y); }
+I8_INLINE i8_f32 i8_load_f32(const void *p) { return _mm512_loadu_ps(p); }
+I8_INLINE void i8_store_f32(void *p, i8_f32 x) { _mm512_storeu_ps(p, x); }
+I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm512_add_ps(x, y); }
+I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return _mm512_mul_ps(x, y); }
+I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm512_div_ps(x, y); }
+I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm512_cvtepi32_ps(x); }
+I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
+{
+    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(low)), _mm512_set1_ps(high)));
+}
+/* z where x is NaN, else y. */
+I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
+{
+    return _mm512_mask_mov_epi32(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), z);
+}
+/* The low bytes of I8_LANES values, which are in the range of the type. */
+I8_INLINE void i8_store_u8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x)); }
+I8_INLINE void i8_store_s8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x)); }
+I8_INLINE i8_vec i8_load_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
