@@ -77,6 +77,9 @@ EXTENSIONS = [
     extension("blas"),
     extension("packing"),
     extension("saturation"),
+    extension("_elementwise"),
+    extension("quantization"),
+    extension("quantization_factors"),
 ]
 
 

@@ -6,6 +6,8 @@ The modules, and who calls whom::
     packing, saturation         pack_b, PackedB, would_saturate
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
+    quantization                quantize, dequantize, requantize
+    quantization_factors        activation_factor, weights_factor, quantize_bias
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _problem      these become a problem for the driver
@@ -14,12 +16,14 @@ The modules, and who calls whom::
             |     +-> _blocks   the general path: tiles of C from packed blocks
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
+      +-> _elementwise  a kernel for every element of an array, for quantization
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
                               epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
+                              quantize_body.h  the kernels of quantization
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
@@ -40,6 +44,8 @@ from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
+from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
+from int8blas.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.saturation import Saturation, would_saturate
 
 __all__ = [
@@ -54,8 +60,10 @@ __all__ = [
     "Saturation",
     "Sum",
     "__version__",
+    "activation_factor",
     "available_isas",
     "calibration",
+    "dequantize",
     "explain",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
@@ -64,9 +72,14 @@ __all__ = [
     "matmul",
     "num_threads",
     "pack_b",
+    "quantize",
+    "quantize_bias",
+    "quantized_multiplier",
     "reorder",
+    "requantize",
     "show_config",
     "use_isa",
+    "weights_factor",
     "weights_scales",
     "would_saturate",
 ]

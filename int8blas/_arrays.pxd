@@ -13,6 +13,14 @@ cdef int transpose_from(object flag, str name) except -1
 cdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
+cdef cnp.ndarray elements(object x, str name, tuple typenums)
+cdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
+cdef tuple axes_from(object x, str name, int ndim)
+cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape)
+cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape)
+cdef int choice(object x, str name, tuple choices) except -1
+cdef int quantized_type(object dtype, str name) except -1
+cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:

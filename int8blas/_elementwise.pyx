@@ -1,0 +1,253 @@
+"""An element-wise kernel applied to arrays of any strides, with parameters for all elements or by dimensions.
+
+The dimensions of `x` and `out`, in the order in which `out` lies in memory, fall into an inner run, whose elements are
+evenly spaced in both, and the outer dimensions. A run is as long as the parameters allow: either they are the same for
+all of it, or, where that would make runs short, they are written out for a stretch of it and repeat.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._arrays cimport bounds, elements_output
+from int8blas._kernels cimport i8_elements_args, i8_elements_fn
+from int8blas._split cimport ceil_div
+from int8blas._threads cimport max_threads, parallel_region_ran
+
+cnp.import_array()
+
+# Elements of a run for which one parameter is worth a call of its own, and of written-out parameters.
+cdef int64_t SHORT_RUN = 32, STRETCH = 1024
+# Elements of a piece, the unit of work for threads, and of one that is gathered from memory first.
+cdef int64_t PIECE = 1 << 14
+cdef enum:
+    GATHERED = 256
+# Bytes read and written that pay for waking one more thread.
+cdef int64_t THREAD_BYTES = 1 << 19
+# Bytes of `out` from which 4-byte elements are written past the caches.
+cdef int64_t STREAM_BYTES = 16 << 20
+# Bytes read and written that take less time than releasing and taking the GIL.
+cdef int64_t KEEP_GIL_BYTES = 1 << 14
+
+
+cdef struct Job:
+    i8_elements_fn function
+    int dims                                    # outer dimensions
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t x_strides[cnp.NPY_MAXDIMS]        # in bytes
+    ptrdiff_t out_strides[cnp.NPY_MAXDIMS]
+    ptrdiff_t parameter_strides[cnp.NPY_MAXDIMS]    # in elements
+    int64_t outer                               # runs
+    int64_t n                                   # elements of a run
+    int64_t piece, pieces                       # elements of a piece, pieces of a run
+    int64_t period                              # elements after which the parameters of a run repeat, if `each`
+    bint each, stream
+    int x_size, out_size
+    ptrdiff_t x_step, out_step                  # in bytes
+    const char *x
+    char *out
+    const char *parameters[PARAMETERS]
+
+
+cdef void do_piece(const Job *job, int64_t unit) noexcept nogil:
+    """One piece of one run."""
+    cdef i8_elements_args e
+    cdef int64_t run = unit // job.pieces, start = unit % job.pieces * job.piece, index
+    cdef int64_t n = min(job.piece, job.n - start)
+    cdef const char *x = job.x + start * job.x_step
+    cdef char *out = job.out + start * job.out_step
+    cdef ptrdiff_t parameter = start % job.period if job.each else 0
+    cdef int d
+    for d in range(job.dims - 1, -1, -1):
+        index = run % job.shape[d]
+        run = run // job.shape[d]
+        x += index * job.x_strides[d]
+        out += index * job.out_strides[d]
+        parameter += index * job.parameter_strides[d]
+    for d in range(PARAMETERS):
+        e.parameters[d] = job.parameters[d] + 4 * parameter
+    e.n, e.each, e.stream = n, job.each, job.stream
+    e.x, e.out = x, out
+    if job.x_step == job.x_size and job.out_step == job.out_size:
+        job.function(&e)
+    else:
+        do_strided(job, &e, n)
+
+
+cdef inline void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
+                              int64_t n) noexcept nogil:
+    cdef int64_t i
+    if size == 1:
+        for i in range(n):
+            to[i * to_step] = source[i * step]
+    else:
+        for i in range(n):
+            memcpy(to + i * to_step, source + i * step, 4)
+
+
+cdef void do_strided(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil:
+    """A piece of elements that are not contiguous on one side or both: some at a time."""
+    cdef char gathered[4 * GATHERED]
+    cdef char results[4 * GATHERED]
+    cdef const char *x = <const char *>e.x
+    cdef char *out = <char *>e.out
+    cdef bint plain_x = job.x_step == job.x_size, plain_out = job.out_step == job.out_size
+    cdef int64_t block, i
+    cdef int p
+    e.stream = False
+    for block in range(ceil_div(n, GATHERED)):
+        i = block * GATHERED
+        e.n = min(<int64_t>GATHERED, n - i)
+        e.x = x + i * job.x_step
+        e.out = out + i * job.out_step if plain_out else results
+        if not plain_x:
+            copy_strided(gathered, job.x_size, x + i * job.x_step, job.x_step, job.x_size, e.n)
+            e.x = gathered
+        job.function(e)
+        if not plain_out:
+            copy_strided(out + i * job.out_step, job.out_step, results, job.out_size, job.out_size, e.n)
+        if job.each:
+            for p in range(PARAMETERS):
+                e.parameters[p] = <const char *>e.parameters[p] + 4 * e.n
+
+
+cdef int do_all(Job *job) except -1:
+    """Every piece, on as many threads as the work pays for."""
+    cdef int64_t units, unit, size = job.outer * job.n * (job.x_size + job.out_size)
+    cdef int threads
+    if not job.each:
+        job.piece = PIECE
+    elif job.period >= job.n:
+        job.piece, job.period = PIECE, job.n
+    else:
+        job.piece = job.period
+    job.pieces = ceil_div(job.n, job.piece)
+    job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
+    units = job.outer * job.pieces
+    if size <= KEEP_GIL_BYTES:
+        for unit in range(units):
+            do_piece(job, unit)
+        return 0
+    with nogil:
+        threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
+        if threads > 1:
+            parallel_region_ran()
+            for unit in prange(units, num_threads=threads, schedule="static"):
+                do_piece(job, unit)
+        else:
+            for unit in range(units):
+                do_piece(job, unit)
+    return 0
+
+
+cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
+    """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
+    cdef int d, p, first, inner
+    ndim = x.ndim
+    order = [axis for _, axis in sorted([(-abs(step), axis) for axis, step in enumerate((<object>out).strides)])]
+    forward = tuple([slice(None, None, -1 if step < 0 else 1) for step in (<object>out).strides])
+    selected = tuple([slice(None) if axis in axes else None for axis in range(ndim)])
+    by_axis = [axes.index(axis) for axis in sorted(axes)]
+    shaped = [array if array.ndim else np.broadcast_to(array, [x.shape[axis] for axis in axes]) for array in parameters]
+    shaped = [np.broadcast_to(np.array(array.transpose(by_axis), order="C")[selected], (<object>x).shape)
+              for array in shaped]
+    x, out, *shaped = [array[forward].transpose(order).squeeze() for array in (x, out, *shaped)]
+    x_strides, out_strides, steps, shape = x.strides, out.strides, shaped[0].strides, (<object>x).shape
+    inner = x.ndim - 1
+    # x and out are evenly spaced over the dimensions from `first` on.
+    first, job.n = max(inner, 0), 1
+    job.x_step, job.out_step = job.x_size, job.out_size
+    if inner >= 0:
+        job.x_step, job.out_step, job.n = x_strides[inner], out_strides[inner], shape[inner]
+    while first > 0 and x_strides[first - 1] == job.n * job.x_step and out_strides[first - 1] == job.n * job.out_step:
+        first -= 1
+        job.n *= shape[first]
+    # The parameters are the same over the dimensions from `d` on.
+    d, job.n = inner + 1, 1
+    while d > first and steps[d - 1] == 0:
+        d -= 1
+        job.n *= shape[d]
+    job.each = d > first and job.n < SHORT_RUN
+    if job.each:
+        # They are written out for the dimensions from `d` on, and repeat over those from job.dims to d - 1.
+        outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
+        d, job.n = inner, shape[inner]
+        while d > outermost and job.n < STRETCH:
+            d -= 1
+            job.n *= shape[d]
+        kept = tuple([slice(None) if steps[p] else slice(0, 1) for p in range(d)])
+        lead = [shape[p] if steps[p] else 1 for p in range(d)]
+        job.period = job.n
+        repeats = max(1, STRETCH // job.n)
+        while d > first and steps[d - 1] == 0:
+            d -= 1
+            job.n *= shape[d]
+        repeats = min(repeats, job.n // job.period)
+        shaped = [np.tile(np.ascontiguousarray(array[kept]).reshape(*lead, job.period), repeats) for array in shaped]
+        job.period *= repeats
+    steps = [step // 4 if size > 1 else 0 for step, size in zip(shaped[0].strides, shaped[0].shape)]
+    job.dims, job.outer = d, 1
+    for p in range(d):
+        job.shape[p], job.x_strides[p], job.out_strides[p] = shape[p], x_strides[p], out_strides[p]
+        job.parameter_strides[p] = steps[p]
+        job.outer *= shape[p]
+    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+    for p in range(PARAMETERS):
+        job.parameters[p] = cnp.PyArray_BYTES(shaped[p])
+    return shaped
+
+
+cdef bint clash(cnp.ndarray x, cnp.ndarray out):
+    """Whether writing `out` may change elements of `x` that are still to be read."""
+    cdef uintptr_t low, high, from_, to
+    bounds(out, &low, &high)
+    bounds(x, &from_, &to)
+    if low >= to or from_ >= high:
+        return False
+    return (cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
+            or (<object>x).strides != (<object>out).strides)
+
+
+cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
+    """Apply a kernel: to `out` if it is given, after the last check, else to a new array in the order of `x`.
+
+    `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
+    with those of `x` that `axes` selects.
+    """
+    cdef Job job
+    cdef cnp.ndarray array, target
+    cdef int p
+    cdef bint uniform = True
+    if out is not None:
+        array = elements_output(out, "out", typenum, (<object>x).shape)
+        target = np.empty_like(array) if clash(x, array) else array
+    elif cnp.PyArray_IS_C_CONTIGUOUS(x):
+        target = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), typenum, 0)
+        array = target
+    else:
+        target = np.empty_like(x, dtype=cnp.PyArray_DescrFromType(typenum))
+        array = target
+    if cnp.PyArray_SIZE(x):
+        for p in range(PARAMETERS):
+            if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
+                uniform = False
+        job.function = function
+        job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
+        if uniform and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target))
+                        or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(target))):
+            job.dims, job.outer, job.n, job.each = 0, 1, cnp.PyArray_SIZE(x), False
+            job.x_step, job.out_step = job.x_size, job.out_size
+            job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(target)
+            for p in range(PARAMETERS):
+                job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+        else:
+            parameters = lay_out(&job, x, target, () if uniform else axes, parameters)
+        do_all(&job)
+    if target is not array:
+        array[...] = target
+    if out is not None:
+        return out
+    return target if cnp.PyArray_NDIM(target) else target[()]

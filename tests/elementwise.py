@@ -1,0 +1,72 @@
+"""What the tests of quantization share: the functions with their oracles, values and parameters."""
+
+import numpy as np
+import pytest
+import reference_quantization as reference
+
+import int8blas
+
+DTYPES = (np.uint8, np.int8, np.int32)
+SCHEMES = ("float", "doubling", "single")
+
+
+def ends(dtype):
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def zero_points(dtype):
+    low, high = ends(dtype)
+    return (0, low, high, 3)
+
+
+def random_integers(rng, dtype, shape):
+    """Of all magnitudes, with both ends of the range."""
+    low, high = ends(dtype)
+    x = rng.integers(low, high, shape, np.int64, endpoint=True) >> rng.integers(0, np.iinfo(dtype).bits, shape)
+    x = np.where(rng.random(shape) < 0.05, low, x)
+    return np.where(rng.random(shape) < 0.05, high, x).astype(dtype)
+
+
+def random_floats(rng, shape):
+    """Of all magnitudes, with what is special among floats."""
+    x = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 6, shape)
+    special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 0.5, -0.5]
+    return np.where(rng.random(shape) < 0.1, rng.choice(special, shape), x).astype(np.float32)
+
+
+def parameters(rng, dtype, shape):
+    """Scales of float32 and zero points of that shape."""
+    low, high = ends(dtype)
+    return (10.0 ** rng.uniform(-3, 3, shape)).astype(np.float32), rng.integers(low, high, shape, dtype, endpoint=True)
+
+
+# Name -> (int8blas's function, its oracle, x); dtype is that of the integers, apart from x where that is fixed.
+def call(name, rng, dtype, shape):
+    """The function with its dtype bound, its oracle, and an x."""
+    if name == "quantize":
+        x, options = random_floats(rng, shape), {"dtype": dtype}
+    elif name == "dequantize":
+        x, options = random_integers(rng, dtype, shape), {}
+    else:
+        x, options = random_integers(rng, np.int32, shape), {"dtype": dtype, "scheme": name}
+    function = "requantize" if name in SCHEMES else name
+
+    def ours(*arguments, **keywords):
+        return getattr(int8blas, function)(*arguments, **options, **keywords)
+
+    def oracle(x, scale, zero_point=0, axis=None):
+        scale, zero_point = (reference.along(value, axis, x.ndim) for value in (scale, zero_point))
+        return getattr(reference, function)(x, scale, zero_point, **options)
+
+    return ours, oracle, x
+
+
+FUNCTIONS = ("quantize", "dequantize", *SCHEMES)
+every_function = pytest.mark.parametrize("name", FUNCTIONS)
+every_type = pytest.mark.parametrize("dtype", DTYPES)
+
+
+def shape_of(x, axis):
+    axes = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return tuple(x.shape[one] for one in axes)
