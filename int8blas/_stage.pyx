@@ -96,7 +96,8 @@ def _checked_scales(value, name):
     with np.errstate(over="ignore"):
         array = array.astype(np.float32)
     if not (np.isfinite(array) & (array > 0)).all():
-        raise ValueError(f"{name} must be positive and finite, got {array[~(np.isfinite(array) & (array > 0))].flat[0]}")
+        wrong = array[~(np.isfinite(array) & (array > 0))]
+        raise ValueError(f"{name} must be positive and finite, got {wrong.flat[0]}")
     return array
 
 
@@ -244,7 +245,7 @@ cdef class Layer:
                 if tensor not in MASKS:
                     raise ValueError(f"{kind} must be for 'src', 'weights' or 'dst', got {tensor!r}")
                 if tensor in self.constants[kind]:
-                    raise ValueError(f"{kind}[{tensor!r}] must not be given again: it was when the primitive was created")
+                    raise ValueError(f"{kind}[{tensor!r}] must not be given again: the primitive was created with it")
                 given[kind][tensor] = self.checked(kind, tensor, value)
             for tensor, mask in self.masks[kind].items():
                 if tensor not in given[kind]:
@@ -310,7 +311,8 @@ cdef class Layer:
         given = list(operands) if operands is not None else []
         wanted = sum(operand is None for operand in self.operands)
         if len(given) != wanted:
-            raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got {len(given)}")
+            raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got "
+                             f"{len(given)}")
         bound.stage.relu = 0
         for i, op in enumerate(self.attributes.post_ops):
             if i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1:

@@ -76,7 +76,7 @@ class Sum:
 
     scale: float = 1.0
     zero_point: int = 0
-    dtype: npt.DTypeLike = None
+    dtype: npt.DTypeLike | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _real(self.scale, "scale of Sum"))
@@ -165,6 +165,15 @@ class Binary(_WithOperand):
         execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
     algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max'}
         The operation.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> clipped = int8blas.Attributes(post_ops=[int8blas.Binary([6, 4], "min")])
+    >>> layer = int8blas.InnerProduct(np.eye(2, dtype=np.int8), src_dtype=np.uint8, dst_dtype=np.float32,
+    ...                               attributes=clipped)
+    >>> layer(np.array([[5, 5]], np.uint8))
+    array([[5., 4.]], dtype=float32)
     """
 
     algorithm: str = "add"
@@ -177,7 +186,17 @@ class Binary(_WithOperand):
 
 @dataclass(frozen=True, eq=False)
 class PReLU(_WithOperand):
-    """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel."""
+    """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> slopes = int8blas.Attributes(post_ops=[int8blas.PReLU([0.5, 0.25])])
+    >>> layer = int8blas.InnerProduct(np.eye(2, dtype=np.int8), src_dtype=np.int8, dst_dtype=np.float32,
+    ...                               attributes=slopes)
+    >>> layer(np.array([[-8, -8]], np.int8))
+    array([[-4., -2.]], dtype=float32)
+    """
 
 
 PostOp = Sum | Eltwise | Binary | PReLU
@@ -219,8 +238,8 @@ class Attributes:
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
-        The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask is
-        that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and no
+        The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
+        is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and no
         zero points then.
 
     Raises
@@ -259,7 +278,7 @@ class Attributes:
             raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {mask}")
         values = np.array(values, np.float32, ndmin=1)
         if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
-            raise ValueError("output_scales must be finite, one value for mask 0 or one for each output channel for mask 2")
+            raise ValueError("output_scales must be finite, one value for mask 0, or one for each output channel")
         values.flags.writeable = False
         object.__setattr__(self, "output_scales", (int(mask), values))
         for name in ("scales", "zero_points"):

@@ -1,7 +1,7 @@
 """The inner product (fully connected, linear) layer on the GEMM, with its output stage fused.
 
-    dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights)
-                          + bias[oc]) / scale_dst + zp_dst
+    dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
+    sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
 The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
 scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
@@ -107,11 +107,11 @@ cdef class InnerProduct:
     >>> layer = int8blas.InnerProduct(weights, np.array([0.5, 0, 0], np.float32), src_dtype=np.uint8,
     ...                               dst_dtype=np.float32, scales={"src": 0.5, "weights": "per_channel"})
     >>> layer(np.array([[2, 4]], np.uint8))
-    array([[0.50393695, 4.251968  , 1.       ]], dtype=float32)
+    array([[0.492126 , 4.2519684, 1.       ]], dtype=float32)
     >>> dynamic = int8blas.InnerProduct(weights, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row",
     ...                                 scales={"weights": "per_channel"})
     >>> dynamic(np.array([[1, 2]], np.float32)).round(2)
-    array([[0.  , 4.26, 1.  ]], dtype=float32)
+    array([[0.  , 4.25, 0.99]], dtype=float32)
     """
 
     cdef PackedB _packed
@@ -284,7 +284,8 @@ cdef class InnerProduct:
                 (int(np.prod(shape[:-1])), self._packed._k), x.dtype), shape[:-1]
         if len(wanted) == 1 and x.ndim > 2 and int(np.prod(shape[1:])) == self._packed._k:
             return x.reshape(shape[0], self._packed._k), None
-        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._packed._k}), got {shape}")
+        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._packed._k}), "
+                         f"got {shape}")
 
     cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
         """The matrix to compute in: `result` itself, or a copy of it where the kernels cannot."""

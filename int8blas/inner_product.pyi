@@ -1,0 +1,41 @@
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas._arrays import _Array, _Numerics
+from int8blas.attributes import Attributes
+from int8blas.packing import PackedB
+
+@final
+class InnerProduct:
+    weights_shape: tuple[int, ...]
+    src_dtype: np.dtype[Any]
+    dst_dtype: np.dtype[Any]
+    attributes: Attributes
+    def __init__(
+        self,
+        weights: _Array[Any] | PackedB,
+        bias: _Array[np.float32 | np.int32] | None = None,
+        *,
+        src_dtype: npt.DTypeLike,
+        dst_dtype: npt.DTypeLike,
+        attributes: Attributes | None = None,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        dynamic: Literal["per_row", "per_tensor"] | None = None,
+        dynamic_dtype: npt.DTypeLike = ...,
+        numerics: _Numerics = "exact",
+    ) -> None: ...
+    @property
+    def weights(self) -> PackedB: ...
+    def __call__(
+        self,
+        src: npt.ArrayLike,
+        *,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        operands: Sequence[npt.ArrayLike] | None = None,
+        out: npt.NDArray[Any] | None = None,
+    ) -> npt.NDArray[Any]: ...
