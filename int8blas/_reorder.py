@@ -15,6 +15,7 @@ from int8blas._layouts import PACKED
 from int8blas._parameters import scale_values, zero_point_values
 from int8blas._weights_scales import AUTOMATIC, scales_of, weights_mask
 from int8blas.packing import PackedB
+from int8blas.quantization import quantize
 
 Array = npt.NDArray[Any]
 
@@ -26,21 +27,6 @@ def _array(x: Any, name: str) -> Array:
     if array.dtype.name not in DTYPES:
         raise TypeError(f"{name} must be float32, int32, int8 or uint8, got {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _quantize(
-    x: Array, scale: Array, zero_point: Array, dtype: np.dtype[Any], *, axis: tuple[int, ...], out: Array
-) -> None:
-    """``out = sat(rne(x / scale + zero_point))`` of integers, in float32; a NaN becomes the zero point.
-
-    `scale` and `zero_point` are single values, or have one for each index of the dimensions `axis`.
-    """
-    scale, zero_point = (_layouts.aligned(values, x.shape, axis) for values in (scale, zero_point))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        y = np.rint(x / scale + zero_point.astype(np.float32))
-    # The ends of int32 are no float32 values.
-    info = np.iinfo(dtype)
-    out[...] = np.clip(np.where(np.isnan(y), zero_point, y.astype(np.float64)), info.min, info.max)
 
 
 def _optional(values: Any, convert: Any, logical: Array, axes: tuple[int, ...], name: str, *more: Any) -> Array | None:
@@ -89,7 +75,9 @@ def _convert(
         if out.dtype == np.float32:
             out[...] = y / _layouts.aligned(scales, x.shape, axes)
         else:
-            _quantize(y, scales, zero_points, out.dtype, axis=axes, out=out)
+            selected = tuple(y.shape[axis] for axis in axes)
+            scales, zero_points = (v.reshape(selected) if v.ndim else v for v in (scales, zero_points))
+            quantize(y, scales, zero_points, out.dtype, axis=axes or None, out=out)
 
 
 @overload

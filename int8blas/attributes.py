@@ -239,8 +239,8 @@ class Attributes:
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
         The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
-        is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and no
-        zero points then.
+        is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and
+        no zero points then.
 
     Raises
     ------
