@@ -251,7 +251,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
     cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, p.np)
-    cdef int64_t i, j, r, c, column
+    cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
     cdef bint a_is_wide = False
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
@@ -266,6 +266,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     t.a_tail = NULL
+    t.fetch = NULL
+    t.fetch_row = g.c_row
     t.row_init = t.col_init = t.acc_in = NULL
 
     for j in range(column_tiles):
@@ -318,6 +320,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.row_init = w.row_init + r if w.row_init is not NULL else NULL
             if k_block == s.first_block:
                 t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
+            if last_block and p.fetch_c:
+                t.fetch = g.c + (row + r) * g.c_row + column * g.c_col
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
             if last_block and p.from_registers:
                 t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
@@ -339,9 +343,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             if last_block and not p.from_registers:
-                column = (s.first + first) * I8_PANEL
+                first_column = (s.first + first) * I8_PANEL
                 o.rows = height
-                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - column)
+                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - first_column)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
                 o.acc_row = t.dst_row
@@ -352,12 +356,12 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 o.co_row = w.co_row + r if w.co_row is not NULL else NULL
                 if g.co_rows is not NULL:
                     o.co_row = g.co_rows + row + r
-                o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
-                o.row, o.column = row + r, column
+                o.co_col = g.co_cols + first_column if g.co_cols is not NULL else NULL
+                o.row, o.column = row + r, first_column
                 o.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
                 if g.row_scales is not NULL:
                     o.row_scale = g.row_scales + row + r
-                o.c = g.c + (row + r) * g.c_row + column * g.c_col
+                o.c = g.c + (row + r) * g.c_row + first_column * g.c_col
                 g.kernels.output(&o)
                 first = c + width
 

@@ -28,6 +28,8 @@ cdef extern from "i8_types.h" nogil:
         int32_t *dst
         ptrdiff_t dst_row
         int cols
+        const char *fetch
+        ptrdiff_t fetch_row
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
 
@@ -100,6 +102,7 @@ cdef extern from "i8_types.h" nogil:
         int bias_first
         int relu
         int finite
+        int rescales
         const int32_t *col_sums
         int op_count
         const i8_post_op *ops

@@ -84,6 +84,7 @@ cdef struct Plan:
     bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
     int64_t np                  # panels of a tile
+    bint fetch_c                # C is fetched before a tile of it is stored
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
     bint may_widen              # panels without a certificate need

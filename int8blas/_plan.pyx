@@ -44,6 +44,8 @@ cdef enum:
     # so short end when the hardware has just begun to fetch ahead in each.
     NARROW_ROWS = 2
     NARROW_K = 2048
+    # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
+    FETCH_BYTES = 4 << 20
     # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
@@ -236,6 +238,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
+    p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     p.np = g.kernels.np
     if g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1

@@ -277,6 +277,7 @@ cdef class Layer:
         with np.errstate(over="ignore"):
             reciprocal = one / scales["dst"] if "dst" in scales else one
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
+        bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
         bound.stage.finite = bool(np.isfinite(scale).all() and np.isfinite(reciprocal).all())
         # -0.0 is what leaves every number as it is when it is added.
         bias = np.float32(-0.0) if self._bias is None or self.integer_bias else self._bias

@@ -45,6 +45,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
             const i8_vec start = i8_broadcast(t->row_init + i);
             I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
         }
+    if (t->fetch)
+        I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + i * t->fetch_row + j * 4 * I8_LANES);
     int64_t groups = t->groups;
     if (depth > 1) {
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();

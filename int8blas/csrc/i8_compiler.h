@@ -25,8 +25,10 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define I8_PREFETCH_L2(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define I8_PREFETCH_WRITE(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #else
 #define I8_PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
+#define I8_PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #endif
 
 /* A loop with a constant bound, at most 16, that disappears. */

@@ -48,6 +48,8 @@ typedef struct {
     int32_t *dst;
     ptrdiff_t dst_row;
     int cols;
+    const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
+    ptrdiff_t fetch_row;
 } i8_tile_args;
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
@@ -172,7 +174,9 @@ typedef struct {
  * for a scale and -0.0 for what is added: both leave every y as it is. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
-    int bias_first, relu, finite; /* finite: scale and dst_scale are */
+    int bias_first, relu;
+    int finite;   /* scale and dst_scale are */
+    int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
     const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
     int op_count;
     const i8_post_op *ops;

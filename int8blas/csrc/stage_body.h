@@ -178,6 +178,28 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
         memcpy(c + v * c_col, (const char *)from + v * size, (size_t)size);
 }
 
+I8_INLINE ptrdiff_t i8_size(int type)
+{
+    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 ? 2 : 4;
+}
+
+/* All rows of a whole chunk of columns where y is just scaled, shifted, clipped at 0 and scaled again. */
+I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdiff_t acc_row, int rows,
+                             const float *row_scale, i8_floats scale, i8_floats bias, i8_floats dst_scale,
+                             i8_floats dst_zero, const int relu, int rescales, const int by_row, const int type)
+{
+    for (int i = 0; i < rows; ++i, c += c_row, acc += acc_row) {
+        i8_floats x = i8_floats_from(acc);
+        x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(row_scale[i]), scale) : scale);
+        x = i8_floats_add(x, bias);
+        if (relu)
+            x = i8_floats_relu(x);
+        if (type <= I8_TYPE_S8 || rescales)
+            x = i8_floats_add(i8_floats_mul(x, dst_scale), dst_zero);
+        i8_store_chunk(x, type, c, i8_size(type), I8_CHUNK);
+    }
+}
+
 /* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
  * the type of the destination. Without post-ops, and with finite scales (s->finite), y is never NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
@@ -198,6 +220,16 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const i8_floats dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
     float y[I8_CHUNK];
 
+    /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
+    if (!has_ops && ordered && !compensated && !col_sums && !bias_first && count == I8_CHUNK && c_col == i8_size(type)) {
+        if (relu)
+            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero, 1,
+                          s->rescales, by_row, type);
+        else
+            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero, 0,
+                          s->rescales, by_row, type);
+        return;
+    }
     for (int i = 0; i < rows; ++i, c += c_row) {
         i8_floats x;
         if (compensated) {
