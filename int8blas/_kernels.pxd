@@ -182,6 +182,9 @@ cdef extern from "i8_types.h" nogil:
         void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 float zero, int is_signed, uint8_t flip) noexcept nogil
+        float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
+        void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                                uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
         i8_elements_fn quantize[3]

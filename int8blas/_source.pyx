@@ -23,7 +23,9 @@ cdef enum:
     # Parts into which the rows fall for their common range, and numbers that pay for waking one more thread.
     MAX_PARTS = 64
     THREAD_NUMBERS = 1 << 17
+    OUTLIERS = -1
 cdef float SMALLEST = 1.17549435e-38
+cdef float LARGEST = 3.402823466e38
 
 
 cdef void parameters(const Source *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
@@ -39,26 +41,43 @@ cdef void parameters(const Source *s, const float *range_, float *scale, int64_t
 
 
 cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
-    """Scale and zero point of each of some rows."""
+    """Scale and zero point of each of some rows. The zero point OUTLIERS says that a symmetric row is not all within
+    its range: it has infinities or NaN."""
     cdef float range_[2]
+    cdef float largest
+    cdef const char *src
     cdef int64_t i
     for i in range(rows):
-        scales[i], zeros[i] = g.source.scale, g.source.zero
-        if g.source.per_row:
-            g.kernels.source_range(range_, <const char *>g.a + (row + i) * g.a_row, g.source.type, g.a_col, g.k)
-            parameters(g.source, range_, scales + i, zeros + i)
+        src = <const char *>g.a + (row + i) * g.a_row
+        if not g.source.per_row:
+            scales[i], zeros[i] = g.source.scale, OUTLIERS if g.source.symmetric else g.source.zero
+            continue
+        if g.source.symmetric:
+            largest = g.kernels.source_largest(src, g.source.type, g.a_col, g.k)
+            if largest <= LARGEST:
+                scales[i], zeros[i] = max(largest / <float>127, SMALLEST), 0
+                continue
+        g.kernels.source_range(range_, src, g.source.type, g.a_col, g.k)
+        parameters(g.source, range_, scales + i, zeros + i)
+        if g.source.symmetric:
+            zeros[i] = OUTLIERS
 
 
 cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
     """`k` columns of some rows of A', `dst_row` bytes apart, with zeros up to a multiple of 4."""
+    cdef const char *src
     cdef int64_t i, j
     for i in range(rows):
-        g.kernels.quantize_source(dst + i * dst_row, <const char *>g.a + (row + i) * g.a_row + k0 * g.a_col,
-                                  g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i], g.source.symmetric,
-                                  g.a_flip)
+        src = <const char *>g.a + (row + i) * g.a_row + k0 * g.a_col
+        if g.source.symmetric and zeros[i] != OUTLIERS:
+            g.kernels.quantize_within(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], g.a_flip)
+        else:
+            g.kernels.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i],
+                                      0 if g.source.symmetric else <float>zeros[i], g.source.symmetric, g.a_flip)
         for j in range(k, ceil_div(k, I8_GROUP) * I8_GROUP):
-            dst[i * dst_row + j] = 0
+            dst[j] = 0
+        dst += dst_row
 
 
 cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:

@@ -280,6 +280,11 @@ typedef struct {
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero, int is_signed, uint8_t flip);
+    /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if not all of it is
+     * finite; and rne(src * reciprocal) ^ flip where that is known to be in [-127, 127]. */
+    float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
+    void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                            uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);

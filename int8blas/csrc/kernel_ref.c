@@ -76,9 +76,18 @@ static i8_floats i8_floats_mul(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v]
 static i8_floats i8_floats_min(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] < y.lane[v] ? x.lane[v] : y.lane[v]); }
 static i8_floats i8_floats_max(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] > y.lane[v] ? x.lane[v] : y.lane[v]); }
 static i8_floats i8_floats_finite(i8_floats x) { I8_LANEWISE(fabsf(x.lane[v]) <= 3.402823466e38f ? x.lane[v] : 0.0f); }
+static i8_floats i8_floats_largest(i8_floats x, i8_floats y)
+{
+    I8_LANEWISE(fabsf(y.lane[v]) <= x.lane[v] || x.lane[v] != x.lane[v] ? x.lane[v] : fabsf(y.lane[v]));
+}
 static i8_floats i8_floats_relu(i8_floats x) { I8_LANEWISE(x.lane[v] < 0 ? 0.0f : x.lane[v]); }
 static i8_floats i8_floats_ordered(i8_floats x) { I8_LANEWISE(x.lane[v] == x.lane[v] ? x.lane[v] : 0.0f); }
 static void i8_floats_store(float *p, i8_floats x) { memcpy(p, &x, sizeof(x)); }
+static void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
+{
+    for (int v = 0; v < I8_CHUNK; ++v)
+        p[v] = (uint8_t)(int32_t)rintf(x.lane[v]) ^ flip;
+}
 static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
 {
     (void)is_signed;

@@ -28,7 +28,8 @@
 
 /* The slots of pack_body.h and epilogue_body.h. */
 #define I8_COMMON_SLOTS                                                                                                \
-    .source_range = i8_source_range, .quantize_source = i8_quantize_source, .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,        \
+    .source_range = i8_source_range, .quantize_source = i8_quantize_source,                          \
+    .source_largest = i8_source_largest, .quantize_within = i8_quantize_within, .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,        \
     .panel_sums = i8_panel_sums, .panel_certified = i8_panel_certified, .widen_a = i8_widen_a, .widen_b = i8_widen_b
 
 /* The slots of quantize_body.h. */

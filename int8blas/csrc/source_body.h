@@ -44,6 +44,40 @@ I8_INLINE void i8_source_range_of(float *range, const char *src, const int type,
     I8_EACH range[1] = highs[v] > range[1] ? highs[v] : range[1];
 }
 
+/* The largest magnitude in a row; beyond FLT_MAX, or NaN, if not all of it is finite. */
+I8_INLINE float i8_source_largest_of(const char *src, const int type, ptrdiff_t step, int64_t k)
+{
+    i8_floats largest = i8_floats_set(0), largest2 = largest;
+    float lanes[I8_CHUNK], result = 0;
+    int64_t i = 0;
+    for (; i + 2 * I8_CHUNK <= k; i += 2 * I8_CHUNK) {
+        largest = i8_floats_largest(largest, i8_source_chunk(src + i * step, type, step, I8_CHUNK));
+        largest2 = i8_floats_largest(largest2, i8_source_chunk(src + (i + I8_CHUNK) * step, type, step, I8_CHUNK));
+    }
+    for (; i < k; i += I8_CHUNK) {
+        const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
+        largest = i8_floats_largest(largest, i8_source_chunk(src + i * step, type, step, count));
+    }
+    i8_floats_store(lanes, i8_floats_largest(largest, largest2));
+    I8_EACH result = lanes[v] <= result || result != result ? result : lanes[v];
+    return result;
+}
+
+/* dst = rne(src * reciprocal) ^ flip, in s8, where that is in [-127, 127]: no NaN, nothing to saturate. */
+I8_INLINE void i8_quantize_within_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
+                                     float reciprocal, uint8_t flip)
+{
+    const i8_floats factor = i8_floats_set(reciprocal);
+    uint8_t bytes[I8_CHUNK];
+    for (int64_t i = 0; i < k; i += I8_CHUNK) {
+        const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
+        const i8_floats x = i8_floats_mul(i8_source_chunk(src + i * step, type, step, count), factor);
+        i8_floats_store_rounded(count == I8_CHUNK ? dst + i : bytes, x, flip);
+        if (count < I8_CHUNK)
+            memcpy(dst + i, bytes, (size_t)count);
+    }
+}
+
 /* dst = sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed; the zero point where src is NaN. */
 I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
                                      float reciprocal, float zero, int is_signed, uint8_t flip)
@@ -80,4 +114,20 @@ static void i8_quantize_source(uint8_t *dst, const char *src, int type, ptrdiff_
         i8_quantize_source_of(dst, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k, reciprocal, zero, is_signed, flip);
     else
         i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip);
+}
+
+static float i8_source_largest(const char *src, int type, ptrdiff_t step, int64_t k)
+{
+    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
+        return i8_source_largest_of(src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k);
+    return i8_source_largest_of(src, type, step, k);
+}
+
+static void i8_quantize_within(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                               uint8_t flip)
+{
+    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
+        i8_quantize_within_of(dst, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k, reciprocal, flip);
+    else
+        i8_quantize_within_of(dst, src, type, step, k, reciprocal, flip);
 }

@@ -191,6 +191,17 @@ I8_INLINE i8_floats i8_floats_finite(i8_floats x)
     };
     return y;
 }
+/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
+I8_INLINE __m256 i8_half_largest(__m256 x, __m256 y)
+{
+    const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(y), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x), magnitude));
+}
+I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
+{
+    const i8_floats z = {i8_half_largest(x.low, y.low), i8_half_largest(x.high, y.high)};
+    return z;
+}
 /* x < 0 ? 0 : x, as MAXPS gives its second operand for a NaN, and for zeros of either sign. */
 I8_INLINE i8_floats i8_floats_relu(i8_floats x)
 {
@@ -215,6 +226,14 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     const __m128i first = _mm256_castsi256_si128(words), second = _mm256_extracti128_si256(words, 1);
     _mm_storeu_si128((__m128i *)(void *)p,
                      is_signed ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second));
+}
+/* Half to even, where that is known to be in the range of s8; XORed with flip. */
+I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
+{
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+    const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_xor_si128(bytes, _mm_set1_epi8((char)flip)));
 }
 
 /* For quantize_body.h: f32, rounded to s32 half to even, and bytes widened to s32. */

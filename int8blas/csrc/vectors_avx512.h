@@ -150,6 +150,18 @@ I8_INLINE i8_floats i8_floats_finite(i8_floats x)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(3.402823466e38f), _CMP_LE_OQ), x);
 }
+/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
+I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
+{
+    const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x), magnitude));
+}
+/* Half to even, where that is known to be in the range of s8; XORed with flip. */
+I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
+{
+    _mm_storeu_si128((__m128i *)(void *)p,
+                     _mm_xor_si128(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)), _mm_set1_epi8((char)flip)));
+}
 /* x < 0 ? 0 : x, as MAXPS gives its second operand for a NaN, and for zeros of either sign. */
 I8_INLINE i8_floats i8_floats_relu(i8_floats x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
 /* 0 for NaN. */
