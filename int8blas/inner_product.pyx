@@ -41,7 +41,7 @@ cdef object checked_dtype(object dtype, str name, tuple allowed):
 def _quantize_weights(weights, scale):
     """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or max|w| / 127 of each channel or
     of all."""
-    flat = weights.reshape(weights.shape[0], -1)
+    flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
         raise ValueError("weights must be finite")
     if isinstance(scale, str):
@@ -119,7 +119,7 @@ cdef class InnerProduct:
     cdef readonly object src_dtype
     cdef readonly object dst_dtype
     cdef readonly object attributes
-    cdef object _dynamic_dtype, _dynamic, _numerics, _bias, _scales, _zero_points
+    cdef object _dynamic_dtype, _dynamic, _numerics
     cdef int _src_type, _dst_type
     cdef bint _saturating
     cdef Source _source
@@ -144,8 +144,7 @@ cdef class InnerProduct:
         self.set_weights(weights, scales)
         if dynamic is not None and self._packed.dtype != np.int8:
             raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
-        self._dynamic, self._numerics, self._bias = dynamic, numerics, bias
-        self._scales, self._zero_points = scales, zero_points
+        self._dynamic, self._numerics = dynamic, numerics
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._layer = Layer(attributes, self._packed._n, bias, self._packed._sums, quantized_dtype, self._packed.dtype,
                             self.dst_dtype, scales, zero_points, dynamic is not None)
@@ -175,7 +174,8 @@ cdef class InnerProduct:
         elif isinstance(scales.get("weights"), str):
             raise TypeError(f"scales['weights'] must be values for weights of {array.dtype}, got {scales['weights']!r}")
         self.weights_shape = (<object>array).shape
-        self._packed = pack(array.reshape(self.weights_shape[0], -1), True)
+        # Not -1, which NumPy cannot tell for an array without elements.
+        self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
         return 0
 
     @property
@@ -188,10 +188,11 @@ cdef class InnerProduct:
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
 
     def __reduce__(self):
+        # The layer's own copies of the values, as the user's arrays may have changed since.
         return _restore, (self._packed, self.weights_shape, dict(
-            bias=self._bias, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
-            scales=self._scales, zero_points=self._zero_points, dynamic=self._dynamic,
-            dynamic_dtype=self._dynamic_dtype, numerics=self._numerics))
+            bias=self._layer._bias, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
+            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics))
 
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
