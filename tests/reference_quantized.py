@@ -1,0 +1,171 @@
+"""Oracles of the quantized primitives: the documented formulas in NumPy float32, one operation after the other.
+
+What is summed is exact (int64), everything after it float32, each operation rounded once, in the order written. Scales
+and zero points are mappings of "src", "weights" and "dst" to one value, or a vector: of rows for src, else of columns.
+"""
+
+import numpy as np
+import reference
+
+TINY = np.finfo(np.float32).tiny
+ONE = np.float32(1)
+
+
+def quiet(function):
+    """Without warnings: infinities and NaN are part of the formulas."""
+
+    def call(*arguments, **keywords):
+        with np.errstate(all="ignore"):
+            return function(*arguments, **keywords)
+
+    return call
+
+
+def rows(values):
+    """One value, or one for each row, as a float32 column that broadcasts."""
+    return np.asarray(values, np.float32).reshape(-1, 1)
+
+
+def columns(values):
+    """One value, or one for each column, as a float32 row that broadcasts."""
+    return np.asarray(values, np.float32).reshape(1, -1)
+
+
+# sat(rne(y)), half to even
+def to_integer(y, dtype):
+    """float32 without NaN to an integer type."""
+    info = np.iinfo(dtype)
+    return np.clip(np.rint(y.astype(np.float64)), info.min, info.max).astype(dtype)
+
+
+# f(x) for the functions of which every result is exact or rounded once for each operation
+ELTWISE = {
+    "relu": lambda x, alpha, beta: np.where(x < 0, alpha * x if alpha else np.float32(0), x),
+    "hardswish": lambda x, alpha, beta: x * clip(alpha * x + beta, np.float32(0), ONE),
+    "clip": lambda x, alpha, beta: clip(x, alpha, beta),
+    "abs": lambda x, alpha, beta: np.abs(x),
+    "square": lambda x, alpha, beta: x * x,
+    "sqrt": lambda x, alpha, beta: np.sqrt(x),
+    "linear": lambda x, alpha, beta: alpha * x + beta,
+    "round": lambda x, alpha, beta: np.rint(x),
+}
+
+# NaN, of y or of the operand, is not less and not greater than anything
+BINARY = {
+    "add": lambda y, z: y + z,
+    "sub": lambda y, z: y - z,
+    "mul": lambda y, z: y * z,
+    "div": lambda y, z: y / z,
+    "min": lambda y, z: np.where(z < y, z, y),
+    "max": lambda y, z: np.where(z > y, z, y),
+}
+
+
+def clip(x, low, high):
+    """low for x < low, high for x > high, else x, NaN too."""
+    return np.where(x < low, low, np.where(x > high, high, x))
+
+
+# Sum:      y = y + scale * (f32(old) - zero_point)            old read as its own type, or as `dtype`
+# Eltwise:  y = scale * f(y)
+# Binary:   y = y op operand
+# PReLU:    y = y if y >= 0 else operand * y
+@quiet
+def post_ops(y, ops, operands=(), old=None):
+    """All post-ops in order; `operands` are those of Binary and PReLU that have none of their own."""
+    operands = list(operands)
+    for op in ops:
+        match type(op).__name__:
+            case "Sum":
+                before = old if op.dtype is None else np.ascontiguousarray(old).view(op.dtype)
+                y = y + np.float32(op.scale) * (before.astype(np.float32) - np.float32(op.zero_point))
+            case "Eltwise":
+                y = np.float32(op.scale) * ELTWISE[op.algorithm](y, np.float32(op.alpha), np.float32(op.beta))
+            case name:
+                operand = np.asarray(op.operand if op.operand is not None else operands.pop(0), np.float32)
+                y = np.where(y < 0, operand * y, y) if name == "PReLU" else BINARY[op.algorithm](y, operand)
+    assert y.dtype == np.float32
+    return y
+
+
+# dst = sat(rne(y * (1 / scale) + zero_point)), the zero point for NaN        integers
+# dst = y * (1 / scale), rounded to the type                                   float32, float16
+@quiet
+def destination(y, dtype, scale=None, zero_point=None):
+    """y as it is stored."""
+    if scale is not None:
+        y = y * (ONE / columns(scale))
+    if np.dtype(dtype).kind == "f":
+        return y.astype(dtype)
+    y = np.where(np.isnan(y), np.float32(0), y)
+    return to_integer(y if zero_point is None else y + columns(zero_point), dtype)
+
+
+# acc = (src - zp_src) @ (weights - zp_weights).T + bias_s32
+# y = f32(acc) * (scale_src * scale_weights) + bias_f32        (f32(acc) + bias_f32) * (scale_src * output_scale)
+# y = post_ops(y)
+# dst = destination(y)
+@quiet
+def inner_product(
+    src,
+    weights,
+    bias=None,
+    *,
+    dst_dtype,
+    scales=None,
+    zero_points=None,
+    ops=(),
+    output_scales=None,
+    operands=(),
+    old=None,
+    numerics="exact",
+):
+    """The destination of src (rows, ic) and weights (oc, ic); `output_scales` are values, of all or of each column."""
+    scales, zero_points = scales or {}, zero_points or {}
+    product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
+    acc = product(src, weights, zero_points.get("src", 0), zero_points.get("weights", 0), trans_b=True)
+    integer_bias = bias is not None and bias.dtype == np.int32
+    if integer_bias:
+        acc = acc + bias.astype(np.int64)
+    y = acc.astype(np.float32)
+    real_bias = bias is not None and not integer_bias
+    if output_scales is not None:
+        y = (y + columns(bias) if real_bias else y) * (rows(scales.get("src", 1)) * columns(output_scales))
+    else:
+        y = y * (rows(scales.get("src", 1)) * columns(scales.get("weights", 1)))
+        y = y + columns(bias) if real_bias else y
+    y = post_ops(y, ops, operands, old)
+    return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
+
+
+# range (low, high) of the finite values, extended to contain 0
+# s8:  scale = max(|low|, |high|) / 127       zero = 0
+# u8:  scale = high / 255 - low / 255         zero = min(rne(-low * (1 / scale)), 255)
+# q = sat(rne(x * (1 / scale) + zero)), zero for NaN; a scale is at least the smallest normal float32
+@quiet
+def quantize_dynamically(x, dtype, per_row):
+    """A source (rows, ic) in 8 bits, its scales and its zero points, each one value or one for each row."""
+    x = x.astype(np.float32)
+    finite = np.where(np.isfinite(x), x, np.float32(0))
+    axis = 1 if per_row else None
+    low = finite.min(axis=axis, initial=np.float32(0))
+    high = finite.max(axis=axis, initial=np.float32(0))
+    if dtype == np.int8:
+        scale = np.maximum(np.maximum(-low, high) / np.float32(127), TINY)
+        zero = np.zeros_like(scale)
+    else:
+        scale = np.maximum(high / np.float32(255) - low / np.float32(255), TINY)
+        zero = np.minimum(np.rint(-low * (ONE / scale)), np.float32(255))
+    y = x * (ONE / rows(scale))
+    y = np.where(np.isnan(y), np.float32(0), y) + rows(zero)
+    return to_integer(y, dtype), scale, zero.astype(np.int64)
+
+
+# scale = max|w| / 127 of each channel, or of all; w = rne(w / scale), within [-127, 127]
+def quantize_weights(weights, scale):
+    """float32 weights (oc, ic) as int8, and their scales; `scale` is "per_channel", "per_tensor" or values."""
+    if isinstance(scale, str):
+        largest = np.abs(weights).max(axis=1 if scale == "per_channel" else None, initial=0)
+        scale = np.maximum(largest / np.float32(127), TINY)
+    scale = np.asarray(scale, np.float32)
+    return np.clip(np.rint(weights / rows(scale)), -127, 127).astype(np.int8), scale
