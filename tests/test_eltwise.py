@@ -1,0 +1,204 @@
+"""Element-wise functions made of exp: near the exact value, and the same bits on every instruction set."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import reference_quantized
+import scipy.special
+from layers import assert_same_bits
+
+import int8blas
+from int8blas import Attributes, Binary, Eltwise
+
+EPSILON = 2.0**-24
+
+
+def tanh(x, alpha):
+    return np.tanh(x)
+
+
+def logistic(x, alpha):
+    return scipy.special.expit(x)
+
+
+def elu(x, alpha):
+    return np.where(x > 0, x, alpha * np.expm1(x))
+
+
+def gelu_erf(x, alpha):
+    return x * scipy.special.ndtr(x)
+
+
+def gelu_tanh(x, alpha):
+    # (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), without cancellation
+    return x * scipy.special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+
+
+def swish(x, alpha):
+    return x * scipy.special.expit(alpha * x)
+
+
+class Function(NamedTuple):
+    """A function in float64, and how far from it float32 may be: |error| <= ulps * ulp(exact) + absolute(x, alpha)."""
+
+    exact: object
+    ulps: float
+    absolute: object = lambda x, alpha: 0
+    alphas: tuple = (0.0,)
+
+    @property
+    def name(self):
+        return self.exact.__name__
+
+
+# Where a result is the difference of numbers of the size of s, its error is that of s: 1.5 ulps of 1 for exp(x) - 1; of
+# x for gelu_tanh. An argument that is rounded, alpha * x, makes a relative error of up to |alpha * x| * 2**-24.
+# Below the normal numbers, exp has an absolute error of half of 2**-149, which gelu multiplies by up to 14, swish by up
+# to 104 / alpha.
+SLOPES = (1.0, 1.702, -1.0, 0.0)
+FUNCTIONS = (
+    Function(tanh, 3),
+    Function(logistic, 4),
+    Function(elu, 1, lambda x, alpha: 2 * EPSILON * np.abs(alpha), (1.0, 0.3, -2.0, 0.0)),
+    Function(gelu_erf, 9, lambda x, alpha: 2.0**-140),
+    Function(gelu_tanh, 4, lambda x, alpha: 6 * EPSILON * np.minimum(np.abs(x), 14)),
+    Function(swish, 4, lambda x, alpha: np.abs(alpha * x * swish(x, alpha)) * EPSILON + 2.0**-142, SLOPES),
+)
+
+every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
+
+
+def evaluate(op, values):
+    """f(x) of float32 values, in one row, by the post-op of a layer whose sums are 0."""
+    ops = [Eltwise("linear", -1, -0.0), Binary(), op]  # -0.0 keeps the sign of a zero that is added to it
+    layer = int8blas.InnerProduct(
+        np.zeros((values.size, 1), np.int8),
+        src_dtype=np.uint8,
+        dst_dtype=np.float32,
+        attributes=Attributes(post_ops=ops),
+    )
+    return layer(np.zeros((1, 1), np.uint8), operands=[values])[0]
+
+
+def numbers(rng):
+    """Dense where functions bend, and of every magnitude."""
+    dense = [np.linspace(-limit, limit, 4001) for limit in (0.7, 2, 10, 16, 110)]
+    sizes = rng.choice([-1, 1], 8000) * 2.0 ** rng.uniform(-149, 128, 8000)
+    around = 0.625 * (1 + EPSILON * np.arange(-20, 21))  # where tanh changes from one formula to another
+    return np.concatenate([*dense, sizes, around, -around]).astype(np.float32)
+
+
+def any_bits(rng):
+    """Of every exponent, NaN and infinities too."""
+    bits = rng.integers(0, 2**32, 20000, np.uint32)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 88.7, -103.9], np.float32)
+    return np.concatenate([bits.view(np.float32), special])
+
+
+# --- accuracy --------------------------------------------------------------------------------------------------------
+
+
+@every_function
+def test_errors_are_within_the_bound(isa, function, rng):
+    x = numbers(rng)
+    for alpha in function.alphas:
+        alpha = float(np.float32(alpha))
+        result = evaluate(Eltwise(function.name, alpha), x).astype(np.float64)
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            exact = function.exact(wide, alpha)
+            bound = function.ulps * np.spacing(np.abs(exact).astype(np.float32)) + function.absolute(wide, alpha)
+        finite = np.abs(exact) < np.finfo(np.float32).max
+        assert np.isfinite(result[finite]).all()
+        excess = (np.abs(result - exact) / bound)[finite]
+        worst = excess.argmax()
+        assert excess[worst] <= 1, (
+            f"{alpha=}: {result[finite][worst]!r}, not {exact[finite][worst]!r}, at {x[finite][worst]}"
+        )
+
+
+def test_tanh_is_odd_and_within_1(isa, rng):
+    x = np.abs(numbers(rng))
+    x = x[x > 0]
+    positive, negative = evaluate(Eltwise("tanh"), x), evaluate(Eltwise("tanh"), -x)
+    assert_same_bits(negative, -positive)
+    assert (positive <= 1).all()
+
+
+def test_logistic_is_within_0_and_1(isa, rng):
+    result = evaluate(Eltwise("logistic"), numbers(rng))
+    assert ((result >= 0) & (result <= 1)).all()
+
+
+@every_function
+def test_the_result_is_multiplied_by_the_scale(isa, function, rng):
+    x = numbers(rng)
+    plain = evaluate(Eltwise(function.name, 1), x)
+    for scale in (0.5, -3, 0.1):
+        with np.errstate(over="ignore"):
+            expected = np.float32(scale) * plain
+        assert_same_bits(evaluate(Eltwise(function.name, 1, scale=scale), x), expected)
+
+
+# --- special values --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "alpha", "values"), [
+    ("tanh", 0, [(0.0, 0.0), (np.inf, 1), (-np.inf, -1), (20, 1), (-20, -1)]),
+    ("logistic", 0, [(0.0, 0.5), (-0.0, 0.5), (np.inf, 1), (-np.inf, 0), (100, 1), (-120, 0)]),
+    ("elu", 1.5, [(0.0, 0.0), (np.inf, np.inf), (-np.inf, -1.5), (7, 7), (-100, -1.5)]),
+    ("gelu_erf", 0, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (20, 20), (1e30, 1e30)]),
+    ("gelu_tanh", 0, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (-np.inf, -0.0), (20, 20), (1e30, 1e30)]),
+    ("swish", 1, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (100, 100), (1e30, 1e30)]),
+    ("swish", 0, [(0.0, 0.0), (-0.0, -0.0), (8, 4), (-3, -1.5)]),
+])  # fmt: skip
+def test_limits_and_zeros(isa, name, alpha, values):
+    x, expected = np.array(values, np.float32).T
+    assert_same_bits(evaluate(Eltwise(name, alpha), x), expected)
+
+
+@every_function
+def test_nan_stays_nan(isa, function):
+    x = np.full(37, np.nan, np.float32)
+    for alpha in (0, 1, -0.5):
+        assert np.isnan(evaluate(Eltwise(function.name, alpha), x)).all()
+
+
+# --- the same bits everywhere ----------------------------------------------------------------------------------------
+
+
+@every_function
+def test_every_instruction_set_gives_the_same_bits(isa, function, rng):
+    for x in (numbers(rng), any_bits(rng)):
+        for alpha in (0, 1, -0.7, 1.702):
+            op = Eltwise(function.name, alpha, scale=0.9)
+            with int8blas.use_isa("ref"):
+                expected = evaluate(op, x)
+            assert_same_bits(evaluate(op, x), expected, alpha=alpha)
+
+
+@every_function
+def test_a_value_gives_the_same_bits_in_every_column(isa, function, rng):
+    values = rng.normal(0, 3, 5).astype(np.float32)
+    op = Eltwise(function.name, 1)
+    expected = np.concatenate([evaluate(op, values[i : i + 1]) for i in range(5)])
+    for count in (7, 16, 17, 40, 64, 99):
+        assert_same_bits(evaluate(op, np.resize(values, count)), np.resize(expected, count), count=count)
+
+
+@every_function
+@pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32, np.float16])
+def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):
+    weights = rng.integers(-128, 128, (133, 20), np.int8)
+    src = rng.integers(0, 256, (9, 20), np.uint8)
+    ops = [Eltwise(function.name, 1, scale=1.25)]
+    arguments = {"src_dtype": np.uint8, "attributes": Attributes(post_ops=ops)}
+    real = int8blas.InnerProduct(weights, dst_dtype=np.float32, scales={"src": 5e-5}, **arguments)(src)
+    zero_points = {} if dst_dtype == np.float16 else {"dst": 50}
+    layer = int8blas.InnerProduct(
+        weights, dst_dtype=dst_dtype, scales={"src": 5e-5, "dst": 0.02}, zero_points=zero_points, **arguments
+    )
+    expected = reference_quantized.destination(real, dst_dtype, 0.02, zero_points.get("dst"))
+    assert np.unique(expected).size > 50
+    assert_same_bits(layer(src), expected)
