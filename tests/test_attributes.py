@@ -1,0 +1,268 @@
+"""Attributes and post-ops: checked when they are created, immutable, and what the documents say of them."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from layers import assert_same_bits
+
+import int8blas
+from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+WRONG_NUMBERS = [
+    (np.nan, ValueError), (np.inf, ValueError), (-np.inf, ValueError), (1e39, ValueError), ("1", TypeError),
+    (b"1", TypeError), (None, TypeError), ([], TypeError), (1j, TypeError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "error"), WRONG_NUMBERS, ids=repr)
+@pytest.mark.parametrize("name", ["alpha", "beta", "scale"])
+def test_numbers_of_eltwise(name, value, error):
+    with pytest.raises(error, match=f"^{name} of Eltwise must be "):
+        Eltwise("linear", **{name: value})
+
+
+@pytest.mark.parametrize(("value", "error"), WRONG_NUMBERS, ids=repr)
+def test_scale_of_sum(value, error):
+    with pytest.raises(error, match=r"^scale of Sum must be "):
+        Sum(value)
+
+
+@pytest.mark.parametrize(("value", "error"), [
+    (0.0, TypeError), ("0", TypeError), (None, TypeError), (True, TypeError), (2**31, ValueError),
+    (-(2**31) - 1, ValueError), (10**30, ValueError),
+], ids=repr)  # fmt: skip
+def test_zero_point_of_sum(value, error):
+    with pytest.raises(error, match=r"^zero_point of Sum must be .*, got "):
+        Sum(1, value)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int16, bool])
+def test_dtype_of_sum(dtype):
+    with pytest.raises(TypeError, match=f"^dtype of Sum must be uint8 or int8, got {np.dtype(dtype)}"):
+        Sum(dtype=dtype)
+
+
+@pytest.mark.parametrize("algorithm", ["Relu", "", "exp", None, 1])
+def test_algorithms(algorithm):
+    with pytest.raises(ValueError, match=r"^algorithm of Eltwise must be one of relu, tanh, .*, got "):
+        Eltwise(algorithm)
+    with pytest.raises(ValueError, match=r"^algorithm of Binary must be one of add, sub, .*, got "):
+        Binary(algorithm=algorithm)
+
+
+def test_limits_of_clip():
+    assert Eltwise("clip", 2, 2).beta == 2
+    with pytest.raises(ValueError, match=r"^alpha of Eltwise\('clip'\) must not be above beta, got 2.0 and 1.0"):
+        Eltwise("clip", 2, 1)
+
+
+@pytest.mark.parametrize("operand", ["1", [1j], [object()], [b"1"]], ids=repr)
+@pytest.mark.parametrize("kind", [Binary, PReLU])
+def test_operands(kind, operand):
+    with pytest.raises(TypeError, match=f"^operand of {kind.__name__} must be real numbers, got "):
+        kind(operand)
+
+
+@pytest.mark.parametrize("kind", ["scales", "zero_points"])
+@pytest.mark.parametrize(("masks", "error", "text"), [
+    ({"source": 0}, ValueError, "{} must be for 'src', 'weights' or 'dst', got 'source'"),
+    ({1: 0}, ValueError, "{} must be for 'src', 'weights' or 'dst', got 1"),
+    ({"src": 0.0}, TypeError, "{}['src'] must be a mask, an integer, got float"),
+    ({"src": None}, TypeError, "{}['src'] must be a mask, an integer, got NoneType"),
+    ({"src": True}, TypeError, "{}['src'] must be a mask, an integer, got bool"),
+    ({"dst": -1}, ValueError, "{}['dst'] must be a mask of at most 12 dimensions, got -1"),
+    ({"dst": 1 << 12}, ValueError, "{}['dst'] must be a mask of at most 12 dimensions, got 4096"),
+])  # fmt: skip
+def test_masks(kind, masks, error, text):
+    with pytest.raises(error) as raised:
+        Attributes(**{kind: masks})
+    assert str(raised.value) == text.format(kind)
+
+
+@pytest.mark.parametrize("op", ["relu", None, ReLU, Sum, 1.0], ids=repr)
+def test_post_ops(op):
+    with pytest.raises(TypeError, match=r"^post_ops must be Sum, Eltwise, Binary or PReLU, got "):
+        Attributes(post_ops=[ReLU(), op])
+
+
+@pytest.mark.parametrize(("value", "error", "text"), [
+    (1.0, TypeError, r"must be \(mask, values\), got 1.0"), ((0, 1, 2), TypeError, r"must be \(mask, values\)"),
+    ((1, [1.0]), ValueError, "must have mask 0, or 1 << 1 for output channels, got 1"),
+    ((4, [1.0]), ValueError, "must have mask 0, or 1 << 1 for output channels, got 4"),
+    ((0, [1.0, 2.0]), ValueError, "must be finite, one value for mask 0"),
+    ((2, [[1.0], [2.0]]), ValueError, "must be finite, one value for mask 0, or one for each"),
+    ((0, np.nan), ValueError, "must be finite"), ((2, [1, np.inf]), ValueError, "must be finite"),
+])  # fmt: skip
+def test_output_scales(value, error, text):
+    with pytest.raises(error, match=f"^output_scales {text}"):
+        Attributes(output_scales=value)
+
+
+@pytest.mark.parametrize("kind", ["scales", "zero_points"])
+def test_output_scales_are_a_model_of_their_own(kind):
+    with pytest.raises(ValueError, match=f"^{kind} must not be given together with output_scales"):
+        Attributes(**{kind: {"src": 0}}, output_scales=(0, 1.0))
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_rounded_to_float32():
+    op = Eltwise("linear", 0.1, np.float64(1) / 3, np.float16(0.1))
+    assert (op.alpha, op.beta, op.scale) == (np.float32(0.1), np.float32(1 / 3), np.float16(0.1))
+    assert Sum(0.1).scale == np.float32(0.1)
+
+
+def test_relu_is_a_short_form():
+    assert ReLU(0.1, 2) == Eltwise("relu", 0.1, 0, 2)
+    assert ReLU() == Eltwise("relu")
+    assert repr(ReLU()) == "Eltwise(algorithm='relu', alpha=0.0, beta=0.0, scale=1.0)"
+
+
+def test_any_iterable_of_post_ops():
+    ops = (ReLU(), Sum(0.5), ReLU())
+    assert Attributes(post_ops=iter(ops)).post_ops == ops
+    assert Attributes(post_ops=list(ops)).post_ops == ops
+    assert Attributes().post_ops == ()
+
+
+def test_equal_post_ops():
+    assert Sum(0.5, 1) == Sum(0.5, 1)
+    assert Sum(0.5, 1) != Sum(0.5, 2)
+    assert Sum(dtype="u1") == Sum(dtype=np.uint8)
+    assert len({ReLU(), ReLU(), ReLU(0.5), Sum(), Sum()}) == 3
+
+
+# --- immutable -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", [Sum(), ReLU(), Binary([1]), PReLU([1]), Attributes()], ids=lambda v: type(v).__name__
+)
+def test_fields_cannot_be_assigned(value):
+    for field in dataclasses.fields(value):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, field.name, None)
+
+
+def test_arguments_are_copied():
+    masks, operand, values, ops = {"src": 0}, np.ones(3, np.float32), np.ones(3, np.float32), [ReLU()]
+    attributes = Attributes(scales=masks, zero_points=masks, post_ops=ops)
+    older, binary = Attributes(output_scales=(2, values)), Binary(operand)
+    masks["dst"] = 0
+    ops.clear()
+    operand[:] = values[:] = 7
+    assert dict(attributes.scales) == dict(attributes.zero_points) == {"src": 0}
+    assert attributes.post_ops == (ReLU(),)
+    assert binary.operand.tolist() == older.output_scales[1].tolist() == [1, 1, 1]
+
+
+def test_arrays_and_mappings_are_read_only():
+    attributes = Attributes(scales={"src": 0})
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        attributes.scales["src"] = 1
+    for array in (Binary([1.0]).operand, PReLU(2).operand, Attributes(output_scales=(0, 3)).output_scales[1]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+def through_pickle(value):
+    """The value after pickling, out of band too."""
+    buffers = []
+    data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    yield pickle.loads(data, buffers=buffers)
+    yield from (pickle.loads(pickle.dumps(value, protocol)) for protocol in range(2, 6))
+    yield copy.copy(value)
+    yield copy.deepcopy(value)
+
+
+@pytest.mark.parametrize("value", [Sum(0.5, 3, "u1"), ReLU(0.5, 2), Eltwise("clip", -1, 6)], ids=str)
+def test_post_ops_survive_pickling(value):
+    for other in through_pickle(value):
+        assert other == value
+
+
+@pytest.mark.parametrize("kind", [Binary, PReLU])
+def test_operands_survive_pickling(kind):
+    for operand in (None, 2.5, [1, 2, 3], np.ones((2, 3))):
+        value = kind(operand)
+        for other in through_pickle(value):
+            assert vars(other).keys() == vars(value).keys()
+            if operand is not None:
+                assert_same_bits(other.operand, value.operand)
+            else:
+                assert other.operand is None
+
+
+def test_attributes_survive_pickling():
+    for value in (
+        Attributes({"src": 1, "weights": 1}, {"dst": 2}, [ReLU(), Sum(0.5)]),
+        Attributes(output_scales=(2, [1.5, 2.5]), post_ops=[Eltwise("tanh")]),
+    ):
+        for other in through_pickle(value):
+            assert dict(other.scales) == dict(value.scales)
+            assert dict(other.zero_points) == dict(value.zero_points)
+            assert other.post_ops == value.post_ops
+            if value.output_scales is None:
+                assert other.output_scales is None
+            else:
+                assert other.output_scales[0] == value.output_scales[0]
+                assert_same_bits(other.output_scales[1], value.output_scales[1])
+
+
+# --- what the documents say of scales and post-ops -------------------------------------------------------------------
+
+
+def test_tanh_then_sum_with_scales_of_the_post_ops(isa, rng):
+    # dst = 1 / scale_dst * (tanh(scale_src * scale_weights * sum) + scale_old * old): the output scale is that of
+    # source and weights alone, and those of the post-ops lead to the destination's.
+    scale_src, scale_weights, scale_dst, scale_old = 0.01, rng.uniform(0.002, 0.01, 20), 1 / 127, 0.25 / 127
+    src, weights = rng.integers(0, 256, (9, 30), np.uint8), rng.integers(-128, 128, (20, 30), np.int8)
+    old = rng.integers(-128, 128, (9, 20), np.int8)
+    layer = int8blas.InnerProduct(
+        weights,
+        src_dtype=np.uint8,
+        dst_dtype=np.int8,
+        attributes=Attributes(
+            output_scales=(1 << 1, scale_src * scale_weights),
+            post_ops=[Eltwise("tanh", scale=1 / scale_dst), Sum(scale_old / scale_dst)],
+        ),
+    )
+    sums = src.astype(np.float64) @ weights.T.astype(np.float64)
+    exact = (np.tanh(scale_src * scale_weights * sums) + scale_old * old) / scale_dst
+    result = layer(src, out=old.copy())
+    assert np.abs(result - np.clip(exact, -128, 127)).max() < 0.501
+
+
+def test_the_newer_model_divides_after_the_post_ops(isa, rng):
+    # The same layer: scales of source, weights and destination, and a Sum in real units.
+    scale_src, scale_weights, scale_dst, scale_old = 0.01, rng.uniform(0.002, 0.01, 20), 1 / 128, 0.25 / 128
+    src, weights = rng.integers(0, 256, (9, 30), np.uint8), rng.integers(-128, 128, (20, 30), np.int8)
+    old = rng.integers(-128, 128, (9, 20), np.int8)
+    arguments = {"src_dtype": np.uint8, "dst_dtype": np.int8}
+    older = int8blas.InnerProduct(
+        weights,
+        **arguments,
+        attributes=Attributes(
+            output_scales=(2, np.float32(scale_src) * scale_weights.astype(np.float32)),
+            post_ops=[Eltwise("tanh", scale=1 / scale_dst), Sum(scale_old / scale_dst)],
+        ),
+    )
+    newer = int8blas.InnerProduct(
+        weights,
+        **arguments,
+        attributes=Attributes(
+            scales={"src": 0, "weights": 1 << 0, "dst": 0}, post_ops=[Eltwise("tanh"), Sum(scale_old)]
+        ),
+        scales={"src": scale_src, "weights": scale_weights, "dst": scale_dst},
+    )
+    # With a power of two as the destination's scale it does not matter where it is multiplied.
+    assert_same_bits(newer(src, out=old.copy()), older(src, out=old.copy()))
