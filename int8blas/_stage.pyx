@@ -90,7 +90,8 @@ def _checked_scales(value, name):
     """One scale or a vector of them, float32, positive and finite."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be real numbers, got {array.dtype if isinstance(value, np.ndarray) else value!r}")
+        found = array.dtype if isinstance(value, np.ndarray) else repr(value)
+        raise TypeError(f"{name} must be real numbers, got {found}")
     if array.ndim > 1:
         raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
     with np.errstate(over="ignore"):
@@ -105,7 +106,8 @@ def _checked_zero_points(value, name, low, high):
     """One zero point or a vector of them, int64, in the range of a type."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got {array.dtype if isinstance(value, np.ndarray) else value!r}")
+        found = array.dtype if isinstance(value, np.ndarray) else repr(value)
+        raise TypeError(f"{name} must be integers, got {found}")
     if array.ndim > 1:
         raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
     if array.size and (int(array.min()) < low or int(array.max()) > high):
