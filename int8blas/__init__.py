@@ -4,16 +4,19 @@ The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
+    inner_product               InnerProduct
+    attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
-      +-> _problem      these become a problem for the driver
+      +-> _stage        attributes and values become the output stage of a problem
+      +-> _problem      arrays become a problem for the driver
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
-            |     +-> _blocks   the general path: tiles of C from packed blocks
+            |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
       +-> _elementwise  a kernel for every element of an array, for quantization
@@ -21,8 +24,10 @@ The modules, and who calls whom::
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
-                              epilogue_body.h  the output stage
                               pack_body.h      packing, sums, certificates
+                              source_body.h    the quantization of a float A
+                              epilogue_body.h, stage_body.h           the output stages, plain and quantized
+                              eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
