@@ -1,0 +1,109 @@
+"""What convolution and pooling are told about spatial dimensions: layouts, kernels, strides, dilation and padding.
+
+Values go from the outermost spatial dimension to the innermost: d, h, w. What is one number for all of them, or one
+for each, becomes a tuple with one for each.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas._layouts import permutation
+from int8blas._parameters import integer
+
+# By the number of spatial dimensions, channels last and channels first.
+LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
+
+# Sizes and positions computed from parameters up to this, and from sizes of arrays, fit in 64 bits.
+LARGEST = 2**31 - 1
+
+Pair = tuple[int, int]
+
+
+def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
+    """The spatial dimensions of the array `name`, which has `ndim` in all, and whether its channels come last.
+
+    None stands for the layout with the channels last.
+    """
+    spatial = ndim - 2
+    if spatial not in LAYOUTS:
+        raise ValueError(f"{name} must have 3, 4 or 5 dimensions, got {ndim}")
+    if layout is None:
+        return spatial, True
+    if not isinstance(layout, str):
+        raise TypeError(f"layout must be a string or None, got {type(layout).__name__}")
+    last, first = LAYOUTS[spatial]
+    if layout not in (last, first):
+        raise ValueError(f"layout must be {last!r} or {first!r} for {ndim} dimensions, got {layout!r}")
+    return spatial, layout == last
+
+
+def channels_last_axes(spatial: int, channels_last: bool) -> tuple[int, ...]:
+    """The axes for ``transpose`` that make an array of the layout an (n, d, h, w, c) one, less those it has not."""
+    last, first = LAYOUTS[spatial]
+    return permutation(last if channels_last else first, last)
+
+
+def _bounded(value: Any, name: str, minimum: int) -> int:
+    number = integer(value, name)
+    if not minimum <= number <= LARGEST:
+        raise ValueError(f"{name} must be between {minimum} and {LARGEST}, got {number}")
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists of what is in an ndarray; anything else as it is."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _each(value: Any, spatial: int, name: str, wanted: str) -> Sequence[Any]:
+    """`value` itself if it is a sequence with an entry for each spatial dimension."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}")
+    if len(value) != spatial:
+        raise ValueError(f"{name} must be {wanted}, {spatial} here, got {value!r}")
+    return value
+
+
+def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[int, ...]:
+    """An integer from `minimum` on for each spatial dimension, from one or as many."""
+    value = _plain(value)
+    if hasattr(value, "__index__"):
+        return (_bounded(value, name, minimum),) * spatial
+    each = _each(value, spatial, name, "an integer, or one for each spatial dimension")
+    return tuple(_bounded(entry, name, minimum) for entry in each)
+
+
+def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...]:
+    """The padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each."""
+    value = _plain(value)
+    if hasattr(value, "__index__"):
+        return ((_bounded(value, "padding", 0),) * 2,) * spatial
+    wanted = "an integer, or an integer or a pair (before, after) for each spatial dimension"
+    pairs = []
+    for entry in map(_plain, _each(value, spatial, "padding", wanted)):
+        if hasattr(entry, "__index__"):
+            before = after = _bounded(entry, "padding", 0)
+        else:
+            if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+                raise TypeError(f"padding must be {wanted}, got {value!r}")
+            before, after = (_bounded(side, "padding", 0) for side in entry)
+        pairs.append((before, after))
+    return tuple(pairs)
+
+
+def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Pair, name: str) -> int:
+    """The positions of a kernel in one spatial dimension of the array `name`.
+
+    ::
+
+        floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1
+    """
+    free = size + sum(padding) - dilation * (kernel - 1) - 1
+    if free < 0:
+        raise ValueError(
+            f"{name} must have, with padding, at least {dilation * (kernel - 1) + 1} elements in a spatial dimension "
+            f"for kernel {kernel} and dilation {dilation}, got {size} + {sum(padding)}"
+        )
+    return free // stride + 1
