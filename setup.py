@@ -73,6 +73,8 @@ EXTENSIONS = [
     extension("_explain"),
     extension("_stage"),
     extension("inner_product"),
+    extension("_filters"),
+    extension("convolution"),
     extension("_matmul"),
     extension("blas"),
     extension("packing"),

@@ -47,6 +47,7 @@ from int8blas._version import __version__
 from int8blas._weights_scales import weights_scales
 from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
+from int8blas.convolution import Convolution
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
@@ -56,6 +57,7 @@ from int8blas.saturation import Saturation, would_saturate
 __all__ = [
     "Attributes",
     "Binary",
+    "Convolution",
     "Eltwise",
     "Explanation",
     "InnerProduct",

@@ -23,7 +23,7 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_args,
 )
-from int8blas._plan cimport Gemm, Plan, zero_by_row
+from int8blas._plan cimport Gemm, Plan, is_made, zero_by_row
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
@@ -69,7 +69,7 @@ cdef struct Workspace:
     uint32_t *a_tail
     float *row_scale                    # of the rows of a source,
     int64_t *zeros                      # and their zero points
-    uint8_t *quantized                  # rows of a tile of a source
+    uint8_t *made                       # rows of a tile, to be packed
     size_t shared_size, thread_size
 
 
@@ -122,7 +122,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     cdef size_t mc = min(p.mc, g.m), kc = p.kc
     memory += w.thread_size * thread
     start = memory
-    w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * source_row(kc // 4))
+    w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * made_row(kc // 4))
     w.a_wide = <uint32_t *>carve(&memory, 2 * mc * kc if p.may_widen else 0)
     w.b_wide = <uint32_t *>carve(&memory, 2 * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
@@ -134,7 +134,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
     w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
     w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
-    w.quantized = <uint8_t *>carve(&memory, g.kernels.mr * kc if g.source is not NULL and p.may_widen else 0)
+    w.made = <uint8_t *>carve(&memory, g.kernels.mr * made_row(kc // 4) if is_made(g) and p.may_widen else 0)
     w.thread_size = memory - start
 
 
@@ -206,25 +206,35 @@ cdef void prepare_tail(const Gemm *g, const Workspace *w, int64_t row, int64_t r
             tail[4 * i + j] = g.a[(row + i) * g.a_row + first + j]
 
 
-cdef inline ptrdiff_t source_row(int64_t groups) noexcept nogil:
-    """Bytes from one row of a quantized source to the next; not a power of two, as in packed_size."""
+cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
+    """Bytes from one row of an A' that is made to the next; not a power of two, as in packed_size."""
     return groups * 4 + ALIGNMENT
+
+
+cdef inline void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
+                           int64_t k0, int64_t k) noexcept nogil:
+    """`k` columns of some rows of an A' that is in no memory; `row` counts from the block's first."""
+    cdef ptrdiff_t dst_row = made_row(ceil_div(k, 4))
+    if g.image is not NULL:
+        g.kernels.im2col(dst, dst_row, g.image, block + row, rows, k0, k, g.a_flip)
+    else:
+        quantize_rows(g, dst, dst_row, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
 
 
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows; a source that is not widened stays in rows."""
+    """A block of A into micro-panels, one for each tile of rows; rows that are made and not widened stay rows."""
     cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first, groups = ceil_div(k, 4)
     cdef int height
-    if g.source is not NULL and not p.may_widen:
-        quantize_rows(g, w.a, source_row(groups), row, rows, k0, k, w.row_scale, w.zeros)
+    if is_made(g) and not p.may_widen:
+        make_rows(g, w, w.a, row, 0, rows, k0, k)
         return
     for i in range(tiles):
         first = share(rows, i, tiles)
         height = <int>(share(rows, i + 1, tiles) - first)
-        if g.source is not NULL and p.may_widen:
-            quantize_rows(g, w.quantized, k, row + first, height, k0, k, w.row_scale + first, w.zeros + first)
-            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k, w.quantized, k, 1, 0)
+        if is_made(g):
+            make_rows(g, w, w.made, row, first, height, k0, k)
+            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k, w.made, made_row(groups), 1, 0)
         else:
             g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
                                  g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
@@ -243,6 +253,44 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
     cdef int i
     for i in range(size):
         total[i] = (0 if first else total[i]) + tile[i]
+
+
+cdef void double_sums(const i8_output_args *o) noexcept nogil:
+    """The sums of a tile twice as large."""
+    cdef int i, j
+    for i in range(o.rows):
+        for j in range(o.cols):
+            if o.acc64 is NULL:
+                (<uint32_t *>o.acc32)[i * o.acc_row + j] *= 2
+            else:
+                (<int64_t *>o.acc64)[i * o.acc_row + j] *= 2
+
+
+cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
+    """The output stage of a tile: all of its rows at once, or those of each line of C."""
+    cdef int rows = o.rows
+    if g.c_line == 0:
+        o.c = g.c + o.row * g.c_row + o.column * g.c_col
+        g.kernels.output(o)
+        return
+    while rows > 0:
+        o.rows = <int>min(<int64_t>rows, g.c_line - o.row % g.c_line)
+        o.c = g.c + o.row // g.c_line * g.c_line_step + o.row % g.c_line * g.c_row + o.column * g.c_col
+        g.kernels.output(o)
+        rows -= o.rows
+        o.row += o.rows
+        if o.acc32 is not NULL:
+            o.acc32 += o.rows * o.acc_row
+        else:
+            o.acc64 += o.rows * o.acc_row
+        if o.ao is not NULL:
+            o.ao += o.rows
+        if o.row_term is not NULL:
+            o.row_term += o.rows
+        if o.co_row is not NULL:
+            o.co_row += o.rows
+        if o.row_scale is not NULL:
+            o.row_scale += o.rows
 
 
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
@@ -303,8 +351,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.a_group = 4
                 t.groups = k // 4
                 t.a_tail = w.a_tail + r if k % 4 else NULL
-            elif g.source is not NULL and not p.may_widen:
-                t.a, t.a_row, t.a_group = w.a + r * source_row(groups), source_row(groups), 4
+            elif is_made(g) and not p.may_widen:
+                t.a, t.a_row, t.a_group = w.a + r * made_row(groups), made_row(groups), 4
             else:
                 t.a = <const uint8_t *>(w.a_wide + 2 * r * groups) if dot == I8_DOT2 else w.a + r * groups * 4
                 t.a_row = 4
@@ -320,7 +368,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.row_init = w.row_init + r if w.row_init is not NULL else NULL
             if k_block == s.first_block:
                 t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
-            if last_block and p.fetch_c:
+            if last_block and p.fetch_c and g.c_line == 0:
                 t.fetch = g.c + (row + r) * g.c_row + column * g.c_col
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
             if last_block and p.from_registers:
@@ -361,8 +409,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 o.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
                 if g.row_scales is not NULL:
                     o.row_scale = g.row_scales + row + r
-                o.c = g.c + (row + r) * g.c_row + first_column * g.c_col
-                g.kernels.output(&o)
+                if g.doubled:
+                    double_sums(&o)
+                store_rows(g, &o)
                 first = c + width
 
 

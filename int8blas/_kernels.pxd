@@ -143,6 +143,18 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_elements_fn)(const i8_elements_args *) noexcept nogil
 
+    ctypedef struct i8_image:
+        const uint8_t *src
+        ptrdiff_t steps[5]
+        int64_t size[3]
+        int64_t out[3]
+        int64_t kernel[3]
+        int64_t stride[3]
+        int64_t dilation[3]
+        int64_t before[3]
+        int64_t channels
+        uint8_t padding
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -185,6 +197,8 @@ cdef extern from "i8_types.h" nogil:
         float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 uint8_t flip) noexcept nogil
+        void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
+                       int64_t k, uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
         i8_elements_fn quantize[3]

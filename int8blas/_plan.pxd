@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_kernels, i8_stage
+from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_stage
 from int8blas._split cimport Grid, part_count
 
 
@@ -51,6 +51,13 @@ cdef struct Gemm:
     const int32_t *col_init     # -ao * column sums of a packed B, where somebody has them ready
     # Quantized to A' while it is packed, where A is f32 or f16 (see _source); strides as above.
     const Source *source
+    # A' is the matrix of an image (see csrc/im2col_body.h), XORed with a_flip.
+    const i8_image *image
+    # If not 0, the rows of C, evenly spaced for so many, go on c_line_step bytes after the first of these. With a stage
+    # only.
+    int64_t c_line
+    ptrdiff_t c_line_step
+    bint doubled                # sums are doubled before the output stage
 
 
 # The ways to compute a problem, in _tiny, _rows, _dots, _thin and _gemm.
@@ -113,6 +120,11 @@ cdef enum:
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
     """Whether each row of A has a zero point of its own."""
     return g.ao_rows is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
+
+
+cdef inline bint is_made(const Gemm *g) noexcept nogil:
+    """Whether A' is made block by block, of a source or of an image, as rows."""
+    return g.source is not NULL or g.image is not NULL
 
 
 cdef inline double thread_work(const Gemm *g) noexcept nogil:

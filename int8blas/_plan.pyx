@@ -107,7 +107,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
     cdef int64_t repeated
-    if g.saturating or p.wide or g.k == 0 or g.source is not NULL:
+    if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled:
         return PATH_BLOCKS
     if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K and g.ao_rows is NULL and g.bo_cols is NULL:
         if a_is_in_place and few_columns(g):
@@ -175,7 +175,7 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     p.wide = g.k > INT32_MAX // bound
     if g.stage is not NULL:
         # Offsets are added to the sums as integers.
-        p.wide = p.wide or g.k * bound + offset_bound(g) > INT32_MAX
+        p.wide = p.wide or g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
         p.identity = p.from_registers = False
         return
     p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
@@ -194,7 +194,7 @@ cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
     threads = min(threads, g.k // MIN_PART_K)
-    if threads < 2 or 2 * units > threads or g.source is not NULL:
+    if threads < 2 or 2 * units > threads or is_made(g) or g.c_line != 0 or g.doubled:
         return 1
     if g.packed is not NULL and not g.saturating:
         bound = 255 * 128
@@ -231,7 +231,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
-    p.direct_a = g.a_col == 1 and g.source is NULL and g.a_flip == 0 and not p.may_widen
+    p.direct_a = g.a_col == 1 and not is_made(g) and g.a_flip == 0 and not p.may_widen
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL

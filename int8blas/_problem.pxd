@@ -43,6 +43,9 @@ cdef inline void start(Gemm *g, bint saturating) noexcept:
     g.row_scales = NULL
     g.col_init = NULL
     g.source = NULL
+    g.image = NULL
+    g.c_line = g.c_line_step = 0
+    g.doubled = False
 
 
 cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:

@@ -19,7 +19,7 @@ cdef class Layer:
     cdef readonly dict masks, constants
     cdef tuple operands
     cdef readonly bint has_sum
-    cdef bint dynamic
+    cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
 
     cdef object set_bias(self, bias)
     cdef dict checked_masks(self, declared, values, kind, dtypes)
@@ -27,10 +27,12 @@ cdef class Layer:
     cdef object check_post_ops(self)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
-    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape)
-    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape)
-    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape)
-    cdef Bound bind_constants(self)
+    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape, bint channels_last)
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape,
+                             bint channels_last)
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                    bint channels_last=?)
+    cdef Bound bind_constants(self, bint channels_last=?)
 
 
 cdef class Bound:
@@ -39,9 +41,10 @@ cdef class Bound:
     cdef int64_t ao, bo
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays
-    cdef bint has_rows
+    cdef int64_t src_shift
 
     cdef void fill(self, Gemm *g) noexcept
+    cdef int64_t padding(self) noexcept
 
 
 cdef int element_type(int typenum) noexcept

@@ -120,13 +120,13 @@ cdef class Layer:
     """What a primitive knows of its output stage when it is created."""
 
     def __init__(self, attributes, columns, bias, column_sums, src_dtype, weights_dtype, dst_dtype, scales, zero_points,
-                 dynamic):
+                 kind):
         self.attributes = attributes
         self.columns = columns
         self.dst_type = np.dtype(dst_dtype).num
         self.src_shift = 128 if src_dtype == np.int8 else 0
         self.weights_shift = -128 if weights_dtype == np.uint8 else 0
-        self.dynamic = dynamic
+        self.kind = kind
         self._column_sums = padded(column_sums, np.int64)
         self.set_bias(bias)
         ranges = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
@@ -171,12 +171,15 @@ cdef class Layer:
         for tensor, mask in masks.items():
             if mask not in MASKS[tensor]:
                 raise ValueError(f"{kind}[{tensor!r}] must have the mask {MASK_NAMES[tensor]}, got {mask}")
-            if tensor == "src" and self.dynamic:
+            if tensor == "src" and mask and self.kind == "convolution":
+                raise ValueError(f"{kind}['src'] must have the mask 0 for a convolution, got {mask}")
+            if tensor == "src" and self.kind == "dynamic":
                 raise ValueError(f"{kind}['src'] must not be given for a source that is quantized dynamically")
             if kind == "zero_points":
-                if tensor == "weights" and self.dynamic:
-                    raise ValueError("zero_points['weights'] must not be given for a source that is quantized "
-                                     "dynamically")
+                if tensor == "weights" and self.kind != "static":
+                    raise ValueError("zero_points['weights'] must not be given for a "
+                                     + {"dynamic": "source that is quantized dynamically",
+                                        "convolution": "convolution"}[self.kind])
                 if np.dtype(dtypes[tensor]).kind == "f":
                     raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got "
                                      f"{np.dtype(dtypes[tensor])}")
@@ -226,19 +229,21 @@ cdef class Layer:
                 raise ValueError(f"output_scales must have {self.columns} values, one for each output channel, got "
                                  f"{len(values)}")
 
-    cdef Bound bind_constants(self):
+    cdef Bound bind_constants(self, bint channels_last=True):
         """What serves every execution, or None if there is something that only an execution can give."""
         for kind in ("scales", "zero_points"):
             for tensor, mask in self.masks[kind].items():
                 if tensor not in self.constants[kind] or MASKS[tensor][mask] == "rows":
                     return None
         for operand in self.operands:
-            if operand is None or operand.ndim > 1:
+            if operand is None or operand.ndim > (1 if channels_last else 0):
                 return None
         return self.bind(None, None, None, 0, (self.columns,))
 
-    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape):
-        """All values of one execution, with `rows` rows of a destination of `dst_shape`."""
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                    bint channels_last=True):
+        """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
+        dimension, or its second one."""
         cdef Bound bound = Bound.__new__(Bound)
         cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
         bound._arrays = []
@@ -257,7 +262,7 @@ cdef class Layer:
                                      f"{given[kind][tensor].shape[0]}")
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
-        self.bind_post_ops(bound, operands, rows, dst_shape)
+        self.bind_post_ops(bound, operands, rows, dst_shape, channels_last)
         bound.stage.type = element_type(self.dst_type)
         return bound
 
@@ -289,7 +294,7 @@ cdef class Layer:
 
     cdef object bind_zero_points(self, Bound bound, dict zero_points):
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
-        bound.ao, bound.bo = self.src_shift, self.weights_shift
+        bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
         if np.ndim(src):
             bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
         else:
@@ -302,13 +307,13 @@ cdef class Layer:
             # The compensation, modulo 2**32 like the sums that it is added to.
             bound._col_init = (-bound.ao * self._column_sums).astype(np.uint32).view(np.int32)
         bound.stage.col_sums = NULL
-        if np.ndim(src) or self.dynamic:
+        if np.ndim(src) or self.kind == "dynamic":
             bound._arrays.append(self._column_sums.astype(np.uint32))
             bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
         dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
-    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape):
+    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape, bint channels_last):
         cdef i8_post_op *p
         cdef int count = 0
         given = list(operands) if operands is not None else []
@@ -335,18 +340,23 @@ cdef class Layer:
             else:
                 p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
                 operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
-                self.bind_operand(bound, p, operand, rows, dst_shape)
+                self.bind_operand(bound, p, operand, rows, dst_shape, channels_last)
         bound.stage.op_count = count
         bound.stage.ops = bound.ops
 
-    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape):
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape,
+                             bint channels_last):
         try:
             array = np.broadcast_to(operand, dst_shape)
         except ValueError:
             raise ValueError(f"operands must broadcast to the destination's shape {dst_shape}, got "
                              f"{operand.shape}") from None
+        if not channels_last and array.ndim > 2:
+            array = np.moveaxis(array, 1, -1)
         if array.ndim == 1:
             array = array[np.newaxis]
+        elif array.ndim > 2 and not any(array.strides[:-1]) and array.size:
+            array = array[(0,) * (array.ndim - 1)][np.newaxis]
         elif array.ndim > 2:
             array = array.reshape(rows, self.columns)
         bound._arrays.append(array)
@@ -357,6 +367,10 @@ cdef class Layer:
 
 cdef class Bound:
     """Values in the form that the kernels read; constant, so it may serve many threads at once."""
+
+    cdef int64_t padding(self) noexcept:
+        """The source's zero point, if it is one value."""
+        return self.ao - self.src_shift
 
     cdef void fill(self, Gemm *g) noexcept:
         """Set the output stage, zero points and offsets of a problem."""

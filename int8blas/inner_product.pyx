@@ -12,50 +12,15 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._layer_arguments import DST_DTYPES, FLOAT_DTYPES, INT8_DTYPES, check_attributes, check_dtype, int8_weights
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._source cimport set_tensor_parameters
 from int8blas._stage cimport Bound, Layer, element_type
 from int8blas._threads cimport max_threads
-from int8blas.attributes import Attributes
 from int8blas.packing cimport PackedB, pack
 
 cnp.import_array()
-
-cdef tuple SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
-cdef tuple DYNAMIC_SRC_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
-cdef tuple DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.float32),
-                         np.dtype(np.float16))
-
-
-cdef object checked_dtype(object dtype, str name, tuple allowed):
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"{name} must be a dtype, got {dtype!r}") from None
-    if found not in allowed:
-        raise TypeError(f"{name} must be {', '.join(map(str, allowed[:-1]))} or {allowed[-1]}, got {found}")
-    return found
-
-
-def _quantize_weights(weights, scale):
-    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or max|w| / 127 of each channel or
-    of all."""
-    flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
-    if not np.isfinite(flat).all():
-        raise ValueError("weights must be finite")
-    if isinstance(scale, str):
-        if scale not in ("per_channel", "per_tensor"):
-            raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
-        largest = np.abs(flat).max(axis=1, initial=0) if scale == "per_channel" else np.abs(flat).max(initial=0)
-        scale = np.maximum(largest / np.float32(127), np.finfo(np.float32).tiny)
-    scale = np.asarray(scale, np.float32)
-    if scale.shape not in ((), (1,), (len(flat),)):
-        raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
-    if not (np.isfinite(scale) & (scale > 0)).all():
-        raise ValueError("scales['weights'] must be positive and finite")
-    quantized = np.clip(np.rint(flat / (scale.reshape(-1, 1) if scale.ndim else scale)), -127, 127)
-    return quantized.astype(np.int8).reshape(weights.shape), scale
 
 
 cdef class InnerProduct:
@@ -131,23 +96,19 @@ cdef class InnerProduct:
         self._saturating = check_numerics(numerics)
         if dynamic is not None and dynamic != "per_row" and dynamic != "per_tensor":
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
-        self.src_dtype = checked_dtype(src_dtype, "src_dtype", SRC_DTYPES if dynamic is None else DYNAMIC_SRC_DTYPES)
-        self.dst_dtype = checked_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-        self._dynamic_dtype = checked_dtype(dynamic_dtype, "dynamic_dtype", SRC_DTYPES)
+        self.src_dtype = check_dtype(src_dtype, "src_dtype", INT8_DTYPES if dynamic is None else FLOAT_DTYPES)
+        self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+        self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
-        if attributes is None:
-            attributes = Attributes()
-        elif not isinstance(attributes, Attributes):
-            raise TypeError(f"attributes must be Attributes, got {type(attributes).__name__}")
-        self.attributes = attributes
+        self.attributes = check_attributes(attributes)
         scales = dict(scales or {})
         self.set_weights(weights, scales)
         if dynamic is not None and self._packed.dtype != np.int8:
             raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
         self._dynamic, self._numerics = dynamic, numerics
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
-        self._layer = Layer(attributes, self._packed._n, bias, self._packed._sums, quantized_dtype, self._packed.dtype,
-                            self.dst_dtype, scales, zero_points, dynamic is not None)
+        self._layer = Layer(self.attributes, self._packed._n, bias, self._packed._sums, quantized_dtype, self._packed.dtype,
+                            self.dst_dtype, scales, zero_points, "static" if dynamic is None else "dynamic")
         if dynamic is not None:
             self._source.type = element_type(self._src_type)
             self._source.symmetric = self._dynamic_dtype == np.int8
@@ -164,15 +125,7 @@ cdef class InnerProduct:
         array = as_array(weights, "weights")
         if array.ndim < 2:
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
-        if array.dtype == np.float32:
-            if "weights" not in scales:
-                raise ValueError("scales['weights'] must be given to quantize float32 weights: 'per_channel', "
-                                 "'per_tensor' or values")
-            array, scales["weights"] = _quantize_weights(array, scales["weights"])
-        elif array.dtype not in SRC_DTYPES:
-            raise TypeError(f"weights must be int8, uint8 or float32, got {array.dtype}")
-        elif isinstance(scales.get("weights"), str):
-            raise TypeError(f"scales['weights'] must be values for weights of {array.dtype}, got {scales['weights']!r}")
+        array = int8_weights(array, scales, INT8_DTYPES[::-1])
         self.weights_shape = (<object>array).shape
         # Not -1, which NumPy cannot tell for an array without elements.
         self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)

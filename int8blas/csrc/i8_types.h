@@ -229,6 +229,20 @@ typedef struct {
 
 typedef void (*i8_elements_fn)(const i8_elements_args *);
 
+/* The matrix that im2col makes of an image, channels in the inner dimension, without ever being in memory. A row is an
+ * output pixel in the order (n, d, h, w), a column a number in its window in the order (d, h, w, channel):
+ *
+ *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
+ *
+ * or `padding` where that is outside of the image. Fewer spatial dimensions are given as the last ones. */
+typedef struct {
+    const uint8_t *src;
+    ptrdiff_t steps[5]; /* bytes, of n, d, h, w and channel */
+    int64_t size[3], out[3], kernel[3], stride[3], dilation[3], before[3];
+    int64_t channels;
+    uint8_t padding; /* as it would be in src */
+} i8_image;
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -285,6 +299,9 @@ typedef struct {
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
+    /* Columns [k0, k0 + k) of rows of an image's matrix, XORed with flip, and zeros up to a multiple of 4. */
+    void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
+                   int64_t k, uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);

@@ -26,11 +26,12 @@
 #define I8_ROWS_4(t) {t##_1, t##_2, t##_3, t##_4}
 #define I8_ROWS_12(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6, t##_7, t##_8, t##_9, t##_10, t##_11, t##_12}
 
-/* The slots of pack_body.h and epilogue_body.h. */
+/* The slots of pack_body.h, source_body.h, im2col_body.h and epilogue_body.h. */
 #define I8_COMMON_SLOTS                                                                                                \
-    .source_range = i8_source_range, .quantize_source = i8_quantize_source,                          \
-    .source_largest = i8_source_largest, .quantize_within = i8_quantize_within, .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,        \
-    .panel_sums = i8_panel_sums, .panel_certified = i8_panel_certified, .widen_a = i8_widen_a, .widen_b = i8_widen_b
+    .output = i8_output, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels, .row_sums = i8_row_sums,          \
+    .panel_sums = i8_panel_sums, .panel_certified = i8_panel_certified, .widen_a = i8_widen_a,                         \
+    .widen_b = i8_widen_b, .source_range = i8_source_range, .quantize_source = i8_quantize_source,                     \
+    .source_largest = i8_source_largest, .quantize_within = i8_quantize_within, .im2col = i8_im2col
 
 /* The slots of quantize_body.h. */
 #define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}

@@ -2,6 +2,8 @@
  * instruction set; with I8_SSE2 the two common strides go through 128-bit transposes, which every x86-64 CPU has. */
 #include <string.h>
 
+#include "im2col_body.h"
+
 I8_INLINE uint32_t i8_read32(const void *p)
 {
     uint32_t x;

@@ -1,0 +1,199 @@
+"""The weights of a convolution, packed for the GEMM, and the products with the windows of an image.
+
+Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make of
+the image (csrc/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B holds
+the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._gemm cimport gemm
+from int8blas._kernels cimport I8_PANEL, i8_image, i8_post_op, i8_stage
+from int8blas._plan cimport Gemm
+from int8blas._problem cimport start
+from int8blas._split cimport ceil_div
+from int8blas._stage cimport MAX_POST_OPS, Bound
+from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas.packing cimport PackedB, pack
+
+cnp.import_array()
+
+
+# All of an execution that its groups have in common.
+cdef struct Job:
+    Gemm g                      # of the first group and the first image
+    i8_image image
+    int64_t groups, outputs     # as in Filters
+    int64_t channels            # of a group of the source
+    int64_t panels              # of a group
+    int outer                   # dimensions of the destination, of n and d, that are gone through one by one
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    bint in_place               # A is the image
+
+
+cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line, ptrdiff_t *line_step) noexcept nogil:
+    """Whether the pixels in dimensions `first` to w lie in memory as rows of Gemm.c: evenly, or in lines of such."""
+    cdef int64_t length = size[3]
+    cdef ptrdiff_t step = steps[3]
+    cdef int d
+    line[0] = line_step[0] = 0
+    for d in range(2, first - 1, -1):
+        if size[d] == 1:
+            continue
+        if line[0] == 0 and (length == 1 or steps[d] == step * length):
+            if length == 1:
+                step = steps[d]
+            length *= size[d]
+        elif line[0] == 0:
+            line[0], line_step[0], step, length = length, steps[d], steps[d], size[d]
+        elif steps[d] == step * length:
+            length *= size[d]
+        else:
+            return False
+    return True
+
+
+cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
+    """One group, for the whole of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
+    cdef Gemm g = j.g
+    cdef i8_image image = j.image
+    cdef i8_stage stage = j.g.stage[0]
+    cdef i8_post_op ops[MAX_POST_OPS]
+    cdef int64_t first = group * j.outputs, row = (n * j.size[1] + d) * j.size[2] * j.size[3]
+    cdef int i
+    g.threads = threads
+    g.c += n * j.steps[0] + d * j.steps[1] + first * j.steps[4]
+    g.packed += group * j.panels * g.panel_size
+    g.col_sums += group * j.panels * I8_PANEL
+    g.certified += group * j.panels
+    if g.col_init is not NULL:
+        g.col_init += group * j.panels * I8_PANEL
+    if g.co_cols is not NULL:
+        g.co_cols += first
+    stage.scale.values += first * stage.scale.step
+    stage.bias.values += first * stage.bias.step
+    stage.dst_scale.values += first * stage.dst_scale.step
+    stage.dst_zero.values += first * stage.dst_zero.step
+    for i in range(stage.op_count):
+        ops[i] = stage.ops[i]
+        if ops[i].operand is not NULL:
+            ops[i].operand += row * ops[i].operand_row + first * ops[i].operand_col
+    stage.ops = ops
+    g.stage = &stage
+    image.src += n * image.steps[0] + group * j.channels * image.steps[4]
+    image.before[0] -= d * image.stride[0]
+    if j.in_place:
+        g.a = image.src + d * image.steps[1]
+    else:
+        g.image = &image
+    return gemm(&g)
+
+
+cdef int run_all(const Job *j, int threads) noexcept nogil:
+    """All groups. 0, or -1 if there is no memory."""
+    cdef int status = 0
+    cdef int64_t group, n, d, unit
+    cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
+    cdef int64_t units = j.groups * images * slices
+    if units >= threads > 1:
+        parallel_region_ran()
+        for unit in prange(units, num_threads=threads, schedule="static"):
+            status += run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
+        return status
+    for group in range(j.groups):
+        for n in range(images):
+            for d in range(slices):
+                status += run_group(j, group, n, d, threads)
+    return status
+
+
+cdef class Filters:
+    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, weights, strides, dilation, before, saturating, doubled):
+        cdef int d
+        groups, outputs, channels, *kernel = weights.shape
+        self.groups, self.outputs = groups, outputs
+        self.saturating, self.doubled = saturating, doubled
+        for d in range(3):
+            self.window.kernel[d], self.window.stride[d] = kernel[d], strides[d]
+            self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
+        self.window.channels = channels
+        # (kd, kh, kw, ic, g, oc), and columns of zeros up to whole panels where another group follows.
+        columns = weights.transpose(3, 4, 5, 2, 0, 1)
+        if groups > 1 and outputs % I8_PANEL:
+            columns = np.pad(columns, [(0, 0)] * 5 + [(0, -outputs % I8_PANEL)])
+        k = int(np.prod(kernel)) * channels
+        self.packed = pack(np.ascontiguousarray(columns).reshape(k, groups * columns.shape[5]), False)
+
+    cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
+        """dst (n, d, h, w, c) from src (n, d, h, w, c), which share no memory; `padding` is the source's zero point."""
+        cdef Job j
+        cdef int64_t line
+        cdef ptrdiff_t line_step
+        cdef int d, threads, status
+        cdef bint pixels = True
+        if dst.size == 0:
+            return 0
+        j.groups, j.outputs, j.channels = self.groups, self.outputs, self.window.channels
+        j.panels = ceil_div(self.outputs, I8_PANEL)
+        j.image = self.window
+        j.image.src = <const uint8_t *>cnp.PyArray_DATA(src)
+        j.image.padding = <uint8_t>(padding & 0xff)
+        for d in range(5):
+            j.image.steps[d] = cnp.PyArray_STRIDES(src)[d]
+            j.steps[d] = cnp.PyArray_STRIDES(dst)[d]
+        for d in range(4):
+            j.size[d] = cnp.PyArray_DIMS(dst)[d]
+        for d in range(3):
+            j.image.size[d] = cnp.PyArray_DIMS(src)[d + 1]
+            j.image.out[d] = j.size[d + 1]
+            pixels = pixels and (
+                self.window.kernel[d] == 1 and self.window.stride[d] == 1 and self.window.before[d] == 0
+                and j.image.out[d] == j.image.size[d]
+            )
+        j.outer = 0
+        while not even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step):
+            j.outer += 1
+        j.in_place = False
+        if pixels:
+            d = j.outer
+            while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
+                d += 1
+            j.in_place = even(j.size, j.image.steps, d, &line, &line_step) and line == 0
+            if j.in_place:
+                j.outer = d
+
+        start(&j.g, self.saturating)
+        even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.g.m, j.g.n, j.g.k = 1, self.outputs, self.packed._k
+        for d in range(j.outer, 4):
+            j.g.m *= j.size[d]
+        if j.outer > 1:
+            j.image.out[0] = 1
+        j.g.a_flip = 0x80 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
+        j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
+        j.g.c = <char *>cnp.PyArray_DATA(dst)
+        j.g.c_row, j.g.c_col = pixel_step(j.size, j.steps), j.steps[4]
+        j.g.doubled = self.doubled
+        threads = max_threads()
+        with nogil:
+            status = run_all(&j, threads)
+        if status:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        return 0
+
+
+cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:
+    """Bytes from one pixel to the next, in the innermost dimension that has more than one."""
+    cdef int d
+    for d in range(3, -1, -1):
+        if size[d] > 1:
+            return steps[d]
+    return steps[3]

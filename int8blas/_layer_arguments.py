@@ -1,0 +1,91 @@
+"""Arguments that the quantized layers have in common: types, attributes, and weights that are to be quantized."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.attributes import Attributes
+
+INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
+FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
+DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
+
+
+def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
+    """The dtype that an argument stands for, one of those allowed."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{name} must be a dtype, got {dtype!r}") from None
+    if found not in allowed:
+        raise TypeError(f"{name} must be {', '.join(map(str, allowed[:-1]))} or {allowed[-1]}, got {found}")
+    return found
+
+
+def check_attributes(attributes: Any) -> Attributes:
+    """The attributes, or those of a layer that was given none."""
+    if attributes is None:
+        return Attributes()
+    if not isinstance(attributes, Attributes):
+        raise TypeError(f"attributes must be Attributes, got {type(attributes).__name__}")
+    return attributes
+
+
+def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.NDArray[np.int8], Any]:
+    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or max|w| / 127 of each channel or
+    of all."""
+    flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
+    if not np.isfinite(flat).all():
+        raise ValueError("weights must be finite")
+    if isinstance(scale, str):
+        if scale not in ("per_channel", "per_tensor"):
+            raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
+        largest = np.abs(flat).max(axis=1, initial=0) if scale == "per_channel" else np.abs(flat).max(initial=0)
+        scale = np.maximum(largest / np.float32(127), np.finfo(np.float32).tiny)
+    scale = np.asarray(scale, np.float32)
+    if scale.shape not in ((), (1,), (len(flat),)):
+        raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        raise ValueError("scales['weights'] must be positive and finite")
+    quantized = np.clip(np.rint(flat / (scale.reshape(-1, 1) if scale.ndim else scale)), -127, 127)
+    return quantized.astype(np.int8).reshape(weights.shape), scale
+
+
+def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...]) -> Any:
+    """Weights as integers; where they are float32 they are quantized, and `scales` gets the values."""
+    if weights.dtype == np.float32:
+        if "weights" not in scales:
+            raise ValueError(
+                "scales['weights'] must be given to quantize float32 weights: 'per_channel', 'per_tensor' or values"
+            )
+        weights, scales["weights"] = quantize_weights(weights, scales["weights"])
+        return weights
+    if weights.dtype not in allowed:
+        raise TypeError(f"weights must be {', '.join(map(str, allowed))} or float32, got {weights.dtype}")
+    if isinstance(scales.get("weights"), str):
+        raise TypeError(
+            f"scales['weights'] must be values for weights of {weights.dtype}, got {scales['weights']!r}"
+        )
+    return weights
+
+
+def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
+    """Attributes of a layer whose weights have a dimension of groups, as of one whose weights have none."""
+    mask = attributes.scales.get("weights", 0)
+    if not grouped or mask == 0:
+        return attributes
+    if mask != 3:
+        raise ValueError(f"scales['weights'] must have the mask 0 or (1 << 0) | (1 << 1) for weights with groups, got {mask}")
+    return replace(attributes, scales={**attributes.scales, "weights": 1})
+
+
+def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
+    """Scales, those of the weights as a vector if they are (groups, oc / groups)."""
+    if not grouped or scales is None or "weights" not in scales or isinstance(scales["weights"], str):
+        return scales
+    values = np.asarray(scales["weights"])
+    if values.ndim != 2 or values.shape[0] != groups:
+        return scales
+    return {**scales, "weights": values.reshape(-1)}
