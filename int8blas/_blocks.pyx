@@ -21,7 +21,9 @@ from int8blas._kernels cimport (
     I8_MAX_TILE,
     I8_PANEL,
     i8_output_args,
+    i8_stage,
     i8_tile_args,
+    i8_tile_output,
 )
 from int8blas._plan cimport Gemm, Plan, is_made, zero_by_row
 from int8blas._source cimport quantize_rows, source_parameters
@@ -255,6 +257,27 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
         total[i] = (0 if first else total[i]) + tile[i]
 
 
+cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *out, int64_t block, int64_t row,
+                            int64_t column) noexcept nogil:
+    """The output stage of a micro-kernel, for a tile at a row of the block and a column."""
+    cdef const i8_stage *s = g.stage
+    cdef int64_t at = block + row
+    out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
+    out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
+    out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
+    out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
+    out.row_scale = w.row_scale + row if w.row_scale is not NULL else NULL
+    if g.row_scales is not NULL:
+        out.row_scale = g.row_scales + at
+    out.relu, out.rescales, out.type = s.relu, s.rescales, s.type
+    if g.c_line == 0:
+        out.c = g.c + at * g.c_row
+    else:
+        out.c = g.c + at // g.c_line * g.c_line_step + at % g.c_line * g.c_row
+    out.c += column * g.c_col
+    out.c_row = g.c_row
+
+
 cdef void double_sums(const i8_output_args *o) noexcept nogil:
     """The sums of a tile twice as large."""
     cdef int i, j
@@ -301,13 +324,14 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
-    cdef bint a_is_wide = False
+    cdef bint a_is_wide = False, to_output
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
-    cdef bint gathers = g.stage is not NULL and last_block and row_tiles == 1 and not p.wide
+    cdef bint gathers = g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output
     cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
     cdef int32_t *partial
     cdef i8_tile_args t
     cdef i8_output_args o
+    cdef i8_tile_output out
 
     o.stage = g.stage
     o.alpha, o.beta = g.alpha, g.beta
@@ -316,6 +340,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     t.a_tail = NULL
     t.fetch = NULL
     t.fetch_row = g.c_row
+    t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
 
     for j in range(column_tiles):
@@ -371,6 +396,13 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             if last_block and p.fetch_c and g.c_line == 0:
                 t.fetch = g.c + (row + r) * g.c_row + column * g.c_col
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
+            to_output = (
+                last_block and p.to_output and column + t.cols <= g.n
+                and (g.c_line == 0 or (row + r) // g.c_line == (row + r + height - 1) // g.c_line)
+            )
+            t.output = &out if to_output else NULL
+            if to_output:
+                set_output(g, w, &out, row, r, column)
             if last_block and p.from_registers:
                 t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
                 t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
@@ -383,6 +415,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             else:
                 t.dst = partial
             g.kernels.tile[dot][height - 1][width - 1](&t)
+            if to_output:
+                first = c + width
+                continue
 
             if p.wide:
                 add_tile(<int64_t *>partial, w.tile, x, first_block)

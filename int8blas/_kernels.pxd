@@ -13,6 +13,22 @@ cdef extern from "i8_types.h" nogil:
     enum: I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS
     enum: I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND, I8_CHUNK
 
+    ctypedef struct i8_column_values:
+        const float *values
+        ptrdiff_t step
+
+    ctypedef struct i8_tile_output:
+        i8_column_values scale
+        i8_column_values bias
+        i8_column_values dst_scale
+        i8_column_values dst_zero
+        const float *row_scale
+        int relu
+        int rescales
+        int type
+        char *c
+        ptrdiff_t c_row
+
     ctypedef struct i8_tile_args:
         int64_t groups
         const uint8_t *a
@@ -30,6 +46,7 @@ cdef extern from "i8_types.h" nogil:
         int cols
         const char *fetch
         ptrdiff_t fetch_row
+        const i8_tile_output *output
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
 
@@ -89,10 +106,6 @@ cdef extern from "i8_types.h" nogil:
         const float *operand
         ptrdiff_t operand_row
         ptrdiff_t operand_col
-
-    ctypedef struct i8_column_values:
-        const float *values
-        ptrdiff_t step
 
     ctypedef struct i8_stage:
         i8_column_values scale
@@ -167,6 +180,7 @@ cdef extern from "i8_types.h" nogil:
         double thread_work
         int64_t tiny_work
         i8_tile_fn tile[3][8][3]
+        int tile_output
         int rows_mr
         int rows_columns
         int64_t rows_limit

@@ -76,6 +76,7 @@ cdef struct Plan:
     Grid grid                   # of tiles or other units of C, and its parts, one for each thread
     bint wide                   # sums could leave s32: add blocks of K in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
+    bint to_output              # the micro-kernel applies a primitive's output stage itself
     bint identity               # the output stage would be the identity, but for the strides of C
     bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
     int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are

@@ -1,9 +1,19 @@
 """How a problem is computed: everything that depends on the shape, decided before anything is touched."""
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport llabs
 
-from int8blas._kernels cimport I8_DOT2, I8_DOT4, I8_GROUP, I8_PANEL
+from int8blas._kernels cimport (
+    I8_DOT2,
+    I8_DOT4,
+    I8_GROUP,
+    I8_PANEL,
+    I8_TYPE_F32,
+    I8_TYPE_S8,
+    I8_TYPE_U8,
+    i8_stage,
+)
 from int8blas._split cimport ceil_div, part_count, split
 
 cdef enum:
@@ -169,6 +179,18 @@ cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
+cdef bint is_plain(const Gemm *g) noexcept nogil:
+    """Whether a micro-kernel can apply the output stage to the sums in its registers."""
+    cdef const i8_stage *s = g.stage
+    cdef ptrdiff_t size = sizeof(float) if s.type == I8_TYPE_F32 else 1
+    return (
+        g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first
+        and (s.type == I8_TYPE_U8 or s.type == I8_TYPE_S8 or s.type == I8_TYPE_F32) and g.c_col == size
+        and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
+        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
+
+
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     """What holds for every path."""
     cdef int64_t bound = product_bound(g)
@@ -177,7 +199,9 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
         # Offsets are added to the sums as integers.
         p.wide = p.wide or g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
         p.identity = p.from_registers = False
+        p.to_output = is_plain(g) and not p.wide
         return
+    p.to_output = False
     p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     p.from_registers = (
         not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)

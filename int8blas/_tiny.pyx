@@ -33,6 +33,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         g.kernels.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
     t.acc_in = NULL
     t.fetch = NULL
+    t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
     t.b_panel = panel_size if g.packed is NULL else g.panel_size

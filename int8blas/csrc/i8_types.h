@@ -19,7 +19,8 @@
  *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
- *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else.
+ *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else. With an
+ *     output it is not touched, and C gets what the output stage makes of the sums; `cols` is panels * 16 then.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
  */
 #ifndef I8_TYPES_H
@@ -34,6 +35,28 @@
 #define I8_MAX_NP 3
 #define I8_MAX_TILE (I8_MAX_MR * I8_MAX_NP * I8_PANEL)
 #define I8_MAX_COLUMNS 64 /* of any kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
+
+/* A value for each column at values + column (step 1), or 16 equal ones (step 0). There are a whole chunk of values
+ * behind the last column's, as output stages read I8_CHUNK at a time. */
+#define I8_CHUNK 16
+typedef struct {
+    const float *values;
+    ptrdiff_t step;
+} i8_column_values;
+
+/* Element types of the quantized primitives: integers first. */
+enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
+
+/* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
+ * registers (i8_stage below, without post-ops, with finite scales): to a u8, s8 or f32 C with contiguous rows. The
+ * values of the columns begin with the tile's first one; row_scale may be NULL. */
+typedef struct {
+    i8_column_values scale, bias, dst_scale, dst_zero;
+    const float *row_scale;
+    int relu, rescales, type;
+    char *c;
+    ptrdiff_t c_row; /* in bytes */
+} i8_tile_output;
 
 typedef struct {
     int64_t groups;
@@ -50,6 +73,7 @@ typedef struct {
     int cols;
     const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
+    const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
 } i8_tile_args;
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
@@ -133,9 +157,6 @@ enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD) */
 enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
 
-/* Element types of the quantized primitives: integers first. */
-enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
-
 /* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX,
@@ -152,14 +173,6 @@ typedef struct {
     const float *operand;
     ptrdiff_t operand_row, operand_col;
 } i8_post_op;
-
-/* A value for each column at values + column (step 1), or 16 equal ones (step 0). There are a whole chunk of values
- * behind the last column's, as output stages read I8_CHUNK at a time. */
-#define I8_CHUNK 16
-typedef struct {
-    const float *values;
-    ptrdiff_t step;
-} i8_column_values;
 
 /* The output stage of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
  *
@@ -258,6 +271,7 @@ typedef struct {
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 
     i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
+    int tile_output;                            /* whether they take i8_tile_args.output */
     int rows_mr, rows_columns;                  /* the largest row kernel, and the columns of a block */
     int64_t rows_limit;                         /* rows of A up to which B is read in place */
     i8_rows_fn rows[2][I8_MAX_ROWS];            /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */

@@ -61,6 +61,7 @@ const i8_kernels i8_kernels_avx2 = {
     .tiny_work = 1 << 20,
     .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2),
              [I8_DOT4] = I8_TILES_6X1(i8_avx2_dot4)},
+    .tile_output = 1,
     .rows_mr = I8_ROWS_MR,
     .rows_columns = 4 * I8_LANES,
     .rows = {I8_ROWS_4(i8_avx2_rows_a_unsigned), I8_ROWS_4(i8_avx2_rows_b_unsigned)},

@@ -63,6 +63,7 @@ const i8_kernels i8_kernels_avx512vnni = {
     .thread_work = 1e6,
     .tiny_work = 1 << 21,
     .tile = {[I8_DOT4] = I8_TILES_8X3(i8_avx512vnni_dot4), [I8_DOT4_SAT] = I8_TILES_8X3(i8_avx512vnni_dot4_sat)},
+    .tile_output = 1,
     .rows_mr = I8_ROWS_MR,
     .rows_columns = 4 * I8_LANES,
     .rows = {I8_ROWS_12(i8_avx512vnni_rows_a_unsigned), I8_ROWS_12(i8_avx512vnni_rows_b_unsigned)},

@@ -70,6 +70,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .thread_work = 3e6,
     .tiny_work = 1 << 20,
     .tile = {[I8_DOT4] = I8_TILES_6X1(i8_avxvnni_dot4), [I8_DOT4_SAT] = I8_TILES_6X1(i8_avxvnni_dot4_sat)},
+    .tile_output = 1,
     .rows_mr = I8_ROWS_MR,
     .rows_columns = 4 * I8_LANES,
     .rows = {I8_ROWS_4(i8_avxvnni_rows_a_unsigned), I8_ROWS_4(i8_avxvnni_rows_b_unsigned)},

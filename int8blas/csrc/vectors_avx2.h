@@ -245,6 +245,9 @@ I8_INLINE void i8_store_f32(void *p, i8_f32 x) { i8_store(p, _mm256_castps_si256
 I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm256_add_ps(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return _mm256_mul_ps(x, y); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm256_div_ps(x, y); }
+I8_INLINE i8_f32 i8_set_f32(float x) { return _mm256_set1_ps(x); }
+/* y where either is NaN or both are zeros, as MAXPS has it. */
+I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return _mm256_max_ps(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm256_cvtepi32_ps(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
@@ -265,6 +268,15 @@ I8_INLINE void i8_store_s8(void *p, i8_vec x)
 {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(words, words));
+}
+/* Bytes of I8_LANES numbers, half to even, not below `low`, which is in the type, nor above it. */
+I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
+{
+    x = _mm256_min_ps(_mm256_max_ps(x, low), i8_set_f32(is_signed ? 127.0f : 255.0f));
+    if (is_signed)
+        i8_store_s8(p, _mm256_cvtps_epi32(x));
+    else
+        i8_store_u8(p, _mm256_cvtps_epi32(x));
 }
 I8_INLINE i8_vec i8_load_u8(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
 I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }

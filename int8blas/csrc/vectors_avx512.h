@@ -186,6 +186,19 @@ I8_INLINE void i8_store_f32(void *p, i8_f32 x) { _mm512_storeu_ps(p, x); }
 I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm512_add_ps(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return _mm512_mul_ps(x, y); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm512_div_ps(x, y); }
+I8_INLINE i8_f32 i8_set_f32(float x) { return _mm512_set1_ps(x); }
+/* y where either is NaN or both are zeros, as MAXPS has it. */
+I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return _mm512_max_ps(x, y); }
+/* Bytes of I8_LANES numbers, half to even, not below `low`, which is in the type, nor above it. 2**31 and more become
+ * 0x80000000, which is beyond u8 and has to be kept from s8. */
+I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
+{
+    x = _mm512_max_ps(x, low);
+    if (is_signed)
+        _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_min_ps(x, i8_set_f32(127)))));
+    else
+        _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x)));
+}
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm512_cvtepi32_ps(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
