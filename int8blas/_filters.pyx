@@ -6,10 +6,11 @@ the groups side by side, each in whole panels of columns; k counts (d, h, w, cha
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uintptr_t
 cimport numpy as cnp
 import numpy as np
 
+from int8blas._arrays cimport bounds
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas._plan cimport Gemm
@@ -137,12 +138,14 @@ cdef class Filters:
         cdef ptrdiff_t line_step
         cdef int d, threads, status
         cdef bint pixels = True
+        cdef uintptr_t low, high
         if dst.size == 0:
             return 0
         j.groups, j.outputs, j.channels = self.groups, self.outputs, self.window.channels
         j.panels = ceil_div(self.outputs, I8_PANEL)
         j.image = self.window
-        j.image.src = <const uint8_t *>cnp.PyArray_DATA(src)
+        bounds(src, &low, &high)
+        j.image.src, j.image.end = <const uint8_t *>cnp.PyArray_DATA(src), <const uint8_t *>high
         j.image.padding = <uint8_t>(padding & 0xff)
         for d in range(5):
             j.image.steps[d] = cnp.PyArray_STRIDES(src)[d]

@@ -158,6 +158,7 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef struct i8_image:
         const uint8_t *src
+        const uint8_t *end
         ptrdiff_t steps[5]
         int64_t size[3]
         int64_t out[3]

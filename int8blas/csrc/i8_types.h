@@ -249,8 +249,8 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
  *
  * or `padding` where that is outside of the image. Fewer spatial dimensions are given as the last ones. */
 typedef struct {
-    const uint8_t *src;
-    ptrdiff_t steps[5]; /* bytes, of n, d, h, w and channel */
+    const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and behind the last byte of all images in memory */
+    ptrdiff_t steps[5];       /* bytes, of n, d, h, w and channel */
     int64_t size[3], out[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t channels;
     uint8_t padding; /* as it would be in src */
@@ -313,7 +313,8 @@ typedef struct {
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
-    /* Columns [k0, k0 + k) of rows of an image's matrix, XORed with flip, and zeros up to a multiple of 4. */
+    /* Columns [k0, k0 + k) of rows of an image's matrix, XORed with flip, and zeros up to a multiple of 4. Of the
+     * dst_row bytes from one row to the next, those behind may change too. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group

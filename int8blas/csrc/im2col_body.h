@@ -1,106 +1,153 @@
-/* Rows of the matrix that im2col makes of an image (i8_image in i8_types.h), straight from the image. */
+/* Rows of the matrix that im2col makes of an image (i8_image in i8_types.h), straight from the image.
+ *
+ * A row falls into runs of bytes that are contiguous in the image: a line of the window, where taps follow one another
+ * without a gap, or else the channels of a tap. The same run of all rows that lie in one line of the output is copied
+ * before the next. */
 
-/* n bytes, XORed with flip: whole chunks, and one more that overlaps. */
-I8_INLINE void i8_copy_chunks(uint8_t *dst, const uint8_t *src, int64_t n, uint8_t flip, const int chunk)
+/* The copies of one run, XORed with flip: `rows` of them, `n` bytes each. */
+typedef struct {
+    uint8_t *dst;
+    ptrdiff_t dst_row;
+    const uint8_t *src;
+    ptrdiff_t src_row;
+    int64_t rows, n;
+    uint8_t flip;
+} i8_copies;
+
+/* Whole chunks, of which the last one overlaps the one before, or, where that is allowed, goes beyond the end. */
+I8_INLINE void i8_copy_chunks(const i8_copies *r, const int chunk, const int beyond)
 {
     uint8_t x[64];
-    for (int64_t i = 0; i < n; i += chunk) {
-        const int64_t at = i + chunk <= n ? i : n - chunk;
-        memcpy(x, src + at, (size_t)chunk);
+    const uint8_t *src = r->src, flip = r->flip;
+    uint8_t *dst = r->dst;
+    const int64_t n = r->n;
+    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row)
+        for (int64_t i = 0; i < n; i += chunk) {
+            const int64_t at = beyond || i + chunk <= n ? i : n - chunk;
+            memcpy(x, src + at, (size_t)chunk);
+            for (int v = 0; v < chunk; ++v)
+                x[v] ^= flip;
+            memcpy(dst + at, x, (size_t)chunk);
+        }
+}
+
+/* One chunk a row, which goes beyond the end. */
+I8_INLINE void i8_copy_chunk(const i8_copies *r, const int chunk)
+{
+    uint8_t x[64];
+    const uint8_t *src = r->src, flip = r->flip;
+    uint8_t *dst = r->dst;
+    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row) {
+        memcpy(x, src, (size_t)chunk);
         for (int v = 0; v < chunk; ++v)
             x[v] ^= flip;
-        memcpy(dst + at, x, (size_t)chunk);
+        memcpy(dst, x, (size_t)chunk);
     }
 }
 
-I8_INLINE void i8_copy_bytes(uint8_t *dst, const uint8_t *src, int64_t n, uint8_t flip)
+/* `beyond`: up to 63 bytes behind each run may be read and written. */
+static void i8_copy_run(const i8_copies *r, int beyond)
 {
-    if (n >= 64)
-        i8_copy_chunks(dst, src, n, flip, 64);
-    else if (n >= 32)
-        i8_copy_chunks(dst, src, n, flip, 32);
-    else if (n >= 16)
-        i8_copy_chunks(dst, src, n, flip, 16);
-    else if (n >= 8)
-        i8_copy_chunks(dst, src, n, flip, 8);
-    else if (n >= 4)
-        i8_copy_chunks(dst, src, n, flip, 4);
+    if (beyond && r->n <= 16)
+        i8_copy_chunk(r, 16);
+    else if (beyond && r->n <= 32)
+        i8_copy_chunk(r, 32);
+    else if (beyond && r->n <= 64)
+        i8_copy_chunk(r, 64);
+    else if (beyond)
+        i8_copy_chunks(r, 64, 1);
+    else if (r->n >= 64)
+        i8_copy_chunks(r, 64, 0);
+    else if (r->n >= 16)
+        i8_copy_chunks(r, 16, 0);
+    else if (r->n >= 4)
+        i8_copy_chunks(r, 4, 0);
     else
-        for (int64_t i = 0; i < n; ++i)
-            dst[i] = src[i] ^ flip;
+        i8_copy_chunks(r, 1, 0);
 }
 
-/* `n` channels of a pixel from channel `first` on. */
-I8_INLINE void i8_copy_channels(uint8_t *dst, const i8_image *m, const uint8_t *pixel, int64_t first, int64_t n,
-                                uint8_t flip)
+/* Columns [from, to) of a run of one row; tap t of the run lies at the position x + t * dilation of its line. */
+I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line, int64_t x, int64_t from, int64_t to,
+                            uint8_t flip)
 {
-    if (m->steps[4] == 1) {
-        i8_copy_bytes(dst, pixel + first, n, flip);
-        return;
-    }
-    for (int64_t i = 0; i < n; ++i)
-        dst[i] = pixel[(first + i) * m->steps[4]] ^ flip;
-}
-
-/* The columns [from, to) of a row, within one line of the kernel; `src` is the line of the image, or NULL in the padding,
- * x the position of its first tap, and columns count from that. */
-I8_INLINE void i8_im2col_line(uint8_t *dst, const i8_image *m, const uint8_t *src, int64_t x, int64_t from, int64_t to,
-                              uint8_t flip)
-{
-    const int64_t channels = m->channels, last = x + (m->kernel[2] - 1) * m->dilation[2];
-    if (!src) {
-        memset(dst, m->padding ^ flip, (size_t)(to - from));
-        return;
-    }
-    if (x >= 0 && last < m->size[2] && m->steps[4] == 1 && m->steps[3] * m->dilation[2] == channels) {
-        i8_copy_bytes(dst, src + x * m->steps[3] + from, to - from, flip);
-        return;
-    }
+    const int64_t channels = m->channels;
     int64_t tap = from / channels, channel = from - tap * channels;
     for (x += tap * m->dilation[2]; from < to; x += m->dilation[2], channel = 0) {
         const int64_t n = channels - channel < to - from ? channels - channel : to - from;
-        if (x >= 0 && x < m->size[2])
-            i8_copy_channels(dst, m, src + x * m->steps[3], channel, n, flip);
-        else
+        const uint8_t *src = line + x * m->steps[3] + channel * m->steps[4];
+        if (x < 0 || x >= m->size[2]) {
             memset(dst, m->padding ^ flip, (size_t)n);
+        } else if (m->steps[4] == 1) {
+            const i8_copies one = {dst, 0, src, 0, 1, n, flip};
+            i8_copy_run(&one, 0);
+        } else {
+            for (int64_t i = 0; i < n; ++i)
+                dst[i] = src[i * m->steps[4]] ^ flip;
+        }
         dst += n;
         from += n;
     }
 }
 
+/* Columns [from, to) of a run of `taps` taps, for `rows` rows of a line of the output; `line` is that of the image, or NULL
+ * in the padding, x the position in it of the first tap of the first row. */
+static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, const uint8_t *line, int64_t x,
+                            int64_t taps, int64_t rows, int64_t from, int64_t to, uint8_t flip, int room)
+{
+    const int64_t stride = m->stride[2], reach = (taps - 1) * m->dilation[2];
+    int64_t first = 0, end = 0; /* of the rows whose taps are all in the image */
+    if (line && m->steps[4] == 1) {
+        first = x < 0 ? (stride - 1 - x) / stride : 0;
+        end = m->size[2] - 1 - reach - x < 0 ? 0 : (m->size[2] - 1 - reach - x) / stride + 1;
+        first = first < rows ? first : rows;
+        end = end < first ? first : end < rows ? end : rows;
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+        if (i == first && first < end) {
+            const uint8_t *src = line + (x + first * stride) * m->steps[3] + from;
+            const i8_copies run = {dst + first * dst_row, dst_row, src, stride * m->steps[3], end - first, to - from, flip};
+            const uint8_t *last = run.src + (run.rows - 1) * run.src_row;
+            i8_copy_run(&run, room && m->end - run.src >= run.n + 63 && m->end - last >= run.n + 63);
+            i = end - 1;
+        } else if (line) {
+            i8_copy_taps(dst + i * dst_row, m, line, x + i * stride, from, to, flip);
+        } else {
+            memset(dst + i * dst_row, m->padding ^ flip, (size_t)(to - from));
+        }
+    }
+}
+
 /* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip, and zeros up to a multiple of 4; dst_row bytes from
- * one row to the next. Of the image nothing but the bytes of the windows is read. */
+ * one row to the next, of which those behind the zeros may change. Of the image nothing is read but bytes in front of its
+ * end. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
-    const int64_t line = m->kernel[2] * m->channels;
-    const int64_t first = line ? k0 / line : 0, height = m->kernel[1];
-    int64_t w = row % m->out[2], h = row / m->out[2] % m->out[1], d = row / (m->out[2] * m->out[1]) % m->out[0];
-    int64_t n = row / (m->out[2] * m->out[1] * m->out[0]);
-    for (; rows > 0; --rows, dst += dst_row) {
-        const uint8_t *image = m->src + n * m->steps[0];
-        const int64_t x = w * m->stride[2] - m->before[2];
-        int64_t kd = first / height, kh = first % height, at = k0, start = first * line;
-        for (; at < k0 + k; start += line) {
+    const int64_t width = m->out[2], height = m->out[1], depth = m->out[0];
+    const int gapless = m->steps[4] == 1 && m->steps[3] * m->dilation[2] == m->channels;
+    const int64_t taps = gapless ? m->kernel[2] : 1, run = taps * m->channels, runs = m->kernel[2] / taps;
+    const int room = dst_row >= k + 63;
+    while (rows > 0) {
+        const int64_t w = row % width, h = row / width % height, d = row / (width * height) % depth;
+        const int64_t together = rows < width - w ? rows : width - w;
+        const uint8_t *image = m->src + row / (width * height * depth) * m->steps[0];
+        int64_t number = run ? k0 / run : 0, at = k0;
+        for (; at < k0 + k; ++number) {
+            const int64_t start = number * run, end = start + run < k0 + k ? start + run : k0 + k;
+            const int64_t kw = number % runs * taps, kh = number / runs % m->kernel[1];
+            const int64_t kd = number / runs / m->kernel[1];
             const int64_t z = d * m->stride[0] - m->before[0] + kd * m->dilation[0];
             const int64_t y = h * m->stride[1] - m->before[1] + kh * m->dilation[1];
+            const int64_t x = w * m->stride[2] - m->before[2] + kw * m->dilation[2];
             const int inside = z >= 0 && z < m->size[0] && y >= 0 && y < m->size[1];
-            const int64_t end = start + line < k0 + k ? start + line : k0 + k;
-            i8_im2col_line(dst + (at - k0), m, inside ? image + z * m->steps[1] + y * m->steps[2] : NULL, x, at - start,
-                           end - start, flip);
+            i8_copy_rows_of(dst + (at - k0), dst_row, m, inside ? image + z * m->steps[1] + y * m->steps[2] : NULL, x,
+                            taps, together, at - start, end - start, flip, room);
             at = end;
-            if (++kh == height)
-                kh = 0, ++kd;
         }
-        for (int64_t i = k; i % I8_GROUP; ++i)
-            dst[i] = 0;
-        if (++w == m->out[2]) {
-            w = 0;
-            if (++h == m->out[1]) {
-                h = 0;
-                if (++d == m->out[0])
-                    d = 0, ++n;
-            }
-        }
+        for (int64_t i = 0; k % I8_GROUP && i < together; ++i)
+            memset(dst + i * dst_row + k, 0, (size_t)(I8_GROUP - k % I8_GROUP));
+        rows -= together;
+        row += together;
+        dst += together * dst_row;
     }
 }
