@@ -74,6 +74,7 @@ EXTENSIONS = [
     extension("_stage"),
     extension("inner_product"),
     extension("_filters"),
+    extension("_depthwise"),
     extension("convolution"),
     extension("_matmul"),
     extension("blas"),

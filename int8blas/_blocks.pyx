@@ -21,11 +21,10 @@ from int8blas._kernels cimport (
     I8_MAX_TILE,
     I8_PANEL,
     i8_output_args,
-    i8_stage,
     i8_tile_args,
     i8_tile_output,
 )
-from int8blas._plan cimport Gemm, Plan, is_made, zero_by_row
+from int8blas._plan cimport Gemm, Plan, is_made, set_tile_output, zero_by_row
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
@@ -260,16 +259,11 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
 cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *out, int64_t block, int64_t row,
                             int64_t column) noexcept nogil:
     """The output stage of a micro-kernel, for a tile at a row of the block and a column."""
-    cdef const i8_stage *s = g.stage
     cdef int64_t at = block + row
-    out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
-    out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
-    out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
-    out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
+    set_tile_output(g.stage, out, column)
     out.row_scale = w.row_scale + row if w.row_scale is not NULL else NULL
     if g.row_scales is not NULL:
         out.row_scale = g.row_scales + at
-    out.relu, out.rescales, out.type = s.relu, s.rescales, s.type
     if g.c_line == 0:
         out.c = g.c + at * g.c_row
     else:

@@ -116,20 +116,24 @@ cdef class Filters:
     """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
     def __init__(self, weights, strides, dilation, before, saturating, doubled):
-        cdef int d
         groups, outputs, channels, *kernel = weights.shape
         self.groups, self.outputs = groups, outputs
         self.saturating, self.doubled = saturating, doubled
-        for d in range(3):
-            self.window.kernel[d], self.window.stride[d] = kernel[d], strides[d]
-            self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
+        self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = channels
         # (kd, kh, kw, ic, g, oc), and columns of zeros up to whole panels where another group follows.
         columns = weights.transpose(3, 4, 5, 2, 0, 1)
-        if groups > 1 and outputs % I8_PANEL:
-            columns = np.pad(columns, [(0, 0)] * 5 + [(0, -outputs % I8_PANEL)])
-        k = int(np.prod(kernel)) * channels
-        self.packed = pack(np.ascontiguousarray(columns).reshape(k, groups * columns.shape[5]), False)
+        width = outputs if groups == 1 else ceil_div(outputs, I8_PANEL) * I8_PANEL
+        padded = np.zeros((*columns.shape[:5], width), np.int8)
+        padded[..., :outputs] = columns
+        self.packed = pack(padded.reshape(int(np.prod(kernel)) * channels, groups * width), False)
+
+    cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
+        cdef int d
+        for d in range(3):
+            self.window.kernel[d], self.window.stride[d] = kernel[d], strides[d]
+            self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
+        return 0
 
     cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
         """dst (n, d, h, w, c) from src (n, d, h, w, c), which share no memory; `padding` is the source's zero point."""

@@ -169,6 +169,29 @@ cdef extern from "i8_types.h" nogil:
         int64_t channels
         uint8_t padding
 
+    enum: I8_MAX_DEPTHWISE
+
+    ctypedef struct i8_depthwise_args:
+        int pixels
+        int channels
+        int lines
+        int taps
+        int stride
+        int dilation
+        int first
+        int end
+        const uint8_t *const *line
+        ptrdiff_t column_step
+        const uint8_t *src_end
+        const uint8_t *padding
+        uint8_t flip
+        const int8_t *weights
+        ptrdiff_t panel_size
+        const int32_t *start
+        uint8_t *interleaved
+        const i8_tile_output *output
+        int32_t *dst
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -198,6 +221,8 @@ cdef extern from "i8_types.h" nogil:
         int thin_rows
         void (*thin)(const i8_thin_args *) noexcept nogil
         void (*output)(const i8_output_args *) noexcept nogil
+        int depthwise_channels
+        void (*depthwise)(const i8_depthwise_args *) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,

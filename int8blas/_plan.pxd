@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_stage
+from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_stage, i8_tile_output
 from int8blas._split cimport Grid, part_count
 
 
@@ -100,6 +100,16 @@ cdef struct Plan:
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
+cdef bint is_plain(const Gemm *g) noexcept nogil
+
+
+cdef inline void set_tile_output(const i8_stage *s, i8_tile_output *out, int64_t column) noexcept nogil:
+    """The values of a plain output stage for the columns from one on."""
+    out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
+    out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
+    out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
+    out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
+    out.relu, out.rescales, out.type = s.relu, s.rescales, s.type
 
 
 cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:

@@ -12,6 +12,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters
 from int8blas._layer_arguments import DST_DTYPES, INT8_DTYPES, check_attributes, check_dtype, int8_weights
 from int8blas._layer_arguments import grouped_attributes, grouped_values
@@ -151,10 +152,13 @@ cdef class Convolution:
         halved = saturating and self._src_type == cnp.NPY_INT8
         self._weights_groups = array
         absent = (1,) * (3 - self._spatial)
-        self._filters = Filters(
-            (np.rint(array / 2).astype(np.int8) if halved else array).reshape(*array.shape[:3], *absent, *self._kernel),
-            absent + self.strides, absent + self.dilation,
-            (0,) * len(absent) + tuple(before for before, _ in self.padding), saturating, halved)
+        whole = (np.rint(array / 2).astype(np.int8) if halved else array).reshape(*array.shape[:3], *absent, *self._kernel)
+        steps, gaps = absent + self.strides, absent + self.dilation
+        before = (0,) * len(absent) + tuple(before for before, _ in self.padding)
+        if not saturating and is_depthwise(whole, bias, steps, gaps):
+            self._filters = DepthwiseFilters(whole, steps, gaps, before)
+        else:
+            self._filters = Filters(whole, steps, gaps, before, saturating, halved)
         self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
                             self._filters.packed._sums, self.src_dtype, np.dtype(np.int8), self.dst_dtype, scales,
                             zero_points, "convolution")

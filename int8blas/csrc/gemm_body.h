@@ -21,37 +21,6 @@
         }                                                                                                              \
     } while (0)
 
-/* The sums of a tile leave its registers through the output stage. y * dst_scale + dst_zero is not below dst_zero where
- * y is not negative, so relu is a bound of the result for integers. */
-I8_INLINE void I8_NAME(output)(const i8_tile_output *o, i8_vec acc[I8_MR][I8_NP * I8_VECS], const int mr, const int width,
-                               const int type)
-{
-    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : -128.0f);
-    I8_FOR(j, width) {
-        const ptrdiff_t at = j * I8_LANES;
-        const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
-        const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
-        const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 dst_zero = i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, dst_zero) : smallest;
-        I8_FOR(i, mr) {
-            i8_f32 y = i8_to_f32(acc[i][j]);
-            y = i8_mul_f32(y, o->row_scale ? i8_mul_f32(i8_set_f32(o->row_scale[i]), scale) : scale);
-            y = i8_add_f32(y, bias);
-            if (type == I8_TYPE_F32) {
-                if (o->relu)
-                    y = i8_max_f32(i8_set_f32(0), y);
-                if (o->rescales)
-                    y = i8_add_f32(i8_mul_f32(y, dst_scale), dst_zero);
-                i8_store_f32(o->c + i * o->c_row + at * (ptrdiff_t)sizeof(float), y);
-            } else {
-                y = i8_add_f32(i8_mul_f32(y, dst_scale), dst_zero);
-                i8_store_bounded(o->c + i * o->c_row + at, y, low, type == I8_TYPE_S8);
-            }
-        }
-    }
-}
-
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
@@ -99,12 +68,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
 
     if (t->output) {
-        if (t->output->type == I8_TYPE_U8)
-            I8_NAME(output)(t->output, acc[0], mr, width, I8_TYPE_U8);
-        else if (t->output->type == I8_TYPE_S8)
-            I8_NAME(output)(t->output, acc[0], mr, width, I8_TYPE_S8);
-        else
-            I8_NAME(output)(t->output, acc[0], mr, width, I8_TYPE_F32);
+        i8_output_tile(t->output, acc[0][0], I8_NP * I8_VECS, mr, width);
         return;
     }
     int32_t *dst = t->dst;

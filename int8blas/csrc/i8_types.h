@@ -256,6 +256,34 @@ typedef struct {
     uint8_t padding; /* as it would be in src */
 } i8_image;
 
+/* A stretch of outputs of one line of a depthwise convolution, for up to I8_MAX_DEPTHWISE channels, as many as a kernel
+ * takes (i8_kernels.depthwise_channels):
+ *
+ *     sum[p, c] = start[c] + sum over tap, i of (line[i][p * stride + tap * dilation, c] ^ flip) * weights[tap, i, c]
+ *
+ * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
+ * apart, channels side by side, and columns outside [first, end) are padding. In a line no byte from src_end on is read.
+ * The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. The sums go
+ * through `output`, or where that is NULL to dst, I8_MAX_DEPTHWISE for each output. Channels up to whole vectors of the
+ * kernel may be written there, and are read from start, weights and output. */
+#define I8_MAX_DEPTHWISE 64
+typedef struct {
+    int pixels, channels;
+    int lines, taps, stride, dilation;
+    int first, end;
+    const uint8_t *const *line;
+    ptrdiff_t column_step;
+    const uint8_t *src_end;
+    const uint8_t *padding; /* I8_MAX_DEPTHWISE bytes, before flip */
+    uint8_t flip;
+    const int8_t *weights;
+    ptrdiff_t panel_size;
+    const int32_t *start;
+    uint8_t *interleaved; /* workspace: 4 * I8_MAX_DEPTHWISE bytes for each column and 4 lines, aligned */
+    const i8_tile_output *output;
+    int32_t *dst;
+} i8_depthwise_args;
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -287,6 +315,8 @@ typedef struct {
     int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
     void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);
+    int depthwise_channels;
+    void (*depthwise)(const i8_depthwise_args *);
 
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

@@ -10,6 +10,7 @@
 #ifdef I8_X86_64
 I8_TARGET_BEGIN("avx2")
 #include "vectors_avx2.h"
+#include "tile_output.h"
 
 #define I8_PREFIX i8_avx2_dot4_sat
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
@@ -46,6 +47,9 @@ I8_TARGET_BEGIN("avx2")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "thin_body.h"
 
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "depthwise_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX2) != 0; }
 
 const i8_kernels i8_kernels_avx2 = {
@@ -76,6 +80,8 @@ const i8_kernels i8_kernels_avx2 = {
     .thin_k = 4 * I8_THIN_GROUPS,
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
+    .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
 };

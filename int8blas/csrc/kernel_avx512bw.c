@@ -10,6 +10,7 @@
 #ifdef I8_X86_64
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #include "vectors_avx512.h"
+#include "tile_output.h"
 
 #define I8_PREFIX i8_avx512bw_dot4_sat
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
@@ -46,6 +47,9 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "thin_body.h"
 
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#include "depthwise_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512BW) != 0; }
 
 const i8_kernels i8_kernels_avx512bw = {
@@ -76,6 +80,8 @@ const i8_kernels i8_kernels_avx512bw = {
     .thin_k = 8,
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
+    .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
 };

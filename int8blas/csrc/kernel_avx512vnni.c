@@ -11,6 +11,7 @@
 #ifdef I8_X86_64
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "vectors_avx512.h"
+#include "tile_output.h"
 
 #if defined(__GNUC__)
 #define I8_DPBUSD(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
@@ -49,6 +50,9 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
 
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "depthwise_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
 
 const i8_kernels i8_kernels_avx512vnni = {
@@ -78,6 +82,8 @@ const i8_kernels i8_kernels_avx512vnni = {
     .thin_k = 4 * I8_THIN_GROUPS,
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
+    .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
 };

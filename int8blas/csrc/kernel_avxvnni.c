@@ -18,6 +18,7 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #define I8_NEEDS I8_CPU_AVXVNNI
 #endif
 #include "vectors_avx2.h"
+#include "tile_output.h"
 
 #if defined(__GNUC__)
 #define I8_DPBUSD(acc, a, b) __asm__(I8_ENCODING "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
@@ -56,6 +57,9 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
 
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "depthwise_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_NEEDS) != 0; }
 
 const i8_kernels i8_kernels_avxvnni = {
@@ -85,6 +89,8 @@ const i8_kernels i8_kernels_avxvnni = {
     .thin_k = 4 * I8_THIN_GROUPS,
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
+    .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
 };

@@ -101,6 +101,25 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 #include "pack_body.h"
 #include "quantize_body.h"
 
+static void i8_depthwise(const i8_depthwise_args *t)
+{
+    for (int p = 0; p < t->pixels; ++p)
+        for (int c = 0; c < t->channels; ++c) {
+            const int8_t *weights = t->weights + c / I8_PANEL * t->panel_size + c % I8_PANEL * I8_GROUP;
+            int32_t sum = t->start ? t->start[c] : 0;
+            for (int tap = 0; tap < t->taps; ++tap) {
+                const int column = p * t->stride + tap * t->dilation;
+                for (int i = 0; i < t->lines; ++i) {
+                    const int inside = t->line[i] && column >= t->first && column < t->end;
+                    const uint8_t *src = inside ? t->line[i] + column * t->column_step : t->padding;
+                    sum += (src[c] ^ t->flip) * weights[i / I8_GROUP * I8_GROUP * I8_PANEL + i % I8_GROUP];
+                }
+                weights += (t->lines + I8_GROUP - 1) / I8_GROUP * I8_GROUP * I8_PANEL;
+            }
+            t->dst[p * I8_MAX_DEPTHWISE + c] = sum;
+        }
+}
+
 static int supported(void) { return 1; }
 
 const i8_kernels i8_kernels_ref = {
@@ -115,6 +134,8 @@ const i8_kernels i8_kernels_ref = {
     .thread_work = 2e5,
     .tiny_work = 1 << 16,
     .tile = {[I8_DOT4] = I8_TILES_4X1(i8_ref_dot4), [I8_DOT4_SAT] = I8_TILES_4X1(i8_ref_dot4_sat)},
+    .depthwise_channels = I8_MAX_DEPTHWISE,
+    .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
 };

@@ -1,0 +1,235 @@
+"""Filters that see one channel each, by a kernel of their own (csrc/depthwise_body.h).
+
+The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
+unit of work is a line of the output for as many channels as the kernel takes, and goes from stretch to stretch of it.
+Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
+copied first.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._arrays cimport bounds
+from int8blas._filters cimport Filters
+from int8blas._kernels cimport (
+    I8_GROUP,
+    I8_MAX_DEPTHWISE,
+    I8_PANEL,
+    i8_depthwise_args,
+    i8_image,
+    i8_output_args,
+    i8_tile_output,
+)
+from int8blas._plan cimport Gemm, is_plain, set_tile_output
+from int8blas._problem cimport start
+from int8blas._split cimport ceil_div, share
+from int8blas._stage cimport Bound
+from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._workspace cimport acquire, carve, release
+from int8blas.packing cimport pack
+
+cnp.import_array()
+
+cdef enum:
+    # Lines of a window, and columns that it spans, that the kernel is for: others are products.
+    MAX_LINES = 64
+    MAX_SPAN = 256
+    # Columns of 4 interleaved lines that are kept, 16 KiB of them, and outputs of a stretch.
+    COLUMNS = 64
+    MAX_PIXELS = 64
+    # Multiply-adds that pay for waking one more thread.
+    THREAD_WORK = 1 << 18
+
+
+cdef struct Job:
+    Gemm g                      # the output stage and zero points; C of the first pixel
+    i8_image image
+    int64_t channels, multiplier
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    int64_t pixels              # of a stretch
+    bint plain, copies
+
+
+cdef struct Workspace:
+    uint8_t *padding
+    uint8_t *interleaved
+    uint8_t *copied
+    int32_t *sums
+
+
+cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
+    cdef const i8_image *m = &j.image
+    cdef char *first = memory
+    cdef int64_t lines = m.kernel[0] * m.kernel[1]
+    cdef int64_t columns = (j.pixels - 1) * m.stride[2] + (m.kernel[2] - 1) * m.dilation[2] + 1
+    w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
+    w.interleaved = <uint8_t *>carve(&memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, I8_GROUP))
+    # A kernel loads whole vectors.
+    w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * (lines * columns + 1) if j.copies else 0)
+    w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels)
+    size[0] = memory - first
+
+
+cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst, int64_t channel) noexcept nogil:
+    """The columns of each line from the image, channels side by side; `line` points to channel 0."""
+    cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
+    cdef const uint8_t *src
+    cdef int i, c
+    for i in range(t.lines):
+        if line[i] is NULL:
+            continue
+        for column in range(t.first, t.end):
+            src = line[i] + column * t.column_step
+            for c in range(t.channels):
+                dst[column * I8_MAX_DEPTHWISE + c] = src[(channel + c) // j.multiplier * j.image.steps[4]]
+        line[i] = dst
+        dst += columns * I8_MAX_DEPTHWISE
+    t.column_step = I8_MAX_DEPTHWISE
+    t.src_end = dst + I8_MAX_DEPTHWISE
+
+
+cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t channel, int64_t first,
+                     int64_t pixels) noexcept nogil:
+    """Outputs first, first + 1, ... of line `number` of the destination, from a channel on."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_depthwise_args t
+    cdef i8_tile_output out
+    cdef i8_output_args o
+    cdef const uint8_t *line[MAX_LINES]
+    cdef int64_t h = number % j.size[2], d = number // j.size[2] % j.size[1], n = number // (j.size[2] * j.size[1])
+    cdef int64_t x = first * m.stride[2] - m.before[2], z, y, columns
+    cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
+    cdef char *c = g.c + n * j.steps[0] + d * j.steps[1] + h * j.steps[2] + first * j.steps[3] + channel * j.steps[4]
+    cdef int i
+    t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.depthwise_channels, j.channels - channel)
+    t.lines, t.taps = <int>(m.kernel[0] * m.kernel[1]), <int>m.kernel[2]
+    t.stride, t.dilation = <int>m.stride[2], <int>m.dilation[2]
+    columns = (pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1
+    t.end = <int>max(<int64_t>0, min(columns, m.size[2] - x))
+    t.first = <int>min(<int64_t>t.end, max(<int64_t>0, -x))
+    for i in range(t.lines):
+        z = d * m.stride[0] - m.before[0] + i // m.kernel[1] * m.dilation[0]
+        y = h * m.stride[1] - m.before[1] + i % m.kernel[1] * m.dilation[1]
+        line[i] = NULL
+        if 0 <= z < m.size[0] and 0 <= y < m.size[1]:
+            line[i] = image + z * m.steps[1] + y * m.steps[2] + (0 if j.copies else channel)
+    t.column_step, t.src_end = m.steps[3], m.end
+    if j.copies:
+        copy_lines(j, &t, line, w.copied, channel)
+    t.line = line
+    t.padding, t.flip = w.padding, g.a_flip
+    t.panel_size = g.panel_size
+    t.weights = g.packed + channel // I8_PANEL * t.panel_size
+    t.start = g.col_init + channel if g.col_init is not NULL else NULL
+    t.interleaved = w.interleaved
+    t.output, t.dst = NULL, w.sums
+    if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
+        set_tile_output(g.stage, &out, channel)
+        out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
+        t.output = &out
+    g.kernels.depthwise(&t)
+    if t.output is not NULL:
+        return
+    memset(&o, 0, sizeof(o))
+    o.rows, o.cols = t.pixels, t.channels
+    o.acc32, o.acc_row = w.sums, I8_MAX_DEPTHWISE
+    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
+    o.stage, o.row, o.column = g.stage, number * j.size[3] + first, channel
+    o.c, o.c_row, o.c_col = c, j.steps[3], j.steps[4]
+    g.kernels.output(&o)
+
+
+cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) noexcept nogil:
+    """One thread's units."""
+    cdef Workspace w
+    cdef size_t same
+    cdef int64_t lines = j.size[0] * j.size[1] * j.size[2], width = j.g.kernels.depthwise_channels
+    cdef int64_t units = lines * ceil_div(j.channels, width), unit, first
+    lay_out(j, &w, memory + part * size, &same)
+    memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        first = 0
+        while first < j.size[3]:
+            do_stretch(j, &w, unit % lines, unit // lines * width, first, min(j.pixels, j.size[3] - first))
+            first += j.pixels
+
+
+cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilation) except -1:
+    """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel, and its sums, bias included, stay in s32."""
+    groups, _, channels, depth, height, width = weights.shape
+    integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
+    largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
+    return (
+        channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
+        and (width - 1) * dilation[2] <= MAX_SPAN and 255 * 128 * depth * height * width + largest < 2**31
+    )
+
+
+cdef class DepthwiseFilters(Filters):
+    """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, weights, strides, dilation, before):
+        groups, outputs, _, *kernel = weights.shape
+        self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
+        self.set_window(tuple(kernel), strides, dilation, before)
+        self.window.channels = 1
+        lines = kernel[0] * kernel[1]
+        # (w, lines, channels), and zeros up to whole groups of lines, and up to what the widest kernel reads.
+        columns = weights.reshape(self.channels, lines, kernel[2]).transpose(2, 1, 0)
+        padded = np.zeros((kernel[2], ceil_div(lines, I8_GROUP) * I8_GROUP,
+                           ceil_div(self.channels, I8_MAX_DEPTHWISE) * I8_MAX_DEPTHWISE), np.int8)
+        padded[:, :lines, :self.channels] = columns
+        self.packed = pack(padded.reshape(-1, padded.shape[2]), False)
+
+    cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        cdef size_t size
+        cdef uintptr_t low, high
+        cdef char *memory
+        cdef double work = <double>dst.size * self.packed._k
+        cdef int d, part, parts
+        if dst.size == 0:
+            return 0
+        start(&j.g, False)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.image = self.window
+        j.channels, j.multiplier = self.channels, self.multiplier
+        bounds(src, &low, &high)
+        j.image.src, j.image.end = <const uint8_t *>cnp.PyArray_DATA(src), <const uint8_t *>high
+        j.image.padding = <uint8_t>(padding & 0xff)
+        for d in range(5):
+            j.image.steps[d] = cnp.PyArray_STRIDES(src)[d]
+            j.steps[d] = cnp.PyArray_STRIDES(dst)[d]
+        for d in range(4):
+            j.size[d] = cnp.PyArray_DIMS(dst)[d]
+        for d in range(3):
+            j.image.size[d], j.image.out[d] = cnp.PyArray_DIMS(src)[d + 1], j.size[d + 1]
+        j.g.a_flip = 0x80 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
+        j.g.c, j.g.c_col = <char *>cnp.PyArray_DATA(dst), j.steps[4]
+        j.plain = is_plain(&j.g)
+        j.copies = self.multiplier > 1 or j.image.steps[4] != 1
+        columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
+        columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
+        j.pixels = max(4, min(MAX_PIXELS, columns // self.window.stride[2]))
+        parts = <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
+                         <double>j.size[0] * j.size[1] * j.size[2] * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+        with nogil:
+            lay_out(&j, &w, NULL, &size)
+            memory = <char *>acquire(parts * size)
+            if memory is not NULL:
+                if parts > 1:
+                    parallel_region_ran()
+                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
+                    do_part(&j, part, parts, memory, size)
+                release(memory)
+        if memory is NULL:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        return 0

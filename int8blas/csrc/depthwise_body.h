@@ -1,0 +1,101 @@
+/* Depthwise convolution: each channel has a filter of its own. Written once; see i8_depthwise_args. A kernel file defines
+ *
+ *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ *
+ * Four lines of the window, four taps in a column of it, are interleaved, so that a lane has the four bytes of one
+ * channel: 4 * I8_LANES channels take 4 vectors. These are kept for a stretch of columns, and each column serves all
+ * outputs whose windows it is in. */
+#define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
+#if I8_LANES == 16
+#define I8_DEPTHWISE_PIXELS 4
+#else
+#define I8_DEPTHWISE_PIXELS 2
+#endif
+
+/* Dwords of a vector in the order in which interleaving within 128 bits, as i8_interleave does, leaves channels in theirs:
+ * dword q of unit u is that of channels 4 * (q * I8_LANES / 4 + u) and on. */
+#if I8_LANES == 16
+static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+#else
+static const int32_t i8_depthwise_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+#endif
+
+/* One column of the window's lines 4 * group and on. */
+I8_INLINE void i8_depthwise_interleave(const i8_depthwise_args *t, int column, int group, uint8_t *dst)
+{
+    i8_vec v[4];
+    uint8_t some[I8_DEPTHWISE_CHANNELS];
+    const uint32_t flip = t->flip * 0x01010101u;
+    for (int r = 0; r < 4; ++r) {
+        const int line = 4 * group + r;
+        const uint8_t *src = t->padding;
+        if (line < t->lines && t->line[line] && column >= t->first && column < t->end) {
+            src = t->line[line] + column * t->column_step;
+            if (t->channels < I8_DEPTHWISE_CHANNELS && src + I8_DEPTHWISE_CHANNELS > t->src_end)
+                src = (const uint8_t *)memcpy(some, src, (size_t)t->channels);
+        }
+        v[r] = i8_permute(i8_xor(i8_load(src), i8_broadcast(&flip)), i8_depthwise_order);
+    }
+    i8_interleave(v);
+    I8_FOR(q, 4) i8_store(dst + q * 4 * I8_LANES, v[q]);
+}
+
+/* The sums of `pixels` outputs from one on, `vectors` vectors of channels each. */
+I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int pixel, const int pixels, const int vectors)
+{
+    i8_vec acc[I8_DEPTHWISE_PIXELS][4];
+    const int groups = (t->lines + 3) / 4;
+    const ptrdiff_t column = groups * 16 * I8_LANES, across = t->stride * column;
+    const uint8_t *a = t->interleaved + pixel * across;
+    const int8_t *b = t->weights;
+    I8_FOR(v, vectors) {
+        acc[0][v] = t->start ? i8_load(t->start + v * I8_LANES) : i8_zero();
+        I8_FOR(p, pixels) acc[p][v] = acc[0][v];
+    }
+    for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column) {
+        for (int g = 0; g < groups; ++g, b += 4 * I8_PANEL) {
+            i8_vec weights[4];
+            I8_FOR(v, vectors) {
+                const int lane = v * I8_LANES;
+                weights[v] = i8_load(b + lane / I8_PANEL * t->panel_size + lane % I8_PANEL * 4);
+            }
+            I8_FOR(p, pixels) I8_FOR(v, vectors) {
+                const i8_vec x = i8_load(a + p * across + (g * 4 + v) * 4 * I8_LANES);
+                I8_STEP(acc[p][v], x, weights[v]);
+            }
+        }
+    }
+    if (t->output) {
+        i8_tile_output o = *t->output;
+        o.c += pixel * o.c_row;
+        i8_output_tile(&o, acc[0], 4, pixels, vectors);
+        return;
+    }
+    I8_FOR(p, pixels) I8_FOR(v, vectors)
+        i8_store(t->dst + (pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
+}
+
+I8_INLINE void i8_depthwise_all(const i8_depthwise_args *t, const int vectors)
+{
+    int pixel = 0;
+    for (; pixel + I8_DEPTHWISE_PIXELS <= t->pixels; pixel += I8_DEPTHWISE_PIXELS)
+        i8_depthwise_pixels(t, pixel, I8_DEPTHWISE_PIXELS, vectors);
+    for (; pixel < t->pixels; ++pixel)
+        i8_depthwise_pixels(t, pixel, 1, vectors);
+}
+
+static void i8_depthwise(const i8_depthwise_args *t)
+{
+    const int groups = (t->lines + 3) / 4;
+    const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
+    uint8_t *dst = t->interleaved;
+    for (int column = 0; column < columns; ++column)
+        for (int g = 0; g < groups; ++g, dst += 16 * I8_LANES)
+            i8_depthwise_interleave(t, column, g, dst);
+    if (t->channels <= 2 * I8_LANES)
+        i8_depthwise_all(t, 2);
+    else
+        i8_depthwise_all(t, 4);
+}
+
+#undef I8_STEP
