@@ -69,8 +69,7 @@ cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexce
     cdef int64_t columns = (j.pixels - 1) * m.stride[2] + (m.kernel[2] - 1) * m.dilation[2] + 1
     w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
     w.interleaved = <uint8_t *>carve(&memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, I8_GROUP))
-    # A kernel loads whole vectors.
-    w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * (lines * columns + 1) if j.copies else 0)
+    w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels)
     size[0] = memory - first
 
@@ -90,7 +89,6 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
         line[i] = dst
         dst += columns * I8_MAX_DEPTHWISE
     t.column_step = I8_MAX_DEPTHWISE
-    t.src_end = dst + I8_MAX_DEPTHWISE
 
 
 cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t channel, int64_t first,
@@ -119,7 +117,7 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t c
         line[i] = NULL
         if 0 <= z < m.size[0] and 0 <= y < m.size[1]:
             line[i] = image + z * m.steps[1] + y * m.steps[2] + (0 if j.copies else channel)
-    t.column_step, t.src_end = m.steps[3], m.end
+    t.column_step = m.steps[3]
     if j.copies:
         copy_lines(j, &t, line, w.copied, channel)
     t.line = line

@@ -24,7 +24,6 @@ cdef extern from "i8_types.h" nogil:
         i8_column_values dst_zero
         const float *row_scale
         int relu
-        int rescales
         int type
         char *c
         ptrdiff_t c_row
@@ -182,7 +181,6 @@ cdef extern from "i8_types.h" nogil:
         int end
         const uint8_t *const *line
         ptrdiff_t column_step
-        const uint8_t *src_end
         const uint8_t *padding
         uint8_t flip
         const int8_t *weights

@@ -182,10 +182,14 @@ cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
 cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
-    cdef ptrdiff_t size = sizeof(float) if s.type == I8_TYPE_F32 else 1
+    cdef bint by_row = g.row_scales is not NULL or g.source is not NULL
+    if s.type == I8_TYPE_F32:
+        if s.rescales or g.c_col != sizeof(float):
+            return False
+    elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row or g.c_col != 1:
+        return False
     return (
         g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first
-        and (s.type == I8_TYPE_U8 or s.type == I8_TYPE_S8 or s.type == I8_TYPE_F32) and g.c_col == size
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
         and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )

@@ -20,24 +20,48 @@ static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 1
 static const int32_t i8_depthwise_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
 #endif
 
-/* One column of the window's lines 4 * group and on. */
-I8_INLINE void i8_depthwise_interleave(const i8_depthwise_args *t, int column, int group, uint8_t *dst)
+I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[4], int columns, ptrdiff_t dst_step,
+                                    uint8_t *dst, const int flips)
 {
-    i8_vec v[4];
-    uint8_t some[I8_DEPTHWISE_CHANNELS];
-    const uint32_t flip = t->flip * 0x01010101u;
-    for (int r = 0; r < 4; ++r) {
-        const int line = 4 * group + r;
-        const uint8_t *src = t->padding;
-        if (line < t->lines && t->line[line] && column >= t->first && column < t->end) {
-            src = t->line[line] + column * t->column_step;
-            if (t->channels < I8_DEPTHWISE_CHANNELS && src + I8_DEPTHWISE_CHANNELS > t->src_end)
-                src = (const uint8_t *)memcpy(some, src, (size_t)t->channels);
+    const uint32_t flip = 0x80808080u;
+    for (; columns > 0; --columns, dst += dst_step) {
+        i8_vec v[4];
+        I8_FOR(r, 4) {
+            v[r] = i8_load(src[r]);
+            if (flips)
+                v[r] = i8_xor(v[r], i8_broadcast(&flip));
+            v[r] = i8_permute(v[r], i8_depthwise_order);
+            src[r] += step[r];
         }
-        v[r] = i8_permute(i8_xor(i8_load(src), i8_broadcast(&flip)), i8_depthwise_order);
+        i8_interleave(v);
+        I8_FOR(q, 4) i8_store(dst + q * 4 * I8_LANES, v[q]);
     }
-    i8_interleave(v);
-    I8_FOR(q, 4) i8_store(dst + q * 4 * I8_LANES, v[q]);
+}
+
+/* The window's lines 4 * group and on, in all columns of a stretch. */
+static void i8_depthwise_interleave(const i8_depthwise_args *t, int columns, int group, ptrdiff_t dst_step, uint8_t *dst)
+{
+    const uint8_t *src[4];
+    ptrdiff_t step[4];
+    uint8_t copy[4][I8_DEPTHWISE_CHANNELS];
+    /* The columns in front of those in the image, these, and the others; the last of these by itself, as a pixel may have
+     * fewer bytes than are loaded. */
+    const int last = t->channels < I8_DEPTHWISE_CHANNELS && t->first < t->end ? t->end - 1 : t->end;
+    const int end[4] = {t->first, last, t->end, columns};
+    for (int part = 0, from = 0; part < 4; from = end[part++]) {
+        for (int r = 0; r < 4; ++r) {
+            const int line = 4 * group + r;
+            const int inside = (part == 1 || part == 2) && line < t->lines && t->line[line];
+            src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
+            step[r] = inside ? t->column_step : 0;
+            if (inside && part == 2)
+                src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
+        }
+        if (t->flip)
+            i8_depthwise_columns(src, step, end[part] - from, dst_step, dst + from * dst_step, 1);
+        else
+            i8_depthwise_columns(src, step, end[part] - from, dst_step, dst + from * dst_step, 0);
+    }
 }
 
 /* The sums of `pixels` outputs from one on, `vectors` vectors of channels each. */
@@ -77,21 +101,21 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int pixel, const 
 
 I8_INLINE void i8_depthwise_all(const i8_depthwise_args *t, const int vectors)
 {
-    int pixel = 0;
-    for (; pixel + I8_DEPTHWISE_PIXELS <= t->pixels; pixel += I8_DEPTHWISE_PIXELS)
-        i8_depthwise_pixels(t, pixel, I8_DEPTHWISE_PIXELS, vectors);
-    for (; pixel < t->pixels; ++pixel)
-        i8_depthwise_pixels(t, pixel, 1, vectors);
+    const int most = I8_DEPTHWISE_PIXELS;
+    if (t->pixels < most)
+        for (int pixel = 0; pixel < t->pixels; ++pixel)
+            i8_depthwise_pixels(t, pixel, 1, vectors);
+    else /* the last ones overlap the ones before */
+        for (int pixel = 0; pixel < t->pixels; pixel += most)
+            i8_depthwise_pixels(t, pixel + most <= t->pixels ? pixel : t->pixels - most, most, vectors);
 }
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
     const int groups = (t->lines + 3) / 4;
     const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
-    uint8_t *dst = t->interleaved;
-    for (int column = 0; column < columns; ++column)
-        for (int g = 0; g < groups; ++g, dst += 16 * I8_LANES)
-            i8_depthwise_interleave(t, column, g, dst);
+    for (int g = 0; g < groups; ++g)
+        i8_depthwise_interleave(t, columns, g, groups * 16 * I8_LANES, t->interleaved + g * 16 * I8_LANES);
     if (t->channels <= 2 * I8_LANES)
         i8_depthwise_all(t, 2);
     else

@@ -48,12 +48,12 @@ typedef struct {
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
- * registers (i8_stage below, without post-ops, with finite scales): to a u8, s8 or f32 C with contiguous rows. The
- * values of the columns begin with the tile's first one; row_scale may be NULL. */
+ * registers (i8_stage below, without post-ops, with finite scales): to a u8 or s8 C with contiguous rows, without
+ * row_scale, or to an f32 one, without dst_scale and dst_zero. The values of the columns begin with the tile's first. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
-    int relu, rescales, type;
+    int relu, type;
     char *c;
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
@@ -262,7 +262,8 @@ typedef struct {
  *     sum[p, c] = start[c] + sum over tap, i of (line[i][p * stride + tap * dilation, c] ^ flip) * weights[tap, i, c]
  *
  * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
- * apart, channels side by side, and columns outside [first, end) are padding. In a line no byte from src_end on is read.
+ * apart, channels side by side, and columns outside [first, end) are padding. In each line nothing is read behind the
+ * channels of its last column.
  * The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. The sums go
  * through `output`, or where that is NULL to dst, I8_MAX_DEPTHWISE for each output. Channels up to whole vectors of the
  * kernel may be written there, and are read from start, weights and output. */
@@ -273,9 +274,8 @@ typedef struct {
     int first, end;
     const uint8_t *const *line;
     ptrdiff_t column_step;
-    const uint8_t *src_end;
     const uint8_t *padding; /* I8_MAX_DEPTHWISE bytes, before flip */
-    uint8_t flip;
+    uint8_t flip; /* 0 or 0x80 */
     const int8_t *weights;
     ptrdiff_t panel_size;
     const int32_t *start;

@@ -1,31 +1,28 @@
+#include <math.h>
+
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row vectors
  * apart. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu is a bound of the result for
  * integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr, const int width,
-                            const int type)
+                            const int type, const int by_row)
 {
-    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : -128.0f);
+    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_FOR(j, width) {
         const ptrdiff_t at = j * I8_LANES;
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 dst_zero = i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, dst_zero) : smallest;
+        const i8_f32 zero = type == I8_TYPE_F32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
+        const i8_f32 low = o->relu ? i8_max_f32(smallest, zero) : smallest;
         I8_FOR(i, mr) {
+            char *c = o->c + i * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
-            y = i8_mul_f32(y, o->row_scale ? i8_mul_f32(i8_set_f32(o->row_scale[i]), scale) : scale);
+            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[i]), scale) : scale);
             y = i8_add_f32(y, bias);
-            if (type == I8_TYPE_F32) {
-                if (o->relu)
-                    y = i8_max_f32(i8_set_f32(0), y);
-                if (o->rescales)
-                    y = i8_add_f32(i8_mul_f32(y, dst_scale), dst_zero);
-                i8_store_f32(o->c + i * o->c_row + at * (ptrdiff_t)sizeof(float), y);
-            } else {
-                y = i8_add_f32(i8_mul_f32(y, dst_scale), dst_zero);
-                i8_store_bounded(o->c + i * o->c_row + at, y, low, type == I8_TYPE_S8);
-            }
+            if (type == I8_TYPE_F32)
+                i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
+            else
+                i8_store_bounded(c + at, i8_add_f32(i8_mul_f32(y, dst_scale), zero), low, type == I8_TYPE_S8);
         }
     }
 }
@@ -34,9 +31,11 @@ I8_INLINE void i8_output_tile(const i8_tile_output *o, const i8_vec *acc, const 
                               const int width)
 {
     if (o->type == I8_TYPE_U8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0);
     else if (o->type == I8_TYPE_S8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8, 0);
+    else if (o->row_scale)
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 1);
     else
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 0);
 }
