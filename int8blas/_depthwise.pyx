@@ -48,7 +48,7 @@ cdef enum:
 cdef struct Job:
     Gemm g                      # the output stage and zero points; C of the first pixel
     i8_image image
-    int64_t channels, multiplier
+    int64_t channels, multiplier, together
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     int64_t pixels              # of a stretch
@@ -62,15 +62,20 @@ cdef struct Workspace:
     int32_t *sums
 
 
+cdef inline int64_t window_lines(const Job *j, int64_t together) noexcept nogil:
+    """Lines of the image that the windows of so many output lines see."""
+    return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
+
+
 cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
     cdef const i8_image *m = &j.image
     cdef char *first = memory
-    cdef int64_t lines = m.kernel[0] * m.kernel[1]
+    cdef int64_t lines = window_lines(j, j.together)
     cdef int64_t columns = (j.pixels - 1) * m.stride[2] + (m.kernel[2] - 1) * m.dilation[2] + 1
     w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
     w.interleaved = <uint8_t *>carve(&memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, I8_GROUP))
     w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
-    w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels)
+    w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels * j.together)
     size[0] = memory - first
 
 
@@ -91,29 +96,35 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
     t.column_step = I8_MAX_DEPTHWISE
 
 
-cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t channel, int64_t first,
+cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel, int64_t first,
                      int64_t pixels) noexcept nogil:
-    """Outputs first, first + 1, ... of line `number` of the destination, from a channel on."""
+    """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
+    channel on."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
     cdef i8_depthwise_args t
     cdef i8_tile_output out
     cdef i8_output_args o
     cdef const uint8_t *line[MAX_LINES]
-    cdef int64_t h = number % j.size[2], d = number // j.size[2] % j.size[1], n = number // (j.size[2] * j.size[1])
+    cdef int64_t d = plane % j.size[1], n = plane // j.size[1]
     cdef int64_t x = first * m.stride[2] - m.before[2], z, y, columns
     cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
     cdef char *c = g.c + n * j.steps[0] + d * j.steps[1] + h * j.steps[2] + first * j.steps[3] + channel * j.steps[4]
     cdef int i
     t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.depthwise_channels, j.channels - channel)
-    t.lines, t.taps = <int>(m.kernel[0] * m.kernel[1]), <int>m.kernel[2]
+    t.together = <int>min(j.together, j.size[2] - h)
+    t.lines, t.taps = <int>window_lines(j, t.together), <int>m.kernel[2]
     t.stride, t.dilation = <int>m.stride[2], <int>m.dilation[2]
     columns = (pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1
     t.end = <int>max(<int64_t>0, min(columns, m.size[2] - x))
     t.first = <int>min(<int64_t>t.end, max(<int64_t>0, -x))
     for i in range(t.lines):
-        z = d * m.stride[0] - m.before[0] + i // m.kernel[1] * m.dilation[0]
-        y = h * m.stride[1] - m.before[1] + i % m.kernel[1] * m.dilation[1]
+        z, y = d * m.stride[0] - m.before[0], h * m.stride[1] - m.before[1]
+        if j.together > 1:
+            y += i
+        else:
+            z += i // m.kernel[1] * m.dilation[0]
+            y += i % m.kernel[1] * m.dilation[1]
         line[i] = NULL
         if 0 <= z < m.size[0] and 0 <= y < m.size[1]:
             line[i] = image + z * m.steps[1] + y * m.steps[2] + (0 if j.copies else channel)
@@ -124,9 +135,10 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t c
     t.padding, t.flip = w.padding, g.a_flip
     t.panel_size = g.panel_size
     t.weights = g.packed + channel // I8_PANEL * t.panel_size
+    t.weights_step = t.panel_size // j.together
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.interleaved = w.interleaved
-    t.output, t.dst = NULL, w.sums
+    t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
         set_tile_output(g.stage, &out, channel)
         out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
@@ -136,25 +148,31 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t number, int64_t c
         return
     memset(&o, 0, sizeof(o))
     o.rows, o.cols = t.pixels, t.channels
-    o.acc32, o.acc_row = w.sums, I8_MAX_DEPTHWISE
+    o.acc_row = I8_MAX_DEPTHWISE
     o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
-    o.stage, o.row, o.column = g.stage, number * j.size[3] + first, channel
-    o.c, o.c_row, o.c_col = c, j.steps[3], j.steps[4]
-    g.kernels.output(&o)
+    o.stage, o.column = g.stage, channel
+    o.c_row, o.c_col = j.steps[3], j.steps[4]
+    for i in range(t.together):
+        o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
+        o.row = (plane * j.size[2] + h + i) * j.size[3] + first
+        o.c = c + i * j.steps[2]
+        g.kernels.output(&o)
 
 
 cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
     cdef Workspace w
     cdef size_t same
-    cdef int64_t lines = j.size[0] * j.size[1] * j.size[2], width = j.g.kernels.depthwise_channels
-    cdef int64_t units = lines * ceil_div(j.channels, width), unit, first
+    cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
+    cdef int64_t width = j.g.kernels.depthwise_channels, units = lines * ceil_div(j.channels, width), unit, first, line
     lay_out(j, &w, memory + part * size, &same)
     memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         first = 0
         while first < j.size[3]:
-            do_stretch(j, &w, unit % lines, unit // lines * width, first, min(j.pixels, j.size[3] - first))
+            line = unit % lines
+            do_stretch(j, &w, line // steps, line % steps * j.together, unit // lines * width, first,
+                       min(j.pixels, j.size[3] - first))
             first += j.pixels
 
 
@@ -180,10 +198,18 @@ cdef class DepthwiseFilters(Filters):
         lines = kernel[0] * kernel[1]
         # (w, lines, channels), and zeros up to whole groups of lines, and up to what the widest kernel reads.
         columns = weights.reshape(self.channels, lines, kernel[2]).transpose(2, 1, 0)
-        padded = np.zeros((kernel[2], ceil_div(lines, I8_GROUP) * I8_GROUP,
+        # Where groups of lines have room, the weights once more for each next line of the output, further down.
+        free = ceil_div(lines, I8_GROUP) * I8_GROUP - lines
+        step = strides[1]
+        self.together = 1 + free // step if kernel[0] == 1 and dilation[1] == 1 else 1
+        padded = np.zeros((self.together, kernel[2], lines + free,
                            ceil_div(self.channels, I8_MAX_DEPTHWISE) * I8_MAX_DEPTHWISE), np.int8)
-        padded[:, :lines, :self.channels] = columns
-        self.packed = pack(padded.reshape(-1, padded.shape[2]), False)
+        for i in range(self.together):
+            padded[i, :, i * step:i * step + lines, :self.channels] = columns
+        self.packed = pack(padded.reshape(-1, padded.shape[3]), False)
+
+    cdef object column_sums(self):
+        return self.packed._sums // self.together
 
     cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
         cdef Job j
@@ -191,7 +217,7 @@ cdef class DepthwiseFilters(Filters):
         cdef size_t size
         cdef uintptr_t low, high
         cdef char *memory
-        cdef double work = <double>dst.size * self.packed._k
+        cdef double work = <double>dst.size * self.packed._k / self.together
         cdef int d, part, parts
         if dst.size == 0:
             return 0
@@ -199,7 +225,7 @@ cdef class DepthwiseFilters(Filters):
         self.packed.fill(&j.g)
         bound.fill(&j.g)
         j.image = self.window
-        j.channels, j.multiplier = self.channels, self.multiplier
+        j.channels, j.multiplier, j.together = self.channels, self.multiplier, self.together
         bounds(src, &low, &high)
         j.image.src, j.image.end = <const uint8_t *>cnp.PyArray_DATA(src), <const uint8_t *>high
         j.image.padding = <uint8_t>(padding & 0xff)
@@ -218,7 +244,7 @@ cdef class DepthwiseFilters(Filters):
         columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
         j.pixels = max(4, min(MAX_PIXELS, columns // self.window.stride[2]))
         parts = <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
-                         <double>j.size[0] * j.size[1] * j.size[2] * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+                         <double>j.size[0] * j.size[1] * ceil_div(j.size[2], j.together) * ceil_div(j.channels, j.g.kernels.depthwise_channels))
         with nogil:
             lay_out(&j, &w, NULL, &size)
             memory = <char *>acquire(parts * size)

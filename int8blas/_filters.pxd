@@ -13,5 +13,6 @@ cdef class Filters:
     cdef int64_t groups, outputs    # output channels of a group
     cdef bint saturating, doubled
 
+    cdef object column_sums(self)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
     cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1

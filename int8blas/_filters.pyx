@@ -128,6 +128,10 @@ cdef class Filters:
         padded[..., :outputs] = columns
         self.packed = pack(padded.reshape(int(np.prod(kernel)) * channels, groups * width), False)
 
+    cdef object column_sums(self):
+        """Of the weights of each output channel, at the place of its column."""
+        return self.packed._sums
+
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
         cdef int d
         for d in range(3):

@@ -177,6 +177,7 @@ cdef extern from "i8_types.h" nogil:
         int taps
         int stride
         int dilation
+        int together
         int first
         int end
         const uint8_t *const *line
@@ -185,9 +186,11 @@ cdef extern from "i8_types.h" nogil:
         uint8_t flip
         const int8_t *weights
         ptrdiff_t panel_size
+        ptrdiff_t weights_step
         const int32_t *start
         uint8_t *interleaved
         const i8_tile_output *output
+        ptrdiff_t c_line
         int32_t *dst
 
     ctypedef struct i8_kernels:

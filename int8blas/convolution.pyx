@@ -160,7 +160,7 @@ cdef class Convolution:
         else:
             self._filters = Filters(whole, steps, gaps, before, saturating, halved)
         self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
-                            self._filters.packed._sums, self.src_dtype, np.dtype(np.int8), self.dst_dtype, scales,
+                            self._filters.column_sums(), self.src_dtype, np.dtype(np.int8), self.dst_dtype, scales,
                             zero_points, "convolution")
         self._constant = self._layer.bind_constants(self._channels_last)
 

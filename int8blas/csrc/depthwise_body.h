@@ -64,14 +64,14 @@ static void i8_depthwise_interleave(const i8_depthwise_args *t, int columns, int
     }
 }
 
-/* The sums of `pixels` outputs from one on, `vectors` vectors of channels each. */
-I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int pixel, const int pixels, const int vectors)
+/* The sums of `pixels` outputs of a line from one on, `vectors` vectors of channels each. */
+I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int line, int pixel, const int pixels, const int vectors)
 {
     i8_vec acc[I8_DEPTHWISE_PIXELS][4];
     const int groups = (t->lines + 3) / 4;
     const ptrdiff_t column = groups * 16 * I8_LANES, across = t->stride * column;
     const uint8_t *a = t->interleaved + pixel * across;
-    const int8_t *b = t->weights;
+    const int8_t *b = t->weights + line * t->weights_step;
     I8_FOR(v, vectors) {
         acc[0][v] = t->start ? i8_load(t->start + v * I8_LANES) : i8_zero();
         I8_FOR(p, pixels) acc[p][v] = acc[0][v];
@@ -91,23 +91,23 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int pixel, const 
     }
     if (t->output) {
         i8_tile_output o = *t->output;
-        o.c += pixel * o.c_row;
+        o.c += line * t->c_line + pixel * o.c_row;
         i8_output_tile(&o, acc[0], 4, pixels, vectors);
         return;
     }
     I8_FOR(p, pixels) I8_FOR(v, vectors)
-        i8_store(t->dst + (pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
+        i8_store(t->dst + (line * t->pixels + pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
 }
 
-I8_INLINE void i8_depthwise_all(const i8_depthwise_args *t, const int vectors)
+I8_INLINE void i8_depthwise_line(const i8_depthwise_args *t, int line, const int vectors)
 {
     const int most = I8_DEPTHWISE_PIXELS;
     if (t->pixels < most)
         for (int pixel = 0; pixel < t->pixels; ++pixel)
-            i8_depthwise_pixels(t, pixel, 1, vectors);
+            i8_depthwise_pixels(t, line, pixel, 1, vectors);
     else /* the last ones overlap the ones before */
         for (int pixel = 0; pixel < t->pixels; pixel += most)
-            i8_depthwise_pixels(t, pixel + most <= t->pixels ? pixel : t->pixels - most, most, vectors);
+            i8_depthwise_pixels(t, line, pixel + most <= t->pixels ? pixel : t->pixels - most, most, vectors);
 }
 
 static void i8_depthwise(const i8_depthwise_args *t)
@@ -116,10 +116,11 @@ static void i8_depthwise(const i8_depthwise_args *t)
     const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
     for (int g = 0; g < groups; ++g)
         i8_depthwise_interleave(t, columns, g, groups * 16 * I8_LANES, t->interleaved + g * 16 * I8_LANES);
-    if (t->channels <= 2 * I8_LANES)
-        i8_depthwise_all(t, 2);
-    else
-        i8_depthwise_all(t, 4);
+    for (int line = 0; line < t->together; ++line)
+        if (t->channels <= 2 * I8_LANES)
+            i8_depthwise_line(t, line, 2);
+        else
+            i8_depthwise_line(t, line, 4);
 }
 
 #undef I8_STEP

@@ -264,23 +264,26 @@ typedef struct {
  * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
  * apart, channels side by side, and columns outside [first, end) are padding. In each line nothing is read behind the
  * channels of its last column.
- * The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. The sums go
- * through `output`, or where that is NULL to dst, I8_MAX_DEPTHWISE for each output. Channels up to whole vectors of the
+ * The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. There are
+ * `together` such sums from the same lines, each of the next weights_step bytes of weights, for the output line that
+ * follows. They go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with
+ * I8_MAX_DEPTHWISE for each output, line after line. Channels up to whole vectors of the
  * kernel may be written there, and are read from start, weights and output. */
 #define I8_MAX_DEPTHWISE 64
 typedef struct {
     int pixels, channels;
-    int lines, taps, stride, dilation;
+    int lines, taps, stride, dilation, together;
     int first, end;
     const uint8_t *const *line;
     ptrdiff_t column_step;
     const uint8_t *padding; /* I8_MAX_DEPTHWISE bytes, before flip */
     uint8_t flip; /* 0 or 0x80 */
     const int8_t *weights;
-    ptrdiff_t panel_size;
+    ptrdiff_t panel_size, weights_step;
     const int32_t *start;
     uint8_t *interleaved; /* workspace: 4 * I8_MAX_DEPTHWISE bytes for each column and 4 lines, aligned */
     const i8_tile_output *output;
+    ptrdiff_t c_line;
     int32_t *dst;
 } i8_depthwise_args;
 

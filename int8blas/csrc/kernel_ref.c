@@ -103,18 +103,19 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
-    for (int p = 0; p < t->pixels; ++p)
+    const ptrdiff_t tap_step = (t->lines + I8_GROUP - 1) / I8_GROUP * I8_GROUP * I8_PANEL;
+    for (int p = 0; p < t->together * t->pixels; ++p)
         for (int c = 0; c < t->channels; ++c) {
-            const int8_t *weights = t->weights + c / I8_PANEL * t->panel_size + c % I8_PANEL * I8_GROUP;
+            const int8_t *weights = t->weights + p / t->pixels * t->weights_step + c / I8_PANEL * t->panel_size;
             int32_t sum = t->start ? t->start[c] : 0;
-            for (int tap = 0; tap < t->taps; ++tap) {
-                const int column = p * t->stride + tap * t->dilation;
+            for (int tap = 0; tap < t->taps; ++tap, weights += tap_step) {
+                const int column = p % t->pixels * t->stride + tap * t->dilation;
                 for (int i = 0; i < t->lines; ++i) {
                     const int inside = t->line[i] && column >= t->first && column < t->end;
                     const uint8_t *src = inside ? t->line[i] + column * t->column_step : t->padding;
-                    sum += (src[c] ^ t->flip) * weights[i / I8_GROUP * I8_GROUP * I8_PANEL + i % I8_GROUP];
+                    const int8_t *w = weights + i / I8_GROUP * I8_GROUP * I8_PANEL + c % I8_PANEL * I8_GROUP;
+                    sum += (src[c] ^ t->flip) * w[i % I8_GROUP];
                 }
-                weights += (t->lines + I8_GROUP - 1) / I8_GROUP * I8_GROUP * I8_PANEL;
             }
             t->dst[p * I8_MAX_DEPTHWISE + c] = sum;
         }
