@@ -164,14 +164,15 @@ cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) 
     cdef Workspace w
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
-    cdef int64_t width = j.g.kernels.depthwise_channels, units = lines * ceil_div(j.channels, width), unit, first, line
+    cdef int64_t width = j.g.kernels.depthwise_channels, chunks = ceil_div(j.channels, width), unit, first, line
+    cdef int64_t units = lines * chunks
     lay_out(j, &w, memory + part * size, &same)
     memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         first = 0
         while first < j.size[3]:
-            line = unit % lines
-            do_stretch(j, &w, line // steps, line % steps * j.together, unit // lines * width, first,
+            line = unit // chunks
+            do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
                        min(j.pixels, j.size[3] - first))
             first += j.pixels
 
