@@ -111,7 +111,7 @@ def main() -> None:
     if options.json:
         about = {"environment": about, "versions": versions, "missing": missing, "isa": isa, "c": options.c}
         contest.save(options.json, {**about, "statistic": options.statistic}, groups)
-    if options.plot and (message := plot.save(list(groups.items()), options.plot)):
+    if options.plot and (message := plot.save(list(groups.items()), options.plot, [plot.roofline, plot.ratios])):
         print(message)
     print(f"\n{time.perf_counter() - start:.0f} seconds")
     contest.exit_if_wrong(groups)

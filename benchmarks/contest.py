@@ -30,12 +30,15 @@ MIN_SAMPLE = 5e-4  # seconds; shorter calls are repeated within a sample
 SETTLE = 5e-3  # seconds between contestants when workers of the last one may still spin
 
 
-def make_parser(description: str, quick: str, modules: Iterable[str]) -> argparse.ArgumentParser:
-    """The options that all benchmarks have; `quick` says what --quick leaves, `modules` what --skip can name."""
+def make_parser(description: str, quick: str, modules: Iterable[str], shape: str = "MxNxK") -> argparse.ArgumentParser:
+    """The options that all benchmarks have.
+
+    `quick` says what --quick leaves, `modules` what --skip can name, `shape` how a shape is written.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--quick", action="store_true", help=quick)
-    add("--shape", action="append", default=[], metavar="MxNxK", help="only this shape (repeat)")
+    add("--shape", action="append", default=[], metavar=shape, help="only this shape (repeat)")
     add("--threads", default="1", help="thread counts; all: every usable CPU (default: %(default)s)")
     add("--repeat", type=int, default=40, help="samples per contestant and shape, at most (default: %(default)s)")
     add("--budget", type=float, help="seconds per shape and kind of problem, about (default: 5; quick: 2)")
@@ -45,17 +48,25 @@ def make_parser(description: str, quick: str, modules: Iterable[str]) -> argpars
     return parser
 
 
-def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options, with thread counts and shapes as numbers."""
+def product_sizes(text: str) -> tuple[int, ...]:
+    """The numbers in MxNxK."""
+    shape = tuple(map(int, text.lower().split("x")))
+    if len(shape) != 3 or min(shape) < 1:
+        raise ValueError(f"a shape is MxNxK, of at least 1, got {text!r}")
+    return shape
+
+
+def parse(parser: argparse.ArgumentParser, parse_shape: Callable[[str], object] = product_sizes) -> argparse.Namespace:
+    """The options, with thread counts as numbers and shapes as `parse_shape` makes them."""
     options = parser.parse_args()
     try:
         cpus = environment.usable_cpus()
         options.threads = [cpus if word == "all" else int(word) for word in options.threads.split(",")]
-        options.shape = [tuple(map(int, text.lower().split("x"))) for text in options.shape]
+        options.shape = [parse_shape(text) for text in options.shape]
     except ValueError as error:
         parser.error(str(error))
-    if any(len(shape) != 3 or min(shape) < 1 for shape in options.shape) or min(options.threads) < 1:
-        parser.error("a shape is MxNxK, and sizes and thread counts are at least 1")
+    if min(options.threads) < 1:
+        parser.error("thread counts are at least 1")
     options.skip = set(options.skip.split(","))
     options.budget = options.budget or (2.0 if options.quick else 5.0)
     options.statistic = "median" if options.median else "best"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peers.ours import PACKED, PLAIN
-from results import GemmRow
+from results import GemmRow, Row
 
 
-def save(groups: list[tuple[str, list[GemmRow]]], path: Path) -> str:
-    """Draw one line of two axes per group of rows; returns an empty string, or why there is no figure."""
+def save(groups: list[tuple[str, list[Row]]], path: Path, kinds: Sequence[Callable[..., None]]) -> str:
+    """Draw a line of axes of these kinds per group of rows; returns an empty string, or why there is no figure."""
     try:
         import matplotlib
     except ImportError:
@@ -17,15 +18,16 @@ def save(groups: list[tuple[str, list[GemmRow]]], path: Path) -> str:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(len(groups), 2, figsize=(16, 5 * len(groups)), squeeze=False, layout="constrained")
-    for (title, rows), (roof, bars) in zip(groups, axes, strict=True):
-        _roofline(roof, rows, title)
-        _ratios(bars, rows, title)
+    size = (16, 5 * len(groups))
+    figure, axes = plt.subplots(len(groups), len(kinds), figsize=size, squeeze=False, layout="constrained")
+    for (title, rows), line in zip(groups, axes, strict=True):
+        for draw, axis in zip(kinds, line, strict=True):
+            draw(axis, rows, title)
     figure.savefig(path, dpi=120)
     return ""
 
 
-def _roofline(axis, rows: list[GemmRow], title: str) -> None:
+def roofline(axis, rows: list[GemmRow], title: str) -> None:
     """GOPS over operations per byte of A, B and C; each problem's own limits as short lines."""
     series = {PLAIN: "o", PACKED: "s", "best peer": "x"}
     for label, marker in series.items():
@@ -45,9 +47,11 @@ def _roofline(axis, rows: list[GemmRow], title: str) -> None:
     axis.legend()
 
 
-def _ratios(axis, rows: list[GemmRow], title: str) -> None:
+def ratios(axis, rows: list[Row], title: str) -> None:
     """Bars of the ratios to the best peer, shapes in the order of their classes."""
-    for offset, kind in ((-0.2, "plain"), (0.2, "packed")):
+    kinds = list(rows[0].best_peers)
+    for place, kind in enumerate(kinds):
+        offset = 0.4 * (place - (len(kinds) - 1) / 2)
         values = [row.ratios[f"{kind} / best peer"] or 0 for row in rows]
         axis.bar([index + offset for index in range(len(rows))], values, width=0.4, label=kind)
     axis.axhline(1, color="black", linewidth=0.8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -58,6 +59,9 @@ QUICK: list[tuple[str, tuple[int, int, int]]] = [
 @dataclass(frozen=True)
 class Product:
     """The sizes of one product, C (M x N) = A (M x K) @ B (K x N), and the class of shapes that it is in."""
+
+    sizes: ClassVar[str] = "M x N x K"
+    formula: ClassVar[str] = "2 M N K"  # of the operations
 
     cls: str
     m: int

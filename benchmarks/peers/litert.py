@@ -6,7 +6,7 @@ Its output is 8-bit, so it writes a quarter of what the others write and is neve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -15,20 +15,29 @@ import numpy as np
 from peers.base import Peer, Prepared, import_peer
 from shapes import Operands, Problem
 
+# The table of each operator's options, and its version. Of the first versions 4 of FULLY_CONNECTED has int8, and 9
+# scales per output for a float32 source; 3 of the convolutions has int8, and 6 of CONV_2D groups.
+OPERATORS = {
+    "FULLY_CONNECTED": ("FullyConnectedOptions", 9),
+    "CONV_2D": ("Conv2DOptions", 6),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", 3),
+}
+
 
 @dataclass
 class Tensor:
-    """A tensor of a model: constant if it has data; quantized, per element of its first dimension, if it has scales."""
+    """A tensor of a model: constant if it has data; quantized, per element of `axis`, if it has scales."""
 
     shape: tuple[int, ...]
     dtype: type
     scales: Sequence[float] = ()
     zero_point: int = 0
     data: np.ndarray | None = None
+    axis: int = 0
 
 
 class Runtime:
-    """The packages, and interpreters of one fully connected layer."""
+    """The packages, and interpreters of one layer."""
 
     def __init__(self) -> None:
         self._litert, self.version = import_peer("ai_edge_litert.interpreter", "ai-edge-litert")
@@ -45,22 +54,24 @@ class Runtime:
             found.quantization = schema.QuantizationParametersT()
             found.quantization.scale = [float(scale) for scale in tensor.scales]
             found.quantization.zeroPoint = [tensor.zero_point] * len(tensor.scales)
+            found.quantization.quantizedDimension = tensor.axis
         return found
 
-    def _model(self, src: Tensor, weights: Tensor, bias: Tensor | None, dst: Tensor, relu: bool) -> bytes:
+    def _model(self, operator: str, options: Mapping[str, object], tensors: Sequence[Tensor | None]) -> bytes:
         schema = self._schema
+        src, weights, bias, dst = tensors
         code = schema.OperatorCodeT()
-        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
-        code.version = 9  # of the first versions 4 has int8, and 9 scales per output for a float32 source
-        operator = schema.OperatorT()
-        operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0, 2, 3 if bias else -1], [1]
-        operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-        operator.builtinOptions = schema.FullyConnectedOptionsT()
-        if relu:
-            operator.builtinOptions.fusedActivationFunction = schema.ActivationFunctionType.RELU
+        code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, operator)
+        options_type, code.version = OPERATORS[operator]
+        layer = schema.OperatorT()
+        layer.opcodeIndex, layer.inputs, layer.outputs = 0, [0, 2, 3 if bias else -1], [1]
+        layer.builtinOptionsType = getattr(schema.BuiltinOptions, options_type)
+        layer.builtinOptions = getattr(schema, f"{options_type}T")()
+        for name, value in options.items():
+            setattr(layer.builtinOptions, name, value)
 
         graph, model = schema.SubGraphT(), schema.ModelT()
-        graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [operator], []
+        graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [layer], []
         model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [code], [graph], [schema.BufferT()]
         for tensor in (src, dst, weights, *([bias] if bias else [])):
             buffer = 0  # the empty one
@@ -75,14 +86,22 @@ class Runtime:
 
     def bind(
         self,
+        operator: str,
         src: np.ndarray,
         tensors: tuple[Tensor, Tensor, Tensor | None, Tensor],
         threads: int,
         *,
         relu: bool = False,
+        **options: object,
     ) -> SimpleNamespace:
-        """A layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies dst."""
-        interpreter = self._litert.Interpreter(model_content=self._model(*tensors, relu), num_threads=threads)
+        """A layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies dst.
+
+        `options`: fields of the operator's options table in LiteRT's schema.
+        """
+        if relu:
+            options["fusedActivationFunction"] = self._schema.ActivationFunctionType.RELU
+        model = self._model(operator, options, tensors)
+        interpreter = self._litert.Interpreter(model_content=model, num_threads=threads)
         interpreter.allocate_tensors()
         interpreter.set_tensor(interpreter.get_input_details()[0]["index"], src)
         output = interpreter.get_output_details()[0]["index"]
@@ -113,7 +132,9 @@ class FullyConnected(Peer):
         src = Tensor((p.m, p.k), np.int8, [1], -128 if unsigned else 0)
         weights = Tensor((p.n, p.k), np.int8, [1], 0, operands.b.T)
         tensors = (src, weights, None, Tensor((p.m, p.n), np.int8, [scale]))
-        layer = self._runtime.bind(less_128(operands.a) if unsigned else operands.a, tensors, threads)
+        layer = self._runtime.bind(
+            "FULLY_CONNECTED", less_128(operands.a) if unsigned else operands.a, tensors, threads
+        )
 
         def check() -> str:
             # The scaling differs between kernels; one step of the output is the width of what rounding may change.

@@ -28,12 +28,14 @@ class Linear(LinearPeer):
         if self.kind == "dynamic":
             bias = Tensor((p.n,), np.float32, data=operands.bias)
             tensors = (Tensor(source, np.float32), weights, bias, Tensor(target, np.float32))
-            layer = self._runtime.bind(operands.src_f32, tensors, threads)
+            layer = self._runtime.bind("FULLY_CONNECTED", operands.src_f32, tensors, threads)
             return Prepared(layer.invoke, lambda: operands.check_dynamic(layer.result()))
         bias = Tensor((p.n,), np.int32, operands.scales, 0, operands.bias_s32)
         src = Tensor(source, np.int8, [SRC_SCALE], SRC_ZERO_POINT - 128)
         dst = Tensor(target, np.int8, [operands.dst_scale], DST_ZERO_POINT - 128)
-        layer = self._runtime.bind(less_128(operands.src_u8), (src, weights, bias, dst), threads, relu=True)
+        layer = self._runtime.bind(
+            "FULLY_CONNECTED", less_128(operands.src_u8), (src, weights, bias, dst), threads, relu=True
+        )
         return Prepared(layer.invoke, lambda: operands.check_static(layer.result().view(np.uint8) ^ np.uint8(128)))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
 from peers.base import LinearPeer, Peer, Prepared
-from peers.onnxruntime_matmul import Runtime
+from peers.onnxruntime_matmul import MICROSOFT, Runtime
 
 
 class Linear(LinearPeer):
@@ -41,7 +41,7 @@ class Linear(LinearPeer):
             constants = {**source, **weights, "bias": operands.bias_s32, **target}
             inputs = ["src", *constants]
             src, operator, check = operands.src_u8, "QGemm", operands.check_static
-        run, keep = self._runtime.bind(operator, inputs, {"src": src}, constants, dst, threads)
+        run, keep = self._runtime.bind(operator, inputs, {"src": src}, constants, dst, threads, MICROSOFT)
         return Prepared(run, lambda: check(dst), keep=keep)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from peers.base import Peer, Prepared, compare, import_peer
 from shapes import Operands, Problem
 
+MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
+
 
 class Runtime:
     """The packages, and sessions of one node."""
@@ -30,22 +32,23 @@ class Runtime:
         constants: Mapping[str, np.ndarray],
         output: np.ndarray,
         threads: int,
+        domain: str = "",
+        **attributes: object,
     ) -> tuple[Callable[[], object], object]:
         """A call of the operator on `arguments`, the names of inputs and constants, and what must be kept with it.
 
-        The node is the standard's, or where that has none of the name, of com.microsoft. Inputs and output are bound to
-        the memory of their arrays beforehand.
+        The operator is the standard's or of another domain. Inputs and output are bound to the memory of their arrays
+        beforehand.
         """
         helper = self._onnx.helper
-        domain = "" if self._onnx.defs.has(operator) else "com.microsoft"
         graph = helper.make_graph(
-            [helper.make_node(operator, arguments, ["output"], domain=domain)],
+            [helper.make_node(operator, arguments, ["output"], domain=domain, **attributes)],
             operator,
             [self._value(name, array) for name, array in inputs.items()],
             [self._value("output", output)],
             [self._onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
         )
-        opsets = [helper.make_opsetid("", 10), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [helper.make_opsetid("", 10), helper.make_opsetid(MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
         options = self._ort.SessionOptions()
