@@ -22,7 +22,7 @@ import report
 from linear import KINDS, LinearOperands, problems
 from peers import ours, ours_linear
 from peers.base import Peer
-from results import LinearRow, summarize
+from results import LayerRow, summarize
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -34,7 +34,7 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
-def measure_all(contestants: list[Peer], kind: str, threads: int, options: argparse.Namespace) -> list[LinearRow]:
+def measure_all(contestants: list[Peer], kind: str, threads: int, options: argparse.Namespace) -> list[LayerRow]:
     """All shapes of one kind on one number of threads."""
     plan = contest.plan(options, threads, 1)
     rows = []
@@ -43,14 +43,14 @@ def measure_all(contestants: list[Peer], kind: str, threads: int, options: argpa
         for index, problem in enumerate(chosen):
             contest.show_progress(index, len(chosen), f"{kind} {problem}")
             (entries,), _ = contest.take_turns([LinearOperands(problem)], contestants, threads, plan, {})
-            rows.append(LinearRow(problem, threads, entries, statistic=options.statistic))
+            rows.append(LayerRow(problem, threads, entries, statistic=options.statistic))
     return rows
 
 
 def main() -> None:
     options = parse_arguments()
     start = time.perf_counter()
-    groups: dict[str, list[LinearRow]] = {}
+    groups: dict[str, list[LayerRow]] = {}
     with contest.use_isa(options.isa) as isa:
         found, missing = peers.load(peers.LINEAR, options.skip)
         contestants = ours_linear.contestants() + found

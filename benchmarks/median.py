@@ -28,9 +28,11 @@ RATIOS = {
 }
 
 
-def row_key(row: dict) -> tuple:
-    problem = row["signs"] if "signs" in row else row["kind"]
-    return row["threads"], problem, row["class"], row["m"], row["n"], row["k"]
+def row_key(row: dict) -> tuple[int, str, str, str]:
+    """Threads, kind of problem, class, shape."""
+    kind = row["signs"] if "signs" in row else row["kind"] if "kind" in row else f"batch {row['batch']}"
+    shape = row["shape"] if "shape" in row else f"{row['m']}x{row['n']}x{row['k']}"
+    return row["threads"], kind, row["class"], shape
 
 
 def shapes(runs: list[dict]) -> Iterator[tuple[tuple, list[dict]]]:
@@ -55,7 +57,7 @@ def class_ratios(members: list[tuple[tuple, list[dict]]], name: str) -> dict[str
     ratios: dict[str, dict[str, float]] = {}
     for key, rows in members:
         if (value := ratio(rows, name)) is not None:
-            ratios.setdefault(key[2], {})["x".join(map(str, key[3:]))] = value
+            ratios.setdefault(key[2], {})[key[3]] = value
     return ratios
 
 
@@ -82,33 +84,48 @@ def print_classes(members: list[tuple[tuple, list[dict]]]) -> None:
     print_table(["class", *(word for name in names for word in (RATIOS[name], "worst"))], body)
 
 
-def peak_shares(key: tuple, rows: list[dict]) -> dict[str, str]:
-    """How near packed B comes to the peaks, where they were measured."""
-    m, n, k = key[3:]
-    cells = {"of peak": "", "of read": ""}
-    if all(row["peak_gops"] for row in rows):
-        cells["of peak"] = f"{gops(rows, PACKED) / median(row['peak_gops'] for row in rows):.0%}"
-    if all(row["read_gbs"] for row in rows):
-        seconds = 2 * m * n * k / gops(rows, PACKED)
-        cells["of read"] = f"{(m * k + k * n) / seconds / median(row['read_gbs'] for row in rows):.0%}"
+def peak_shares(rows: list[dict]) -> dict[str, str]:
+    """How near int8blas, with packed B, comes to the peaks, where they were measured."""
+    first, cells = rows[0], {}
+    speed = gops(rows, PACKED if "packed" in first["best_peer"] else FUSED)
+    if "peak_gops" in first:
+        known = all(row["peak_gops"] for row in rows)
+        cells["of peak"] = f"{speed / median(row['peak_gops'] for row in rows):.0%}" if known else ""
+    if "read_gbs" in first:
+        m, n, k = (first[name] for name in "mnk")
+        known = all(row["read_gbs"] for row in rows)
+        bandwidth = (m * k + k * n) * speed / (2 * m * n * k)
+        cells["of read"] = f"{bandwidth / median(row['read_gbs'] for row in rows):.0%}" if known else ""
     return cells
 
 
 def print_shapes(members: list[tuple[tuple, list[dict]]]) -> None:
-    """GOPS of each shape, with the best peer of the first run; the peaks' shares, or the ratios to what is no peer."""
+    """GOPS of each shape, with the best peer of the first run; the ratios to what is no peer, and the peaks' shares."""
     body = []
     for key, rows in members:
-        cells = {"M x N x K": " x ".join(map(str, key[3:]))}
+        product = "shape" not in rows[0]
+        cells = {"M x N x K": key[3].replace("x", " x ")} if product else {"layer": key[3]}
         for kind, peer in rows[0]["best_peer"].items():
             cells[kind] = f"{gops(rows, OURS[kind]):.3g}"
             cells[f"best {kind} peer"] = f"{gops(rows, peer):.3g} ({peer})" if peer else ""
-        if "peak_gops" in rows[0]:
-            cells |= peak_shares(key, rows)
-        else:
-            others = [name for name in rows[0]["ratio"] if not name.endswith("best peer")]
-            cells |= {RATIOS[name]: f"{ratio(rows, name) or float('nan'):.2f}" for name in others}
+        for name in rows[0]["ratio"]:
+            if name in RATIOS and not name.endswith("best peer"):
+                value = ratio(rows, name)
+                cells[RATIOS[name]] = "" if value is None else f"{value:.2f}"
+        cells |= peak_shares(rows)
         body.append(list(cells.values()))
     print_table(list(cells), body)
+
+
+def print_network(runs: list[dict], title: str) -> None:
+    """The times of all convolutions of ResNet-50, fastest first."""
+    networks = [run["network_s"][title] for run in runs if run.get("network_s", {}).get(title)]
+    names = [name for name in networks[0] if all(name in network for network in networks)] if networks else []
+    seconds = {name: median(network[name] for network in networks) for name in names}
+    if seconds:
+        print()
+        body = [[name, f"{1e3 * seconds[name]:.1f}"] for name in sorted(names, key=lambda name: seconds[name])]
+        print_table(["convolutions of ResNet-50", "ms"], body)
 
 
 def plot(groups: list[tuple[str, list[tuple[tuple, list[dict]]]]], path: str) -> None:
@@ -147,13 +164,15 @@ def main() -> None:
     runs = [json.loads(Path(name).read_text()) for name in arguments.runs]
     print(", ".join(f"{name} {version}" for name, version in runs[0]["versions"].items()))
     groups = []
-    for (threads, signs), group in groupby(shapes(runs), key=lambda member: member[0][:2]):
+    for (threads, kind), group in groupby(shapes(runs), key=lambda member: member[0][:2]):
         members = list(group)
-        groups.append((f"{signs}, {threads} thread{'s' * (threads > 1)}", members))
-        print(f"\n{groups[-1][0]}; medians of {len(runs)} runs\n")
+        title = f"{kind}, {threads} thread{'s' * (threads > 1)}"
+        groups.append((title, members))
+        print(f"\n{title}; medians of {len(runs)} runs\n")
         print_classes(members)
         print()
         print_shapes(members)
+        print_network(runs, title)
     if arguments.plot:
         plot(groups, arguments.plot)
 

@@ -1,5 +1,5 @@
-/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, so that
- * Python makes one call per run.
+/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, or one
+ * convolution with it, so that Python makes one call per run.
  *
  * Declares the few entry points of oneDNN's C API that it uses (names, enumerators and layouts are part of the ABI of
  * version 3), because the run-time packages of oneDNN come without headers. Link with libdnnl.so.3.
@@ -13,9 +13,11 @@ typedef struct {
     void *memory;
 } exec_arg_t;
 
-enum { SUCCESS = 0, CPU = 1, STREAM_DEFAULT = 1, FORWARD_INFERENCE = 96, QUERY_IMPLEMENTATION = 8, QUERY_WEIGHTS = 131 };
+enum { SUCCESS = 0, CPU = 1, STREAM_DEFAULT = 1, FORWARD_INFERENCE = 96, CONVOLUTION_DIRECT = 1 };
+enum { QUERY_IMPLEMENTATION = 8, QUERY_WEIGHTS = 131 };
 enum { F32 = 3, S32 = 4, S8 = 5, U8 = 6 };           /* data types */
-enum { ANY = 1, A = 2, AB = 3, BA = 14 };            /* format tags: oneDNN chooses, vector, row-major, column-major */
+/* Format tags: oneDNN chooses; row-major in one, two, four and five dimensions; column-major. */
+enum { ANY = 1, A = 2, AB = 3, ABCD = 5, ABCDE = 6, BA = 14 };
 enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_BIAS = 41, ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
 enum { ELTWISE_RELU = 32 };
 #define ALLOCATE ((void *)(size_t)-1)
@@ -26,6 +28,7 @@ int dnnl_stream_create(void **stream, void *engine, unsigned flags);
 int dnnl_stream_wait(void *stream);
 int dnnl_stream_destroy(void *stream);
 int dnnl_memory_desc_create_with_tag(void **desc, int ndims, const dims_t dims, int type, int tag);
+int dnnl_memory_desc_create_with_strides(void **desc, int ndims, const dims_t dims, int type, const dims_t strides);
 int dnnl_memory_desc_destroy(void *desc);
 int dnnl_memory_create(void **memory, const void *desc, void *engine, void *handle);
 int dnnl_memory_destroy(void *memory);
@@ -34,6 +37,10 @@ int dnnl_matmul_primitive_desc_create(void **pd, void *engine, const void *src, 
 int dnnl_inner_product_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, const void *src,
                                                      const void *weights, const void *bias, const void *dst,
                                                      const void *attr);
+int dnnl_convolution_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, int algorithm,
+                                                   const void *src, const void *weights, const void *bias,
+                                                   const void *dst, const dims_t strides, const dims_t dilates,
+                                                   const dims_t padding_l, const dims_t padding_r, const void *attr);
 int dnnl_reorder_primitive_desc_create(void **pd, const void *src, void *src_engine, const void *dst, void *dst_engine,
                                        const void *attr);
 int dnnl_primitive_attr_create(void **attr);
@@ -51,19 +58,31 @@ int dnnl_primitive_create(void **primitive, const void *pd);
 int dnnl_primitive_execute(const void *primitive, void *stream, int nargs, const exec_arg_t *args);
 int dnnl_primitive_destroy(void *primitive);
 
-/* dst (m x n) = src (m x k) @ weights (k x n, int8), all row-major; `outputs_first`: the weights are stored as (n x k).
+/* The arrays of a primitive, which stay the caller's and must outlive the plan.
  *
- * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale * weight_scales[n]
- * after the source's zero point, plus bias[n], ReLU, divided by dst_scale, plus dst_zero_point; zero points that are
- * null are left out. All arrays stay the caller's and must outlive the plan. `packed` lets the primitive choose the
- * layout of the weights, and copies them into it when the plan is made. */
+ * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale * weight_scales[output]
+ * after the source's zero point, plus bias[output], ReLU, divided by dst_scale, plus dst_zero_point; a bias or zero
+ * points that are null are left out. */
 typedef struct {
-    int32_t inner_product, packed, src_signed, outputs_first;
-    int64_t m, n, k;
     void *src, *weights, *dst;
     float *bias, *src_scale, *weight_scales, *dst_scale;
     int32_t *src_zero_point, *dst_zero_point;
-} problem_t;
+} operands_t;
+
+/* dst (m x n) = src (m x k) @ weights (k x n, int8), all row-major; `outputs_first`: the weights are stored as (n x k).
+ * `packed` lets the primitive choose the layout of the weights, and copies them into it when the plan is made. */
+typedef struct {
+    int32_t inner_product, packed, src_signed, outputs_first;
+    int64_t m, n, k;
+    operands_t operands;
+} product_t;
+
+/* dst (batch, oh, ow, oc) = src (batch, h, w, ic; uint8) * weights (oc, ic / groups, kh, kw; int8), in a layout of the
+ * primitive's choice; with `top` and `left` zeros on either side of a dimension. */
+typedef struct {
+    int64_t batch, h, w, ic, kh, kw, oc, oh, ow, stride, top, left, dilation, groups;
+    operands_t operands;
+} convolution_t;
 
 enum { MAX_ARGS = 9 };
 
@@ -139,16 +158,15 @@ static int add_packed_weights(plan_t *plan, const void *plain, void *weights)
     return status;
 }
 
-/* The attributes of a requantizing primitive: scales, zero points, ReLU. */
-static int set_output_stage(void *attr, const problem_t *p)
+/* The attributes of a requantizing primitive: scales, zero points, ReLU. Bit i of a mask selects dimension i. */
+static int set_output_stage(void *attr, const operands_t *o, int weights_mask)
 {
     void *post_ops = NULL;
     int status = dnnl_primitive_attr_set_scales_mask(attr, ARG_SRC, 0);
-    /* Bit i of a mask selects dimension i of the weights. */
-    if (status == SUCCESS) status = dnnl_primitive_attr_set_scales_mask(attr, ARG_WEIGHTS, p->inner_product ? 1 : 2);
+    if (status == SUCCESS) status = dnnl_primitive_attr_set_scales_mask(attr, ARG_WEIGHTS, weights_mask);
     if (status == SUCCESS) status = dnnl_primitive_attr_set_scales_mask(attr, ARG_DST, 0);
-    if (status == SUCCESS && p->src_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_SRC, 0);
-    if (status == SUCCESS && p->dst_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_DST, 0);
+    if (status == SUCCESS && o->src_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_SRC, 0);
+    if (status == SUCCESS && o->dst_zero_point) status = dnnl_primitive_attr_set_zero_points_mask(attr, ARG_DST, 0);
     if (status == SUCCESS) status = dnnl_post_ops_create(&post_ops);
     if (status == SUCCESS) status = dnnl_post_ops_append_eltwise(post_ops, ELTWISE_RELU, 0, 0);
     if (status == SUCCESS) status = dnnl_primitive_attr_set_post_ops(attr, post_ops);
@@ -156,56 +174,117 @@ static int set_output_stage(void *attr, const problem_t *p)
     return status;
 }
 
-/* A plan for the problem; NULL if oneDNN cannot do it. */
-plan_t *onednn_create(const problem_t *p)
+/* What a primitive is made from. `plain` describes the caller's weights, `weights` those that the primitive takes;
+ * where both are the same, `weights` is null. */
+typedef struct {
+    void *src, *plain, *weights, *bias, *dst, *attr;
+} descs_t;
+
+static int begin(plan_t *plan, descs_t *d)
+{
+    int status = dnnl_engine_create(&plan->engine, CPU, 0);
+    if (status == SUCCESS) status = dnnl_stream_create(&plan->stream, plan->engine, STREAM_DEFAULT);
+    if (status == SUCCESS) status = dnnl_primitive_attr_create(&d->attr);
+    return status;
+}
+
+/* Make the primitive of plan->pd and bind its arguments. */
+static int bind_arguments(plan_t *plan, const descs_t *d, const operands_t *o, int64_t outputs)
+{
+    int status = dnnl_primitive_create(&plan->primitive, plan->pd);
+    if (status == SUCCESS)
+        dnnl_primitive_desc_query(plan->pd, QUERY_IMPLEMENTATION, 0, (void *)&plan->implementation);
+    if (status == SUCCESS) status = add_argument(plan, ARG_SRC, d->src, o->src);
+    if (status == SUCCESS)
+        status = d->weights ? add_packed_weights(plan, d->plain, o->weights)
+                            : add_argument(plan, ARG_WEIGHTS, d->plain, o->weights);
+    if (status == SUCCESS) status = add_argument(plan, ARG_DST, d->dst, o->dst);
+    if (status == SUCCESS && o->bias) status = add_argument(plan, ARG_BIAS, d->bias, o->bias);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_SRC, F32, 1, o->src_scale);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_WEIGHTS, F32, outputs, o->weight_scales);
+    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_DST, F32, 1, o->dst_scale);
+    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_SRC, S32, 1, o->src_zero_point);
+    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_DST, S32, 1, o->dst_zero_point);
+    return status;
+}
+
+/* Free what only the making needed; gives the plan, or NULL if it failed. */
+static plan_t *finish(plan_t *plan, const descs_t *d, int status)
+{
+    void *const descs[] = {d->src, d->plain, d->weights, d->bias, d->dst};
+    for (size_t index = 0; index < sizeof descs / sizeof *descs; index++)
+        if (descs[index]) dnnl_memory_desc_destroy(descs[index]);
+    if (d->attr) dnnl_primitive_attr_destroy(d->attr);
+    if (status == SUCCESS) return plan;
+    onednn_destroy(plan);
+    return NULL;
+}
+
+/* A plan for a product; NULL if oneDNN cannot do it. */
+plan_t *onednn_create_product(const product_t *p)
 {
     plan_t *plan = calloc(1, sizeof *plan);
     if (!plan) return NULL;
-    const int quantized = p->weight_scales != NULL;
+    const operands_t *o = &p->operands;
+    const int quantized = o->weight_scales != NULL;
     /* The inner product's logical weights are (n, k), those of matmul (k, n). */
     const int plain_tag = p->inner_product == p->outputs_first ? AB : BA;
     const dims_t src_dims = {p->m, p->k}, dst_dims = {p->m, p->n};
     const dims_t weights_dims = {p->inner_product ? p->n : p->k, p->inner_product ? p->k : p->n};
     const dims_t bias_dims = {p->inner_product ? p->n : 1, p->n};
-    void *src = NULL, *plain = NULL, *weights = NULL, *bias = NULL, *dst = NULL, *attr = NULL;
-    int status = dnnl_engine_create(&plan->engine, CPU, 0);
-    if (status == SUCCESS) status = dnnl_stream_create(&plan->stream, plan->engine, STREAM_DEFAULT);
-    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&src, 2, src_dims, p->src_signed ? S8 : U8, AB);
-    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&plain, 2, weights_dims, S8, plain_tag);
-    if (status == SUCCESS)
-        status = dnnl_memory_desc_create_with_tag(&weights, 2, weights_dims, S8, p->packed ? ANY : plain_tag);
-    if (status == SUCCESS && p->bias)
-        status = dnnl_memory_desc_create_with_tag(&bias, 2 - p->inner_product, bias_dims, F32,
+    descs_t d = {0};
+    int status = begin(plan, &d);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.src, 2, src_dims, p->src_signed ? S8 : U8, AB);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.plain, 2, weights_dims, S8, plain_tag);
+    if (status == SUCCESS && p->packed)
+        status = dnnl_memory_desc_create_with_tag(&d.weights, 2, weights_dims, S8, ANY);
+    if (status == SUCCESS && o->bias)
+        status = dnnl_memory_desc_create_with_tag(&d.bias, 2 - p->inner_product, bias_dims, F32,
                                                   p->inner_product ? A : AB);
-    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&dst, 2, dst_dims, quantized ? U8 : S32, AB);
-    if (status == SUCCESS) status = dnnl_primitive_attr_create(&attr);
-    if (status == SUCCESS && quantized) status = set_output_stage(attr, p);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.dst, 2, dst_dims, quantized ? U8 : S32, AB);
+    if (status == SUCCESS && quantized) status = set_output_stage(d.attr, o, p->inner_product ? 1 : 2);
+    const void *weights = d.weights ? d.weights : d.plain;
     if (status == SUCCESS && p->inner_product)
-        status = dnnl_inner_product_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, src,
-                                                                  weights, bias, dst, attr);
+        status = dnnl_inner_product_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, d.src,
+                                                                  weights, d.bias, d.dst, d.attr);
     else if (status == SUCCESS)
-        status = dnnl_matmul_primitive_desc_create(&plan->pd, plan->engine, src, weights, bias, dst, attr);
-    if (status == SUCCESS) status = dnnl_primitive_create(&plan->primitive, plan->pd);
+        status = dnnl_matmul_primitive_desc_create(&plan->pd, plan->engine, d.src, weights, d.bias, d.dst, d.attr);
+    if (status == SUCCESS) status = bind_arguments(plan, &d, o, p->n);
+    return finish(plan, &d, status);
+}
+
+/* A description of an array (batch, height, width, channels), whose logical order is (batch, channels, height, width). */
+static int describe_nhwc(void **desc, int64_t batch, int64_t height, int64_t width, int64_t channels)
+{
+    const dims_t dims = {batch, channels, height, width};
+    const dims_t strides = {height * width * channels, 1, width * channels, channels};
+    return dnnl_memory_desc_create_with_strides(desc, 4, dims, U8, strides);
+}
+
+/* A plan for a convolution; NULL if oneDNN cannot do it. */
+plan_t *onednn_create_convolution(const convolution_t *p)
+{
+    plan_t *plan = calloc(1, sizeof *plan);
+    if (!plan) return NULL;
+    /* With groups the logical weights have a dimension more, (groups, oc / groups, ic / groups, kh, kw). */
+    const int grouped = p->groups > 1;
+    const dims_t weights_dims = {p->groups, p->oc / p->groups, p->ic / p->groups, p->kh, p->kw};
+    const int64_t *const dims = weights_dims + !grouped;
+    const dims_t strides = {p->stride, p->stride}, padding = {p->top, p->left};
+    const dims_t dilates = {p->dilation - 1, p->dilation - 1};
+    descs_t d = {0};
+    int status = begin(plan, &d);
+    if (status == SUCCESS) status = describe_nhwc(&d.src, p->batch, p->h, p->w, p->ic);
+    if (status == SUCCESS) status = describe_nhwc(&d.dst, p->batch, p->oh, p->ow, p->oc);
     if (status == SUCCESS)
-        dnnl_primitive_desc_query(plan->pd, QUERY_IMPLEMENTATION, 0, (void *)&plan->implementation);
-    if (status == SUCCESS) status = add_argument(plan, ARG_SRC, src, p->src);
+        status = dnnl_memory_desc_create_with_tag(&d.plain, 4 + grouped, dims, S8, grouped ? ABCDE : ABCD);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.weights, 4 + grouped, dims, S8, ANY);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.bias, 1, (const dims_t){p->oc}, F32, A);
+    if (status == SUCCESS) status = set_output_stage(d.attr, &p->operands, grouped ? 1 | 2 : 1);
     if (status == SUCCESS)
-        status = p->packed ? add_packed_weights(plan, plain, p->weights)
-                           : add_argument(plan, ARG_WEIGHTS, plain, p->weights);
-    if (status == SUCCESS) status = add_argument(plan, ARG_DST, dst, p->dst);
-    if (status == SUCCESS && p->bias) status = add_argument(plan, ARG_BIAS, bias, p->bias);
-    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_SRC, F32, 1, p->src_scale);
-    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_WEIGHTS, F32, p->n, p->weight_scales);
-    if (status == SUCCESS) status = add_vector(plan, ARG_SCALES | ARG_DST, F32, 1, p->dst_scale);
-    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_SRC, S32, 1, p->src_zero_point);
-    if (status == SUCCESS) status = add_vector(plan, ARG_ZERO_POINTS | ARG_DST, S32, 1, p->dst_zero_point);
-    void *const descs[] = {src, plain, weights, bias, dst};
-    for (size_t index = 0; index < sizeof descs / sizeof *descs; index++)
-        if (descs[index]) dnnl_memory_desc_destroy(descs[index]);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    if (status != SUCCESS) {
-        onednn_destroy(plan);
-        return NULL;
-    }
-    return plan;
+        status = dnnl_convolution_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE,
+                                                                CONVOLUTION_DIRECT, d.src, d.weights, d.bias, d.dst,
+                                                                strides, dilates, padding, padding, d.attr);
+    if (status == SUCCESS) status = bind_arguments(plan, &d, &p->operands, p->oc);
+    return finish(plan, &d, status);
 }

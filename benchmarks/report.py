@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from peers.ours import PACKED, PLAIN
+from peers.ours_linear import FUSED
 from results import GemmRow, Row, Summary, geometric_mean
 from shapes import Problem
 
@@ -48,11 +49,13 @@ PEAK_SHARES: dict[str, Callable[[GemmRow], str]] = {
     "read\nGB/s": lambda row: number(row.read_gbs),
 }
 
+FUSED_SHARE: dict[str, Callable[[Row], str]] = {"int8blas\nof peak": lambda row: percent(row.peak_share(FUSED))}
+
 
 def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[..., str]]) -> None:
     """GOPS of every contestant, the ratios and the `extra` columns (heading: cell of a row); then what was wrong."""
     names = list(dict.fromkeys(name for row in rows for name in row.entries))
-    head = [["M x N x K"], *(textwrap.wrap(name, WIDTH) for name in names)]
+    head = [[rows[0].problem.sizes], *(textwrap.wrap(name, WIDTH) for name in names)]
     ratios = list(dict.fromkeys(name for row in rows for name in row.ratios))
     head += [textwrap.wrap(name, WIDTH) for name in ratios]
     head += [heading.split("\n") for heading in extra]
@@ -71,10 +74,10 @@ def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[...
             *(cell(row) for cell in extra.values()),
         ]
 
-    print(f"\n{title} (GOPS = 2 M N K / time)")
+    print(f"\n{title} (GOPS = {rows[0].problem.formula} / time)")
     lengths = [max(len(word) for word in words) for words in head[1:]]
     _print_columns(head, map(cells, rows), [max(len(str(row.problem)) for row in rows), *(max(5, n) for n in lengths)])
-    peaks = [row.peak_gops for row in rows if isinstance(row, GemmRow) and row.peak_gops]
+    peaks = [row.peak_gops for row in rows if row.peak_gops]
     if peaks:
         print(f"compute peak {number(min(peaks))} to {number(max(peaks))} GOPS over the rows")
     for name in names:
@@ -106,3 +109,11 @@ def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> No
         worst = min(values, key=lambda problem: values[problem])
         mean = geometric_mean(values.values())
         print(f"{title}, {name}: geometric mean {number(mean)}, worst {number(values[worst])} at {worst}")
+
+
+def print_network(seconds: Mapping[str, float], title: str) -> None:
+    """The contestants, fastest first."""
+    if seconds:
+        print(f"\n{title}: milliseconds for all convolutions of ResNet-50")
+    for name in sorted(seconds, key=lambda name: seconds[name]):
+        print(f"{name:24} {number(1e3 * seconds[name]):>6}")

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
+from convolutions import RESNET50, ConvolutionProblem
 from peers.blas_f32 import SCIPY
 from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
 from peers.ours_linear import BARE, FUSED
@@ -35,9 +36,10 @@ class Entry:
 class Row(ABC):
     """All contestants on one problem."""
 
-    problem: Product
+    problem: Product | ConvolutionProblem
     threads: int
     entries: dict[str, Entry]
+    peak_gops: float | None = None  # compute peak
     statistic: str = field(default="best", repr=False, kw_only=True)  # "best" (the minimum) or "median"
 
     def seconds(self, name: str | None) -> float | None:
@@ -52,6 +54,11 @@ class Row(ABC):
         """How many times as fast as `other` `name` is."""
         mine, theirs = self.seconds(name), self.seconds(other)
         return theirs / mine if mine and theirs else None
+
+    def peak_share(self, name: str) -> float | None:
+        """Fraction of the compute peak."""
+        gops = self.gops(name)
+        return gops / self.peak_gops if gops and self.peak_gops else None
 
     def fastest(self, eligible: Callable[[Entry], bool]) -> str | None:
         names = [entry.name for entry in self.entries.values() if entry.timing is not None and eligible(entry)]
@@ -101,7 +108,6 @@ class Row(ABC):
 class GemmRow(Row):
     """Integer products with an int32 result, and the peaks of the machine."""
 
-    peak_gops: float | None = None  # compute peak
     read_gbs: float | None = None  # streaming read of as many bytes as A and B have
 
     @property
@@ -126,11 +132,6 @@ class GemmRow(Row):
             ratios["certif. / satur."] = self.ratio(CERTIFIED, SATURATING)
         return ratios
 
-    def peak_share(self, name: str) -> float | None:
-        """Fraction of the compute peak."""
-        gops = self.gops(name)
-        return gops / self.peak_gops if gops and self.peak_gops else None
-
     def read_share(self, name: str) -> float | None:
         """Fraction of the streaming-read bandwidth, if A and B are read once."""
         seconds = self.seconds(name)
@@ -141,8 +142,8 @@ class GemmRow(Row):
 
 
 @dataclass
-class LinearRow(Row):
-    """Linear layers, and the bare integer product that is part of each."""
+class LayerRow(Row):
+    """Quantized layers, and the bare integer product that is part of each."""
 
     @property
     def best_peers(self) -> dict[str, str | None]:
@@ -160,6 +161,15 @@ class LinearRow(Row):
         return ratios
 
 
+@dataclass
+class ConvolutionRow(LayerRow):
+    """Convolutions, and the compute peak of the machine."""
+
+    def as_json(self) -> dict[str, object]:
+        p = self.problem
+        return super().as_json() | {"shape": str(p), "occurrences": p.occurrences, "peak_gops": self.peak_gops}
+
+
 @dataclass(frozen=True)
 class Summary:
     """One ratio over the shapes of a class."""
@@ -174,6 +184,27 @@ class Summary:
 def geometric_mean(values: Iterable[float]) -> float:
     logs = [math.log(value) for value in values]
     return math.exp(math.fsum(logs) / len(logs))
+
+
+BEST_PEERS = "best peer of each layer"
+
+
+def network_seconds(rows: Sequence[ConvolutionRow]) -> dict[str, float]:
+    """The time of each contestant, and of the best peers, for all convolutions of ResNet-50.
+
+    Nothing if some were not measured; without contestants that cannot do them all.
+    """
+    layers = [row for row in rows if row.problem.occurrences]
+    if len(layers) < sum(map(len, RESNET50.values())):
+        return {}
+
+    def total(names: Sequence[str]) -> float:
+        return math.fsum(row.problem.occurrences * row.seconds(name) for row, name in zip(layers, names, strict=True))
+
+    right = [{name for name, entry in row.entries.items() if not entry.fault} for row in layers]
+    found = {name: total([name] * len(layers)) for name in layers[0].entries if all(name in names for names in right)}
+    best = [row.best_peers["fused"] for row in layers]
+    return found | {BEST_PEERS: total(best)} if all(best) else found
 
 
 def compare_signs(base: list[GemmRow], other: list[GemmRow]) -> dict[str, dict[Problem, float]]:

@@ -13,11 +13,19 @@ from collections.abc import Iterable
 from peers.base import Peer, Prepared, UnavailableError
 from peers.onednn import limit_isa
 
-__all__ = ["GEMM", "LINEAR", "Peer", "Prepared", "UnavailableError", "limit_isa", "load"]
+__all__ = ["CONVOLUTION", "GEMM", "LINEAR", "Peer", "Prepared", "UnavailableError", "limit_isa", "load"]
 
 # In this order in the tables.
 GEMM = ("onednn", "mkl", "torch_int_mm", "onnxruntime_matmul", "openvino_matmul", "litert", "blas_f32")
 LINEAR = ("onednn_linear", "torch_linear", "onnxruntime_linear", "openvino_linear", "litert_linear", "scipy_linear")
+CONVOLUTION = (
+    "onednn_convolution",
+    "torch_convolution",
+    "onnxruntime_convolution",
+    "openvino_convolution",
+    "litert_convolution",
+    "scipy_convolution",
+)
 
 
 def load(modules: Iterable[str], skip: set[str], *arguments: object) -> tuple[list[Peer], dict[str, str]]:

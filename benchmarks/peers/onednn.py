@@ -64,25 +64,50 @@ class Gemm(_OneDNN):
         return Prepared(run, lambda: compare(operands, c), keep=(operands, offset))
 
 
-class ProblemStruct(ctypes.Structure):
-    """problem_t of the shim."""
+_OPERANDS = [
+    *((name, ctypes.c_void_p) for name in ("src", "weights", "dst")),
+    *((name, ctypes.c_void_p) for name in ("bias", "src_scale", "weight_scales", "dst_scale")),
+    *((name, ctypes.c_void_p) for name in ("src_zero_point", "dst_zero_point")),
+]
 
+
+class ProductStruct(ctypes.Structure):
+    """product_t of the shim."""
+
+    create = "onednn_create_product"
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("inner_product", "packed", "src_signed", "outputs_first")),
         *((name, ctypes.c_int64) for name in ("m", "n", "k")),
-        *((name, ctypes.c_void_p) for name in ("src", "weights", "dst")),
-        *((name, ctypes.c_void_p) for name in ("bias", "src_scale", "weight_scales", "dst_scale")),
-        *((name, ctypes.c_void_p) for name in ("src_zero_point", "dst_zero_point")),
+        *_OPERANDS,
+    ]
+
+
+class ConvolutionStruct(ctypes.Structure):
+    """convolution_t of the shim."""
+
+    create = "onednn_create_convolution"
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("batch", "h", "w", "ic", "kh", "kw", "oc", "oh", "ow")),
+        *((name, ctypes.c_int64) for name in ("stride", "top", "left", "dilation", "groups")),
+        *_OPERANDS,
     ]
 
 
 class Plan:
-    """Owns a plan of the shim; flags and sizes as in its `problem_t`, which names the arrays too."""
+    """Owns a plan of the shim for a `problem`; flags and sizes as in that struct, which names the arrays too."""
 
-    def __init__(self, shim: ctypes.CDLL, sizes: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        shim: ctypes.CDLL,
+        problem: type[ProductStruct] | type[ConvolutionStruct],
+        sizes: dict[str, int],
+        arrays: dict[str, np.ndarray],
+    ) -> None:
         self._shim, self._arrays = shim, arrays
         pointers = {name: array.ctypes.data for name, array in arrays.items()}
-        self.pointer = ctypes.c_void_p(shim.onednn_create(ctypes.byref(ProblemStruct(**sizes, **pointers))))
+        create = getattr(shim, problem.create)
+        create.restype = ctypes.c_void_p
+        self.pointer = ctypes.c_void_p(create(ctypes.byref(problem(**sizes, **pointers))))
         if not self.pointer:
             raise RuntimeError("oneDNN has no primitive for this problem")
 
@@ -103,7 +128,7 @@ class Primitive(_OneDNN):
         c = np.empty((p.m, p.n), np.int32)
         sizes = {"inner_product": self._inner_product, "packed": self.kind == "packed", "m": p.m, "n": p.n, "k": p.k}
         arrays = {"src": operands.a, "weights": operands.b, "dst": c}
-        plan = Plan(self._shim, {**sizes, "src_signed": p.signs == "s8s8"}, arrays)
+        plan = Plan(self._shim, ProductStruct, {**sizes, "src_signed": p.signs == "s8s8"}, arrays)
         return Prepared(partial(self._shim.onednn_run, plan.pointer), lambda: compare(operands, c), keep=plan)
 
 
@@ -118,9 +143,7 @@ def load_library() -> tuple[ctypes.CDLL, Path, str]:
 
 def build_shim(path: Path) -> ctypes.CDLL:
     """onednn_shim.c, linked with the library at `path`."""
-    shim = native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
-    shim.onednn_create.restype = ctypes.c_void_p
-    return shim
+    return native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
 
 
 def peers(reuse_c: bool) -> list[Peer]:

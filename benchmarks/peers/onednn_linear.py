@@ -10,7 +10,7 @@ import numpy as np
 import native
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
 from peers.base import LinearPeer, Peer, Prepared, UnavailableError
-from peers.onednn import Plan, build_shim, load_library
+from peers.onednn import Plan, ProductStruct, build_shim, load_library
 
 
 class Primitive(LinearPeer):
@@ -44,7 +44,7 @@ class Primitive(LinearPeer):
             arrays["bias"] = (operands.bias - SRC_ZERO_POINT * sums * operands.scales).astype(np.float32)
         else:
             arrays["src_zero_point"] = np.array([SRC_ZERO_POINT], np.int32)
-        plan = Plan(self._shim, {**sizes, "m": p.m, "n": p.n, "k": p.k}, arrays)
+        plan = Plan(self._shim, ProductStruct, {**sizes, "m": p.m, "n": p.n, "k": p.k}, arrays)
         return Prepared(partial(self._shim.onednn_run, plan.pointer), lambda: operands.check_static(dst), keep=plan)
 
 

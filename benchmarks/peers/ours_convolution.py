@@ -1,0 +1,63 @@
+"""int8blas's convolutions, called as a user calls them, and the bare product of the same sizes beside them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
+from peers.base import Peer, Prepared
+from peers.ours import LIBRARY, int8blas
+from peers.ours_linear import BARE, FUSED
+
+
+class Convolution(Peer):
+    """A Convolution made once, with its weights packed; each call fills a given dst."""
+
+    name, kind, library, version = FUSED, "convolution", LIBRARY, int8blas.__version__
+
+    def supports(self, problem: ConvolutionProblem) -> bool:
+        return True
+
+    def prepare(self, operands: ConvolutionOperands, threads: int) -> Prepared:
+        p = operands.problem
+        layer = int8blas.Convolution(
+            operands.weights,
+            operands.bias,
+            strides=p.stride,
+            padding=[(zeros, zeros) for zeros in p.padding],
+            dilation=p.dilation,
+            groups=p.groups,
+            layout="nhwc",
+            src_dtype=np.uint8,
+            dst_dtype=np.uint8,
+            attributes=int8blas.Attributes(post_ops=[int8blas.ReLU()]),
+            scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
+            zero_points={"src": 0, "dst": 0},
+        )
+        dst = np.empty(operands.shape, np.uint8)
+        return Prepared(partial(layer, operands.src, out=dst), lambda: operands.check(dst, tolerance=0))
+
+
+class Product(Peer):
+    """The int32 product of packed weights with an im2col matrix that is there already: what the layer adds to.
+
+    The matrix holds arbitrary bytes, as only the time matters; bench_gemm.py checks the product.
+    """
+
+    name, kind, library, version, comparable = BARE, "s32", LIBRARY, int8blas.__version__, False
+
+    def supports(self, problem: ConvolutionProblem) -> bool:
+        return problem.groups == 1
+
+    def prepare(self, operands: ConvolutionOperands, threads: int) -> Prepared:
+        p = operands.problem
+        columns = np.resize(operands.src, (p.batch * p.oh * p.ow, p.k))
+        packed = int8blas.pack_b(operands.weights.reshape(p.oc, p.k), trans_b=True)
+        c = np.empty((len(columns), p.oc), np.int32)
+        return Prepared(partial(int8blas.gemm_u8s8s32, 1, columns, packed, 0, c, overwrite_c=True), lambda: "")
+
+
+def contestants() -> list[Peer]:
+    return [Convolution(), Product()]
