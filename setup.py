@@ -83,6 +83,8 @@ EXTENSIONS = [
     extension("_elementwise"),
     extension("quantization"),
     extension("quantization_factors"),
+    extension("_pool"),
+    extension("pooling"),
 ]
 
 

@@ -10,6 +10,7 @@ The modules, and who calls whom::
     calibration                 observers of float tensors, QuantizationParameters
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
+    pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -19,7 +20,9 @@ The modules, and who calls whom::
             |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
+      +-> _spatial      layouts, strides, padding and the like of pooling
       +-> _elementwise  a kernel for every element of an array, for quantization
+      +-> _pool         the driver of pooling
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
@@ -29,6 +32,7 @@ The modules, and who calls whom::
                               epilogue_body.h, stage_body.h           the output stages, plain and quantized
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
+                              pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
@@ -50,6 +54,7 @@ from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
+from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
 from int8blas.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.saturation import Saturation, would_saturate
@@ -69,6 +74,7 @@ __all__ = [
     "__version__",
     "activation_factor",
     "available_isas",
+    "avg_pool",
     "calibration",
     "dequantize",
     "explain",
@@ -76,7 +82,10 @@ __all__ = [
     "gemm_s8u8s32",
     "gemm_u8s8s32",
     "gemm_u8u8s32",
+    "global_avg_pool",
+    "global_max_pool",
     "matmul",
+    "max_pool",
     "num_threads",
     "pack_b",
     "quantize",

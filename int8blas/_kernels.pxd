@@ -193,6 +193,25 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t c_line
         int32_t *dst
 
+    enum: I8_POOL_RUN, I8_POOL_WINDOW
+
+    ctypedef struct i8_pool_args:
+        int64_t n
+        int64_t runs
+        const uint8_t *src
+        char *out
+        ptrdiff_t src_step
+        ptrdiff_t out_step
+        int64_t counts[3]
+        ptrdiff_t strides[3]
+        int type
+        int multiply
+        int each
+        const float *divisors
+        ptrdiff_t divisor_step
+
+    ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -245,6 +264,8 @@ cdef extern from "i8_types.h" nogil:
         i8_elements_fn quantize[3]
         i8_elements_fn dequantize[3]
         i8_elements_fn requantize[3][3]
+        i8_pool_fn maximum[2]
+        i8_pool_fn average[2]
 
 
 # The kernel table that the calling thread uses.

@@ -18,6 +18,14 @@ LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 # Sizes and positions computed from parameters up to this, and from sizes of arrays, fit in 64 bits.
 LARGEST = 2**31 - 1
 
+# The axes for `transpose` that make an array an (n, d, h, w, c) one, less those it has not, by the number of spatial
+# dimensions and whether the channels come last.
+CHANNELS_LAST_AXES = {
+    (spatial, layout == last): permutation(layout, last)
+    for spatial, (last, first) in LAYOUTS.items()
+    for layout in (last, first)
+}
+
 Pair = tuple[int, int]
 
 
@@ -37,12 +45,6 @@ def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
     if layout not in (last, first):
         raise ValueError(f"layout must be {last!r} or {first!r} for {ndim} dimensions, got {layout!r}")
     return spatial, layout == last
-
-
-def channels_last_axes(spatial: int, channels_last: bool) -> tuple[int, ...]:
-    """The axes for ``transpose`` that make an array of the layout an (n, d, h, w, c) one, less those it has not."""
-    last, first = LAYOUTS[spatial]
-    return permutation(last if channels_last else first, last)
 
 
 def _bounded(value: Any, name: str, minimum: int) -> int:
@@ -68,6 +70,8 @@ def _each(value: Any, spatial: int, name: str, wanted: str) -> Sequence[Any]:
 
 def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[int, ...]:
     """An integer from `minimum` on for each spatial dimension, from one or as many."""
+    if type(value) is int and minimum <= value <= LARGEST:
+        return (value,) * spatial
     value = _plain(value)
     if hasattr(value, "__index__"):
         return (_bounded(value, name, minimum),) * spatial
@@ -77,6 +81,8 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
 
 def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...]:
     """The padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each."""
+    if type(value) is int and 0 <= value <= LARGEST:
+        return ((value, value),) * spatial
     value = _plain(value)
     if hasattr(value, "__index__"):
         return ((_bounded(value, "padding", 0),) * 2,) * spatial

@@ -287,6 +287,28 @@ typedef struct {
     int32_t *dst;
 } i8_depthwise_args;
 
+/* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
+ * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
+ * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
+ * an average is divided by, or multiplied by if `multiply`, is at divisors + r * divisor_step + j if `each`, else it is
+ * the same for all, I8_CHUNK times. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most
+ * I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment. */
+#define I8_POOL_RUN 64
+#define I8_POOL_WINDOW (1 << 23)
+typedef struct {
+    int64_t n, runs;
+    const uint8_t *src;
+    char *out;
+    ptrdiff_t src_step, out_step;
+    int64_t counts[3];    /* elements of the window along d, h and w */
+    ptrdiff_t strides[3]; /* from one to the next */
+    int type, multiply, each;
+    const float *divisors;
+    ptrdiff_t divisor_step; /* in elements */
+} i8_pool_args;
+
+typedef void (*i8_pool_fn)(const i8_pool_args *);
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -357,6 +379,8 @@ typedef struct {
 
     /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
     i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
+
+    i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

@@ -40,4 +40,8 @@
     .requantize = {I8_INT_TABLE(i8_requantize_float), I8_INT_TABLE(i8_requantize_doubling),                            \
                    I8_INT_TABLE(i8_requantize_single)}
 
+/* The slots of pool_body.h. */
+#define I8_POOL_SLOTS                                                                                                  \
+    .maximum = {i8_maximum_u8, i8_maximum_s8}, .average = {i8_average_u8, i8_average_s8}
+
 #endif

@@ -214,3 +214,16 @@ I8_INLINE void i8_store_u8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _
 I8_INLINE void i8_store_s8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x)); }
 I8_INLINE i8_vec i8_load_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+
+/* For pool_body.h: bytes; I8_WORDS bytes widened to 16 bits; half a vector of 16-bit elements widened to s32. */
+I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return _mm512_max_epu8(x, y); }
+I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return _mm512_max_epi8(x, y); }
+I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return _mm512_add_epi16(x, y); }
+I8_INLINE i8_vec i8_words_u8(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
+I8_INLINE i8_vec i8_words_s8(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
+I8_INLINE __m256i i8_half_of(i8_vec x, const int half)
+{
+    return half ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x);
+}
+I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return _mm512_cvtepu16_epi32(i8_half_of(x, half)); }
+I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return _mm512_cvtepi16_epi32(i8_half_of(x, half)); }

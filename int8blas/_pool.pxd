@@ -1,0 +1,21 @@
+# Pooling of arrays (see _pool.pyx).
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+
+# What a window becomes: MAXIMUM, or the average over all of its elements or those that are not padding.
+cdef enum:
+    MAXIMUM, AVERAGE, AVERAGE_WITH_PADDING
+
+
+# One spatial dimension of a window.
+cdef struct Axis:
+    int64_t kernel, stride, dilation, before, after
+
+
+cdef inline int64_t extent(const Axis *axis) noexcept nogil:
+    """From the first element of a window to its last."""
+    return axis.dilation * (axis.kernel - 1) + 1
+
+
+cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexcept
+cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const Axis *window) except -1

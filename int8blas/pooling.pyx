@@ -1,0 +1,324 @@
+"""Max and average pooling of quantized images, in one, two or three spatial dimensions."""
+
+from libc.stdint cimport int64_t, uintptr_t
+cimport numpy as cnp
+
+import math
+
+import numpy as np
+
+from int8blas._arrays cimport bounds, elements_output, int8_operand
+from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
+from int8blas._spatial import CHANNELS_LAST_AXES, output_size, parse_layout, parse_padding, per_dimension
+
+cnp.import_array()
+
+# Elements of a window: 64-bit sums of bytes hold as many.
+cdef object LARGEST_WINDOW = 2**52
+
+
+cdef cnp.ndarray image(object x, str name):
+    """An array of uint8 or int8, not of a subclass."""
+    cdef cnp.ndarray array = int8_operand(x, name)
+    return array if type(array) is np.ndarray else np.asarray(array)
+
+
+cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
+    """The type number of an average: that of `src`, or float32."""
+    if dst_dtype is None:
+        return cnp.PyArray_TYPE(src)
+    try:
+        found = np.dtype(dst_dtype)
+    except TypeError:
+        found = None
+    if found is None or (found != src.dtype and found != np.float32):
+        raise TypeError(f"dst_dtype must be {src.dtype}, as src is, or float32, got {found or dst_dtype!r}")
+    return found.num
+
+
+cdef cnp.ndarray new_array(cnp.ndarray src, cnp.npy_intp *shape, int typenum):
+    """An array of that shape, whose dimensions lie in memory in the order of those of `src`."""
+    if cnp.PyArray_IS_C_CONTIGUOUS(src):
+        return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(src), shape, typenum, 0)
+    order = sorted(range(src.ndim), key=lambda axis: -abs((<object>src).strides[axis]))
+    array = np.empty([shape[axis] for axis in order], cnp.PyArray_DescrFromType(typenum))
+    return array.transpose(np.argsort(order))
+
+
+cdef bint share_memory(cnp.ndarray src, cnp.ndarray out):
+    cdef uintptr_t low, high, from_, to
+    bounds(out, &low, &high)
+    bounds(src, &from_, &to)
+    return low < to and from_ < high
+
+
+cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, int typenum, object out):
+    """Pool, after the last checks. `axes` are those of `src` in the order n, d, h, w, c; `window` is spatial."""
+    cdef cnp.ndarray array, target
+    cdef cnp.npy_intp shape[5]
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
+    cdef int64_t size, room
+    for axis in range(ndim):
+        shape[axis] = cnp.PyArray_DIM(src, axis)
+    for d in range(ndim - 2):
+        axis = axes[d + 1]
+        size = shape[axis]
+        if size == 0:
+            raise ValueError("src must have at least one element in each spatial dimension, "
+                             f"got shape {(<object>src).shape}")
+        if max(window[d].before, window[d].after) >= extent(&window[d]):
+            raise ValueError(f"padding must be less than the extent of a window, {extent(&window[d])}, "
+                             f"got {max(window[d].before, window[d].after)}")
+        room = size + window[d].before + window[d].after - extent(&window[d])
+        if room < 0:
+            output_size(size, window[d].kernel, window[d].stride, window[d].dilation,
+                        (window[d].before, window[d].after), "src")  # its error
+        shape[axis] = room // window[d].stride + 1
+        if window[d].dilation > 1 and padding_only(&window[d], size, shape[axis]):
+            raise ValueError(f"padding must leave an element of src in every window, got "
+                             f"({window[d].before}, {window[d].after}) for {size} elements and dilation "
+                             f"{window[d].dilation}")
+    if out is None:
+        array = target = new_array(src, shape, typenum)
+    else:
+        array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
+        target = np.empty_like(array) if share_memory(src, array) else array
+    if cnp.PyArray_SIZE(array):
+        pool(src, target, axes, operation, window)
+    if target is not array:
+        array[...] = target
+    return array if out is None else out
+
+
+cdef object pool_windows(cnp.ndarray src, object kernel, object strides, object padding, object dilation, object layout,
+                         int operation, int typenum, object out):
+    cdef Axis window[3]
+    cdef int d
+    spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
+    kernel = per_dimension(kernel, spatial, "kernel", 1)
+    strides = kernel if strides is None else per_dimension(strides, spatial, "strides", 1)
+    dilation = per_dimension(dilation, spatial, "dilation", 1)
+    padding = parse_padding(padding, spatial)
+    if math.prod(kernel) > LARGEST_WINDOW:
+        raise ValueError(f"kernel must have at most {LARGEST_WINDOW} elements, got {kernel}")
+    for d in range(spatial):
+        window[d].kernel, window[d].stride, window[d].dilation = kernel[d], strides[d], dilation[d]
+        window[d].before, window[d].after = padding[d]
+    return run(src, window, CHANNELS_LAST_AXES[spatial, channels_last], operation, typenum, out)
+
+
+cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typenum, object out):
+    cdef Axis window[3]
+    cdef int d
+    spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
+    axes = CHANNELS_LAST_AXES[spatial, channels_last]
+    for d in range(spatial):
+        window[d].kernel = cnp.PyArray_DIM(src, axes[d + 1])
+        window[d].stride = window[d].dilation = 1
+        window[d].before = window[d].after = 0
+    return run(src, window, axes, operation, typenum, out)
+
+
+def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, out=None):
+    """Max pooling: the largest element in each window of an image.
+
+    ::
+
+        dst[n, oh, ow, c] = max over kh, kw of src[n, oh * sh - ph + kh * dh, ow * sw - pw + kw * dw, c]
+
+    with the strides s, the padding before p and the dilation d, and likewise with one or three spatial dimensions.
+    Elements that are padding are left out.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+    kernel : int or sequence of int
+        The elements of a window, in all spatial dimensions or in each, at least 1.
+    strides : int or sequence of int, optional
+        From a window to the next, at least 1; as `kernel` by default.
+    padding : int, or sequence of int or of pairs of int, optional
+        Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
+        Less than the extent of a window, ``dilation * (kernel - 1) + 1``.
+    dilation : int or sequence of int, optional
+        From an element of a window to the next, at least 1.
+    layout : str, optional
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+    out : ndarray of `src`'s dtype, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `src`'s dtype
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
+        ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written; also if a window has nothing but padding.
+
+    See Also
+    --------
+    global_max_pool : one window, the whole image.
+
+    Notes
+    -----
+    Scale and zero point of the result are those of `src`.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
+    >>> int8blas.max_pool(x, 2)[0, :, :, 0]
+    array([[ 5,  7],
+           [13, 15]], dtype=uint8)
+    >>> int8blas.max_pool(x, 3, strides=2, padding=1)[0, :, :, 0]
+    array([[ 5,  7],
+           [13, 15]], dtype=uint8)
+    """
+    cdef cnp.ndarray array = image(src, "src")
+    return pool_windows(array, kernel, strides, padding, dilation, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
+
+
+def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, layout=None, dst_dtype=None, out=None):
+    """Average pooling: the mean of the elements in each window of an image.
+
+    ::
+
+        sum = sum over kh, kw of src[n, oh * sh - ph + kh, ow * sw - pw + kw, c]
+        dst[n, oh, ow, c] = rne(f32(sum) / f32(count))
+
+    with the strides s and the padding before p, and likewise with one or three spatial dimensions. The sum is exact and
+    then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded half to even
+    for a result of `src`'s dtype.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+    kernel : int or sequence of int
+        The elements of a window, in all spatial dimensions or in each, at least 1.
+    strides : int or sequence of int, optional
+        From a window to the next, at least 1; as `kernel` by default.
+    padding : int, or sequence of int or of pairs of int, optional
+        Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
+        Less than `kernel`.
+    include_padding : bool, optional
+        Whether `count` is the size of the window, with zeros as padding, or the number of its elements that are not
+        padding.
+    layout : str, optional
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+    dst_dtype : dtype, optional
+        `src`'s dtype, the default, or float32, for the quotient itself.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
+        ``floor((size + before + after - kernel) / stride) + 1``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    global_avg_pool : one window, the whole image.
+
+    Notes
+    -----
+    This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
+    Scale and zero point of the result are those of `src`; with ``include_padding=True`` that holds for a zero point of
+    0 only, because padding is 0. Results are the same bit for bit on every CPU and for every number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
+    >>> int8blas.avg_pool(x, 2)[0, :, :, 0]
+    array([[ 2,  4],
+           [10, 12]], dtype=uint8)
+    >>> int8blas.avg_pool(x, 2, dst_dtype=np.float32)[0, :, :, 0]
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+    cdef cnp.ndarray array = image(src, "src")
+    cdef int typenum = result_type(array, dst_dtype)
+    if not isinstance(include_padding, (bool, np.bool_)):
+        raise TypeError(f"include_padding must be a bool, got {type(include_padding).__name__}")
+    return pool_windows(array, kernel, strides, padding, 1, layout,
+                        AVERAGE_WITH_PADDING if include_padding else AVERAGE, typenum, out)
+
+
+def global_max_pool(src, *, layout=None, out=None):
+    """Max pooling of the whole image: the largest element of each channel.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, as in :func:`max_pool`.
+    layout : str, optional
+        As in :func:`max_pool`.
+    out : ndarray of `src`'s dtype, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `src`'s dtype
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(-6, 6, dtype=np.int8).reshape(1, 2, 3, 2)
+    >>> int8blas.global_max_pool(x)
+    array([[[[4, 5]]]], dtype=int8)
+    """
+    cdef cnp.ndarray array = image(src, "src")
+    return pool_globally(array, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
+
+
+def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
+    """Average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, as in :func:`avg_pool`.
+    layout : str, optional
+        As in :func:`avg_pool`.
+    dst_dtype : dtype, optional
+        `src`'s dtype, the default, or float32, for the quotient itself.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(-6, 6, dtype=np.int8).reshape(1, 2, 3, 2)
+    >>> int8blas.global_avg_pool(x)
+    array([[[[-1,  0]]]], dtype=int8)
+    >>> int8blas.global_avg_pool(x, layout="nchw", dst_dtype=np.float32).ravel()
+    array([-3.5,  2.5], dtype=float32)
+    """
+    cdef cnp.ndarray array = image(src, "src")
+    return pool_globally(array, layout, AVERAGE, result_type(array, dst_dtype), out)
