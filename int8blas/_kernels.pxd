@@ -193,7 +193,7 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t c_line
         int32_t *dst
 
-    enum: I8_POOL_RUN, I8_POOL_WINDOW
+    enum: I8_POOL_RUN, I8_POOL_WINDOW, I8_POOL_PART
 
     ctypedef struct i8_pool_args:
         int64_t n
@@ -205,10 +205,13 @@ cdef extern from "i8_types.h" nogil:
         int64_t counts[3]
         ptrdiff_t strides[3]
         int type
-        int multiply
         int each
         const float *divisors
         ptrdiff_t divisor_step
+        int multiplier
+        int bias
+        int parity_shift
+        int shift
 
     ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
 

@@ -18,8 +18,8 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from int8blas._kernels cimport (
-    I8_CHUNK, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
-    current_kernels, i8_pool_args, i8_pool_fn)
+    I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
+    current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
 from int8blas._split cimport ceil_div
 from int8blas._threads cimport max_threads, parallel_region_ran
 
@@ -33,8 +33,6 @@ cdef enum:
 cdef int64_t PIECE = 1 << 10, FEW_LINES = 64
 # Bytes of windows that pay for waking one more thread, and that take less time than releasing and taking the GIL.
 cdef int64_t THREAD_BYTES = 1 << 19, KEEP_GIL_BYTES = 1 << 14
-# Largest odd number of elements by whose reciprocal an average can be computed.
-cdef int64_t LARGEST_ODD = 1 << 13
 
 cdef enum Way:
     LINES, PATCHES, WINDOWS
@@ -43,6 +41,7 @@ cdef enum Way:
 cdef struct Job:
     Way way
     int operation
+    const i8_kernels *kernels
     i8_pool_fn kernel
     bint is_signed
     int type, size              # of the result, an I8_TYPE; in bytes
@@ -87,28 +86,47 @@ cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexce
     return False
 
 
-cdef inline bint exact_by_reciprocal(const Job *job, int64_t count) noexcept nogil:
-    """Whether rne(f32(sum) * f32(1 / count)) is the same as rne(f32(sum) / f32(count)), for every sum.
+cdef inline void divide_in_16_bits(const Job *job, i8_pool_args *a, int64_t count) noexcept nogil:
+    """Set the multiplier for a division by `count`, if there is one.
 
-    For powers of two both products are exact. An odd count c has no ties: sum / c is at least 1 / (2 * c) from the next
-    k + 1/2; and both the product, 2**8 * 2 * 2**-24 away at most, and the quotient stay on the same side of that.
+    For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is
+    floor((u + (count - 1) / 2) / count), and floor(x * m / 2**p) = floor(x / count) for m = ceil(2**p / count) as long
+    as x * (m * count - 2**p) < 2**p. For count = 2**k it is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u:
+    half is rounded up only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. These are
+    rne(f32(u) / f32(count)): that quotient is less than 2**-17 off, and u / count a tie or 1 / (2 * count) from one.
     """
-    return count & (count - 1) == 0 or (job.type != I8_TYPE_F32 and count & 1 == 1 and count <= LARGEST_ODD)
+    cdef int64_t m, p = 16
+    a.multiplier = 0
+    if job.size != 1 or not 1 < count < I8_POOL_PART:
+        return
+    a.shift, a.parity_shift, a.bias = 0, 16, <int>(count - 1) // 2
+    if count & (count - 1) == 0:
+        m = (1 << 16) // count
+        a.parity_shift = 0
+        while 1 << a.parity_shift < count:
+            a.parity_shift += 1
+    elif count & 1:
+        while 2 << a.shift < count:
+            a.shift += 1
+        p += a.shift
+        m = ((1 << p) + count - 1) // count
+        if (255 * count + a.bias) * (m * count - (1 << p)) >= 1 << p:
+            return
+    else:
+        return
+    if job.is_signed:
+        a.bias += <int>(128 * count)
+    a.multiplier = <int>m
 
 
 cdef inline void divide_by(const Job *job, i8_pool_args *a, float *chunk, int64_t count) noexcept nogil:
     """Let the kernel divide all sums by `count`."""
-    cdef float divisor = <float>count
     cdef int i
-    if job.operation == MAXIMUM:
-        return
-    a.multiply = exact_by_reciprocal(job, count)
-    if a.multiply:
-        divisor = 1 / divisor
-    for i in range(I8_CHUNK):
-        chunk[i] = divisor
     a.each = False
     a.divisors = chunk
+    for i in range(I8_CHUNK):
+        chunk[i] = <float>count
+    divide_in_16_bits(job, a, count)
 
 
 cdef inline int64_t window_size(const Job *job) noexcept nogil:
@@ -271,7 +289,7 @@ cdef void do_patch(const Job *job, int64_t unit) noexcept nogil:
     a.type = job.type
     if job.operation == AVERAGE and (within < width or top < 0 or top + height > job.shape[2]):
         set_divisors(job, &p, divisors, d.count, rows, a.n, channels)
-        a.divisors, a.each, a.divisor_step, a.multiply = divisors, True, a.n, False
+        a.divisors, a.each, a.divisor_step, a.multiplier = divisors, True, a.n, 0
     else:
         depth = d.count if job.operation == AVERAGE else job.axes[0].kernel
         divide_by(job, &a, divisors, depth * high.kernel * wide.kernel)
@@ -295,8 +313,12 @@ cdef void add_line(const Job *job, i8_pool_args *a, int64_t *values, const uint8
     """Take n pixels into the sums, or maxima, of their channels."""
     cdef int32_t partial[I8_POOL_RUN + CHANNELS]
     cdef int64_t together = ceil_div(I8_POOL_RUN, channels), i, j, value, parts
-    cdef bint contiguous = (channels == 1 or job.x[4] == 1) and pixel == channels
+    cdef bint contiguous = pixel == channels
     cdef const uint8_t *x
+    if contiguous and channels == 1 and job.operation != MAXIMUM:
+        job.kernels.row_sums(&value, 1, n, src, n, 1, 0x80 if job.is_signed else 0)
+        values[0] += value - 128 * n if job.is_signed else value
+        return
     a.runs = 1
     a.n = together * channels
     a.out = <char *>partial
@@ -339,7 +361,7 @@ cdef void do_windows(const Job *job, int64_t unit) noexcept nogil:
     cdef float ones[I8_CHUNK]
     cdef int64_t values[CHANNELS]
     cdef Place p = place_of(job, unit)
-    cdef int64_t channels = min(job.channels, job.out_shape[4] - p.c), column, i, j, count
+    cdef int64_t channels = min(job.channels, job.out_shape[4] - p.c), column, i, j, c, count
     cdef int64_t lowest = 0 if job.operation != MAXIMUM else -128 if job.is_signed else 0
     cdef int64_t counts[3]
     cdef ptrdiff_t pixel
@@ -361,7 +383,11 @@ cdef void do_windows(const Job *job, int64_t unit) noexcept nogil:
         for i in range(counts[0]):
             for j in range(counts[1]):
                 line = src + i * a.strides[0] + j * a.strides[1]
-                add_line(job, &a, values, line, counts[2], pixel, channels)
+                if job.x[4] == 1:
+                    add_line(job, &a, values, line, counts[2], pixel, channels)
+                else:
+                    for c in range(channels):
+                        add_line(job, &a, values + c, line + c * job.x[4], counts[2], pixel, 1)
         count = d.count * h.count * w.count if job.operation == AVERAGE else window_size(job)
         for i in range(channels):
             store_value(job, out + column * job.y[3] + i * job.y[4], values[i], count)
@@ -388,8 +414,7 @@ cdef bint lay_out_patches(Job *job, int64_t channels) noexcept:
 cdef void choose_way(Job *job) noexcept:
     """Set the way, and the sizes of a unit of work."""
     cdef int64_t channels = job.out_shape[4], lines = job.out_shape[0] * job.out_shape[1] * job.out_shape[2]
-    cdef bint adjacent = channels == 1 or job.x[4] == 1
-    cdef int64_t some = min(channels, <int64_t>CHANNELS)
+    cdef int64_t some = 1 if job.x[3] == 1 and job.x[4] != 1 else min(channels, <int64_t>CHANNELS)
     job.rows, job.columns = 1, job.out_shape[3]
     if job.x[4] == 1 and job.y[4] == job.size and channels >= I8_POOL_RUN and (
         job.operation == MAXIMUM or window_size(job) <= I8_POOL_WINDOW
@@ -398,15 +423,13 @@ cdef void choose_way(Job *job) noexcept:
         job.channels = PIECE if lines < FEW_LINES and channels >= PIECE else channels
         job.channel_blocks = channels // job.channels
     else:
-        if not adjacent and job.x[3] == 1:
-            some = 1
         if job.out_shape[3] > 1 and job.axes[2].stride <= LARGEST_STEP and (
             lay_out_patches(job, some) or lay_out_patches(job, 1)
         ):
             job.way = PATCHES
         else:
             job.way = WINDOWS
-            job.channels = some if adjacent else 1
+            job.channels = min(channels, <int64_t>CHANNELS)
         job.channel_blocks = ceil_div(channels, job.channels)
     job.column_blocks = ceil_div(job.out_shape[3], job.columns)
     job.row_blocks = ceil_div(job.out_shape[2], job.rows)
@@ -437,7 +460,8 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     job.size = cnp.PyArray_ITEMSIZE(out)
     job.type = I8_TYPE_F32 if job.size == 4 else I8_TYPE_S8 if job.is_signed else I8_TYPE_U8
     d = I8_S8 if job.is_signed else I8_U8
-    job.kernel = current_kernels().maximum[d] if operation == MAXIMUM else current_kernels().average[d]
+    job.kernels = current_kernels()
+    job.kernel = job.kernels.maximum[d] if operation == MAXIMUM else job.kernels.average[d]
     job.src, job.out = <const uint8_t *>cnp.PyArray_DATA(src), <char *>cnp.PyArray_DATA(out)
     for d in range(5):
         axis = axes[0 if d == 0 else max(d - missing, 0)]

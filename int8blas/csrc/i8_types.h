@@ -290,11 +290,19 @@ typedef struct {
 /* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
  * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
  * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
- * an average is divided by, or multiplied by if `multiply`, is at divisors + r * divisor_step + j if `each`, else it is
- * the same for all, I8_CHUNK times. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most
- * I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment. */
+ * an average is divided by is at divisors + r * divisor_step + j if `each`, else it is the same for all, I8_CHUNK times.
+ * n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most I8_POOL_WINDOW: 255 * 2**23 <
+ * 2**31. src and out do not overlap, and need no alignment.
+ *
+ * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute in
+ * u16
+ *
+ *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
+ *
+ * which is the same: the sum in brackets, modulo 2**16, is that of unsigned elements (s8 + 128) and what rounds. */
 #define I8_POOL_RUN 64
 #define I8_POOL_WINDOW (1 << 23)
+#define I8_POOL_PART 255 /* elements whose sum fits 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15 */
 typedef struct {
     int64_t n, runs;
     const uint8_t *src;
@@ -302,9 +310,10 @@ typedef struct {
     ptrdiff_t src_step, out_step;
     int64_t counts[3];    /* elements of the window along d, h and w */
     ptrdiff_t strides[3]; /* from one to the next */
-    int type, multiply, each;
+    int type, each;
     const float *divisors;
     ptrdiff_t divisor_step; /* in elements */
+    int multiplier, bias, parity_shift, shift;
 } i8_pool_args;
 
 typedef void (*i8_pool_fn)(const i8_pool_args *);

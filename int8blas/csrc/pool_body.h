@@ -10,9 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements whose sum stays within 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15. */
-#define I8_POOL_PART 255
-
 /* The lines along w of a window, and where one begins; its elements, and where one is. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
@@ -91,11 +88,11 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, i8_vec sum, co
     if (a->type == I8_TYPE_S32)
         i8_store(out, sum);
     else if (a->type == I8_TYPE_F32)
-        i8_store_f32(out, a->multiply ? i8_mul_f32(x, d) : i8_div_f32(x, d));
+        i8_store_f32(out, i8_div_f32(x, d));
     else if (a->type == I8_TYPE_U8)
-        i8_store_u8(out, i8_round(a->multiply ? i8_mul_f32(x, d) : i8_div_f32(x, d), 0.0f, 255.0f));
+        i8_store_u8(out, i8_round(i8_div_f32(x, d), 0.0f, 255.0f));
     else
-        i8_store_s8(out, i8_round(a->multiply ? i8_mul_f32(x, d) : i8_div_f32(x, d), -128.0f, 127.0f));
+        i8_store_s8(out, i8_round(i8_div_f32(x, d), -128.0f, 127.0f));
 }
 
 /* The output stage of the sums of a vector of words. */
@@ -107,6 +104,15 @@ I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, 
         i8_store_average(a, a->out + run * a->out_step + i * size, i8_load(sums + half * I8_LANES),
                          a->divisors + (a->each ? run * a->divisor_step + i : 0));
     }
+}
+
+/* The whole output stage in 16 bits, as i8_pool_args says; `sums` are all of the words of a vector. */
+I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums, const int is_signed)
+{
+    const i8_vec odd = i8_and(i8_shift_right_16(sums, a->parity_shift), i8_set_16(1));
+    const i8_vec x = i8_add_16(i8_add_16(sums, i8_set_16(a->bias)), odd);
+    const i8_vec q = i8_shift_right_16(i8_mul_high_16(x, i8_set_16(a->multiplier)), a->shift);
+    i8_store_low_bytes(out, is_signed ? i8_xor(q, i8_set_16(0x80)) : q);
 }
 
 /* `vectors` vectors of words of the result: side by side, or one of each of so many runs. */
@@ -133,8 +139,15 @@ I8_INLINE void i8_average_block(const i8_pool_args *a, int64_t run, int64_t j, c
             first = 0;
         }
     }
-    I8_FOR(v, vectors) i8_add_words(sums[v], words[v], is_signed, first);
-    I8_FOR(v, vectors) i8_store_averages(a, run + (along_runs ? v : 0), j + (along_runs ? 0 : v * I8_WORDS), sums[v]);
+    I8_FOR(v, vectors) {
+        const int64_t r = run + (along_runs ? v : 0), i = j + (along_runs ? 0 : v * I8_WORDS);
+        if (a->multiplier) {
+            i8_store_quotients(a, a->out + r * a->out_step + i, words[v], is_signed);
+        } else {
+            i8_add_words(sums[v], words[v], is_signed, first);
+            i8_store_averages(a, r, i, sums[v]);
+        }
+    }
 }
 
 I8_INLINE void i8_average_overlapping(const i8_pool_args *a, int64_t run, int64_t j, const int width, const int stride,
@@ -150,8 +163,12 @@ I8_INLINE void i8_average_overlapping(const i8_pool_args *a, int64_t run, int64_
         int32_t sums[I8_WORDS];
         i8_vec x = words[v * stride];
         I8_FOR(i, width - 1) x = i8_add_16(x, words[v * stride + 1 + i]);
-        i8_add_words(sums, x, is_signed, 1);
-        i8_store_averages(a, run + v, j, sums);
+        if (a->multiplier) {
+            i8_store_quotients(a, a->out + (run + v) * a->out_step + j, x, is_signed);
+        } else {
+            i8_add_words(sums, x, is_signed, 1);
+            i8_store_averages(a, run + v, j, sums);
+        }
     }
 }
 
@@ -170,7 +187,8 @@ I8_AVERAGE(u8, 0)
 I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
-/* All vectors of all runs; the last one of a run begins early enough to end with it. The windows of successive runs
+/* All vectors of all runs. The last vector of a run, and the last group of runs, begin early enough to end with the run,
+ * or with the last one. The windows of successive runs
  * overlap in columns if `stride` is not 0, else vectors are taken side by side as far as there are enough. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
@@ -181,14 +199,14 @@ I8_AVERAGE(s8, 1)
                 i8_##operation##_block_##t(a, run, j, 0, I8_POOL_VECTORS);                                             \
         for (int64_t start = side_by_side; start < a->n; start += (vector)) {                                          \
             const int64_t j = start < a->n - (vector) ? start : a->n - (vector);                                       \
-            int64_t run = 0;                                                                                           \
-            for (; run + I8_POOL_VECTORS <= a->runs; run += I8_POOL_VECTORS) {                                         \
+            for (int64_t next = 0; next < a->runs && a->runs >= I8_POOL_VECTORS; next += I8_POOL_VECTORS) {            \
+                const int64_t run = next < a->runs - I8_POOL_VECTORS ? next : a->runs - I8_POOL_VECTORS;               \
                 if (stride)                                                                                            \
                     i8_##operation##_overlapping_##t(a, run, j, width, stride);                                        \
                 else                                                                                                   \
                     i8_##operation##_block_##t(a, run, j, 1, I8_POOL_VECTORS);                                         \
             }                                                                                                          \
-            for (; run < a->runs; ++run)                                                                               \
+            for (int64_t run = 0; run < a->runs && a->runs < I8_POOL_VECTORS; ++run)                                   \
                 i8_##operation##_block_##t(a, run, j, 0, 1);                                                           \
         }                                                                                                              \
     }                                                                                                                  \
@@ -217,7 +235,7 @@ I8_POOL_KERNEL(average, s8, I8_WORDS)
 
 I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, int32_t sum, float divisor)
 {
-    const float y = a->multiply ? (float)sum * divisor : (float)sum / divisor;
+    const float y = (float)sum / divisor;
     if (a->type == I8_TYPE_S32)
         memcpy(out, &sum, sizeof sum);
     else if (a->type == I8_TYPE_F32)

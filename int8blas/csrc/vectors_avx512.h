@@ -227,3 +227,13 @@ I8_INLINE __m256i i8_half_of(i8_vec x, const int half)
 }
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return _mm512_cvtepu16_epi32(i8_half_of(x, half)); }
 I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return _mm512_cvtepi16_epi32(i8_half_of(x, half)); }
+I8_INLINE i8_vec i8_and(i8_vec x, i8_vec y) { return _mm512_and_si512(x, y); }
+I8_INLINE i8_vec i8_set_16(int x) { return _mm512_set1_epi16((short)x); }
+I8_INLINE i8_vec i8_mul_high_16(i8_vec x, i8_vec y) { return _mm512_mulhi_epu16(x, y); }
+/* 0 from n = 16 on. */
+I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n) { return _mm512_srl_epi16(x, _mm_cvtsi32_si128(n)); }
+/* The low bytes of 16-bit elements of at most 255. */
+I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
+}
