@@ -52,6 +52,7 @@ from int8blas._weights_scales import weights_scales
 from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
+from int8blas.deconvolution import Deconvolution
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
@@ -63,6 +64,7 @@ __all__ = [
     "Attributes",
     "Binary",
     "Convolution",
+    "Deconvolution",
     "Eltwise",
     "Explanation",
     "InnerProduct",

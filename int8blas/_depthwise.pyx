@@ -8,13 +8,12 @@ copied first.
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport bounds
-from int8blas._filters cimport Filters
+from int8blas._filters cimport Filters, Images, set_image
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_DEPTHWISE,
@@ -191,8 +190,9 @@ cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilatio
 cdef class DepthwiseFilters(Filters):
     """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
-    def __init__(self, weights, strides, dilation, before):
+    def __init__(self, weights, strides, dilation, before, partial):
         groups, outputs, _, *kernel = weights.shape
+        self.partial = partial
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
@@ -212,40 +212,41 @@ cdef class DepthwiseFilters(Filters):
     cdef object column_sums(self):
         return self.packed._sums // self.together
 
-    cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         cdef Job j
         cdef Workspace w
         cdef size_t size
-        cdef uintptr_t low, high
         cdef char *memory
-        cdef double work = <double>dst.size * self.packed._k / self.together
+        cdef cnp.ndarray compensation
+        cdef double work
+        cdef int64_t columns, lines
         cdef int d, part, parts
-        if dst.size == 0:
-            return 0
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
+        if self.partial and bound.ao != 0:
+            compensation = (-bound.ao * self.column_sums()).astype(np.int32)
+            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         j.image = self.window
         j.channels, j.multiplier, j.together = self.channels, self.multiplier, self.together
-        bounds(src, &low, &high)
-        j.image.src, j.image.end = <const uint8_t *>cnp.PyArray_DATA(src), <const uint8_t *>high
-        j.image.padding = <uint8_t>(padding & 0xff)
+        set_image(&j.image, src, dst, bound)
         for d in range(5):
-            j.image.steps[d] = cnp.PyArray_STRIDES(src)[d]
-            j.steps[d] = cnp.PyArray_STRIDES(dst)[d]
+            j.steps[d] = dst.steps[d]
         for d in range(4):
-            j.size[d] = cnp.PyArray_DIMS(dst)[d]
-        for d in range(3):
-            j.image.size[d], j.image.out[d] = cnp.PyArray_DIMS(src)[d + 1], j.size[d + 1]
-        j.g.a_flip = 0x80 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
-        j.g.c, j.g.c_col = <char *>cnp.PyArray_DATA(dst), j.steps[4]
+            j.size[d] = dst.size[d]
+            if j.size[d] == 0:
+                return 0
+        j.g.a_flip = flip
+        j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
         columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
-        j.pixels = max(4, min(MAX_PIXELS, columns // self.window.stride[2]))
+        j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
+        lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
+        work = <double>lines * j.together * j.size[3] * j.channels * self.packed._k / j.together
         parts = <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
-                         <double>j.size[0] * j.size[1] * ceil_div(j.size[2], j.together) * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+                         <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
         with nogil:
             lay_out(&j, &w, NULL, &size)
             memory = <char *>acquire(parts * size)

@@ -1,5 +1,6 @@
 # The weights of a convolution, packed, with the windows that they see (see _filters.pyx).
-from libc.stdint cimport int64_t
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas._kernels cimport i8_image
@@ -7,12 +8,25 @@ from int8blas._stage cimport Bound
 from int8blas.packing cimport PackedB
 
 
+# An array of images: sizes and steps, in bytes, of n, d, h, w and channel.
+cdef struct Images:
+    char *data
+    const char *end             # behind the last byte in memory
+    int64_t size[5]
+    ptrdiff_t steps[5]
+
+
 cdef class Filters:
     cdef readonly PackedB packed
     cdef i8_image window            # all of it that does not depend on the image
     cdef int64_t groups, outputs    # output channels of a group
     cdef bint saturating, doubled
+    cdef bint partial               # the layer has other filters too, so its compensation is not that of these
 
     cdef object column_sums(self)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
-    cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
+
+
+cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
+cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept

@@ -100,6 +100,7 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
     cdef int64_t group, n, d, unit
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     cdef int64_t units = j.groups * images * slices
+    threads = <int>min(<double>threads, 1 + <double>j.groups * images * slices * j.g.m * j.g.n * j.g.k / j.g.kernels.thread_work)
     if units >= threads > 1:
         parallel_region_ran()
         for unit in prange(units, num_threads=threads, schedule="static"):
@@ -115,10 +116,11 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
 cdef class Filters:
     """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
-    def __init__(self, weights, strides, dilation, before, saturating, doubled):
+    def __init__(self, weights, strides, dilation, before, saturating, doubled, partial):
         groups, outputs, channels, *kernel = weights.shape
         self.groups, self.outputs = groups, outputs
         self.saturating, self.doubled = saturating, doubled
+        self.partial = partial
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = channels
         # (kd, kh, kw, ic, g, oc), and columns of zeros up to whole panels where another group follows.
@@ -139,36 +141,30 @@ cdef class Filters:
             self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
         return 0
 
-    cdef int run(self, Bound bound, cnp.ndarray src, cnp.ndarray dst, int64_t padding, str name) except -1:
-        """dst (n, d, h, w, c) from src (n, d, h, w, c), which share no memory; `padding` is the source's zero point."""
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        """dst from src, which share no memory; bytes of src are XORed with `flip`."""
         cdef Job j
         cdef int64_t line
         cdef ptrdiff_t line_step
         cdef int d, threads, status
         cdef bint pixels = True
-        cdef uintptr_t low, high
-        if dst.size == 0:
-            return 0
         j.groups, j.outputs, j.channels = self.groups, self.outputs, self.window.channels
         j.panels = ceil_div(self.outputs, I8_PANEL)
         j.image = self.window
-        bounds(src, &low, &high)
-        j.image.src, j.image.end = <const uint8_t *>cnp.PyArray_DATA(src), <const uint8_t *>high
-        j.image.padding = <uint8_t>(padding & 0xff)
+        set_image(&j.image, src, dst, bound)
         for d in range(5):
-            j.image.steps[d] = cnp.PyArray_STRIDES(src)[d]
-            j.steps[d] = cnp.PyArray_STRIDES(dst)[d]
+            j.steps[d] = dst.steps[d]
         for d in range(4):
-            j.size[d] = cnp.PyArray_DIMS(dst)[d]
+            j.size[d] = dst.size[d]
+            if j.size[d] == 0:
+                return 0
         for d in range(3):
-            j.image.size[d] = cnp.PyArray_DIMS(src)[d + 1]
-            j.image.out[d] = j.size[d + 1]
             pixels = pixels and (
                 self.window.kernel[d] == 1 and self.window.stride[d] == 1 and self.window.before[d] == 0
                 and j.image.out[d] == j.image.size[d]
             )
         j.outer = 0
-        while not even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step):
+        while not even(j.size, j.steps, j.outer, &line, &line_step):
             j.outer += 1
         j.in_place = False
         if pixels:
@@ -183,15 +179,16 @@ cdef class Filters:
         even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
+        if self.partial:
+            j.g.col_init = NULL
         j.g.m, j.g.n, j.g.k = 1, self.outputs, self.packed._k
         for d in range(j.outer, 4):
             j.g.m *= j.size[d]
         if j.outer > 1:
             j.image.out[0] = 1
-        j.g.a_flip = 0x80 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
+        j.g.a_flip = flip
         j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
-        j.g.c = <char *>cnp.PyArray_DATA(dst)
-        j.g.c_row, j.g.c_col = pixel_step(j.size, j.steps), j.steps[4]
+        j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
         j.g.doubled = self.doubled
         threads = max_threads()
         with nogil:
@@ -199,6 +196,35 @@ cdef class Filters:
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
         return 0
+
+
+cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept:
+    """Sizes and steps of an array in a layout; spatial dimensions that it has not are of size 1."""
+    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
+    cdef uintptr_t low, high
+    cdef int spatial = cnp.PyArray_NDIM(array) - 2, first = 1 if channels_last else 2, d
+    cdef int channel = spatial + 1 if channels_last else 1
+    bounds(array, &low, &high)
+    images.data, images.end = <char *>cnp.PyArray_DATA(array), <const char *>high
+    images.size[0], images.steps[0] = shape[0], strides[0]
+    images.size[4], images.steps[4] = shape[channel], strides[channel]
+    for d in range(3):
+        images.size[1 + d], images.steps[1 + d] = 1, 0
+        if d >= 3 - spatial:
+            images.size[1 + d] = shape[first + d - 3 + spatial]
+            images.steps[1 + d] = strides[first + d - 3 + spatial]
+
+
+cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept:
+    """All of an image but its window."""
+    cdef int d
+    m.src, m.end = <const uint8_t *>src.data, <const uint8_t *>src.end
+    m.padding = <uint8_t>(bound.padding() & 0xff)
+    for d in range(5):
+        m.steps[d] = src.steps[d]
+    for d in range(3):
+        m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:

@@ -89,3 +89,30 @@ def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
     if values.ndim != 2 or values.shape[0] != groups:
         return scales
     return {**scales, "weights": values.reshape(-1)}
+
+
+def grouped_weights(
+    weights: npt.NDArray[Any], groups: int, spatial: int | None, layout: str | None
+) -> tuple[npt.NDArray[Any], int]:
+    """Weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, which a layout has given or not."""
+    shape = weights.shape
+    if spatial is None:
+        if weights.ndim == 5 and groups > 1:
+            raise ValueError(
+                "layout must be given for weights of 5 dimensions and groups, which may be those of 2 spatial dimensions "
+                "with groups or of 3"
+            )
+        spatial = 3 if weights.ndim == 6 else weights.ndim - 2
+    forms = "(oc, ic / groups, ...) or (groups, oc / groups, ic / groups, ...)"
+    if not 1 <= spatial <= 3 or weights.ndim not in (spatial + 2, spatial + 3):
+        dimensions = "1 to 3" if layout is None else f"the {spatial} of layout {layout!r} as"
+        raise ValueError(f"weights must have shape {forms} with {dimensions} spatial dimensions, got {shape}")
+    if 0 in shape[-spatial:]:
+        raise ValueError(f"weights must have a kernel that is not empty, got shape {shape}")
+    if weights.ndim == spatial + 3:
+        if shape[0] != groups:
+            raise ValueError(f"weights must have {groups} groups in their first dimension, got shape {shape}")
+        return weights, spatial
+    if shape[0] % groups:
+        raise ValueError(f"weights must have output channels that {groups} groups divide, got {shape[0]}")
+    return weights.reshape(groups, shape[0] // groups, *shape[1:]), spatial

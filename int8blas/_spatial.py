@@ -47,6 +47,19 @@ def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
     return spatial, layout == last
 
 
+def spatial_dimensions(layout: Any) -> int | None:
+    """How many spatial dimensions a layout has; None if it is None."""
+    if layout is None:
+        return None
+    if not isinstance(layout, str):
+        raise TypeError(f"layout must be a string or None, got {type(layout).__name__}")
+    for spatial, names in LAYOUTS.items():
+        if layout in names:
+            return spatial
+    known = ", ".join(repr(name) for names in LAYOUTS.values() for name in names)
+    raise ValueError(f"layout must be one of {known}, got {layout!r}")
+
+
 def _bounded(value: Any, name: str, minimum: int) -> int:
     number = integer(value, name)
     if not minimum <= number <= LARGEST:
@@ -92,8 +105,10 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...]:
         if hasattr(entry, "__index__"):
             before = after = _bounded(entry, "padding", 0)
         else:
-            if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+            if isinstance(entry, str) or not isinstance(entry, Sequence):
                 raise TypeError(f"padding must be {wanted}, got {value!r}")
+            if len(entry) != 2:
+                raise ValueError(f"padding must be {wanted}, got {value!r}")
             before, after = (_bounded(side, "padding", 0) for side in entry)
         pairs.append((before, after))
     return tuple(pairs)

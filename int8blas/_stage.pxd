@@ -27,11 +27,11 @@ cdef class Layer:
     cdef object check_post_ops(self)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
-    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape, bint channels_last)
-    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape,
-                             bint channels_last)
+    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part)
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
+                             tuple part)
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
-                    bint channels_last=?)
+                    bint channels_last=?, tuple part=?)
     cdef Bound bind_constants(self, bint channels_last=?)
 
 
@@ -45,6 +45,7 @@ cdef class Bound:
 
     cdef void fill(self, Gemm *g) noexcept
     cdef int64_t padding(self) noexcept
+    cdef bint reads_pixels(self) noexcept
 
 
 cdef int element_type(int typenum) noexcept

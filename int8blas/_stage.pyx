@@ -241,9 +241,9 @@ cdef class Layer:
         return self.bind(None, None, None, 0, (self.columns,))
 
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
-                    bint channels_last=True):
+                    bint channels_last=True, tuple part=None):
         """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
-        dimension, or its second one."""
+        dimension, or its second one; operands for a part of it alone, given as slices of it with the channels last."""
         cdef Bound bound = Bound.__new__(Bound)
         cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
         bound._arrays = []
@@ -262,7 +262,7 @@ cdef class Layer:
                                      f"{given[kind][tensor].shape[0]}")
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
-        self.bind_post_ops(bound, operands, rows, dst_shape, channels_last)
+        self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
         bound.stage.type = element_type(self.dst_type)
         return bound
 
@@ -313,7 +313,7 @@ cdef class Layer:
         dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
-    cdef object bind_post_ops(self, Bound bound, object operands, int64_t rows, tuple dst_shape, bint channels_last):
+    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
         cdef i8_post_op *p
         cdef int count = 0
         given = list(operands) if operands is not None else []
@@ -340,12 +340,12 @@ cdef class Layer:
             else:
                 p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
                 operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
-                self.bind_operand(bound, p, operand, rows, dst_shape, channels_last)
+                self.bind_operand(bound, p, operand, dst_shape, channels_last, part)
         bound.stage.op_count = count
         bound.stage.ops = bound.ops
 
-    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, int64_t rows, tuple dst_shape,
-                             bint channels_last):
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
+                             tuple part):
         try:
             array = np.broadcast_to(operand, dst_shape)
         except ValueError:
@@ -353,12 +353,14 @@ cdef class Layer:
                              f"{operand.shape}") from None
         if not channels_last and array.ndim > 2:
             array = np.moveaxis(array, 1, -1)
+        if part is not None:
+            array = array[part]
         if array.ndim == 1:
             array = array[np.newaxis]
         elif array.ndim > 2 and not any(array.strides[:-1]) and array.size:
             array = array[(0,) * (array.ndim - 1)][np.newaxis]
         elif array.ndim > 2:
-            array = array.reshape(rows, self.columns)
+            array = array.reshape(int(np.prod(array.shape[:-1], dtype=np.int64)), self.columns)
         bound._arrays.append(array)
         p.operand = <const float *>cnp.PyArray_DATA(array)
         p.operand_row = array.strides[0] // 4 if array.shape[0] > 1 else 0
@@ -367,6 +369,14 @@ cdef class Layer:
 
 cdef class Bound:
     """Values in the form that the kernels read; constant, so it may serve many threads at once."""
+
+    cdef bint reads_pixels(self) noexcept:
+        """Whether a post-op has an operand with values for each row."""
+        cdef int i
+        for i in range(self.stage.op_count):
+            if self.ops[i].operand is not NULL and self.ops[i].operand_row != 0:
+                return True
+        return False
 
     cdef int64_t padding(self) noexcept:
         """The source's zero point, if it is one value."""

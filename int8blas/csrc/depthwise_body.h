@@ -38,30 +38,43 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
     }
 }
 
-/* The window's lines 4 * group and on, in all columns of a stretch. */
-static void i8_depthwise_interleave(const i8_depthwise_args *t, int columns, int group, ptrdiff_t dst_step, uint8_t *dst)
+enum { I8_PADDING, I8_WHOLE, I8_COPIED };
+
+/* The window's lines 4 * group and on, in columns [from, to): all padding, or read by whole vectors, or, a single column,
+ * by no more than its channels. */
+I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
 {
     const uint8_t *src[4];
     ptrdiff_t step[4];
     uint8_t copy[4][I8_DEPTHWISE_CHANNELS];
-    /* The columns in front of those in the image, these, and the others; the last of these by itself, as a pixel may have
-     * fewer bytes than are loaded. */
-    const int last = t->channels < I8_DEPTHWISE_CHANNELS && t->first < t->end ? t->end - 1 : t->end;
-    const int end[4] = {t->first, last, t->end, columns};
-    for (int part = 0, from = 0; part < 4; from = end[part++]) {
-        for (int r = 0; r < 4; ++r) {
-            const int line = 4 * group + r;
-            const int inside = (part == 1 || part == 2) && line < t->lines && t->line[line];
-            src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
-            step[r] = inside ? t->column_step : 0;
-            if (inside && part == 2)
-                src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
-        }
-        if (t->flip)
-            i8_depthwise_columns(src, step, end[part] - from, dst_step, dst + from * dst_step, 1);
-        else
-            i8_depthwise_columns(src, step, end[part] - from, dst_step, dst + from * dst_step, 0);
+    const ptrdiff_t dst_step = (t->lines + 3) / 4 * 16 * I8_LANES;
+    if (from >= to)
+        return;
+    for (int r = 0; r < 4; ++r) {
+        const int line = 4 * group + r, inside = kind != I8_PADDING && line < t->lines && t->line[line];
+        src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
+        step[r] = inside ? t->column_step : 0;
+        if (inside && kind == I8_COPIED)
+            src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
     }
+    dst += from * dst_step + group * 16 * I8_LANES;
+    if (t->flip)
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1);
+    else
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0);
+}
+
+/* All columns of a stretch. Where a pixel has fewer bytes than are loaded, the last ones would be read beyond. */
+static void i8_depthwise_interleave(const i8_depthwise_args *t, int columns, int group)
+{
+    const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;
+    const ptrdiff_t few = missing <= 0 ? 0 : step <= 0 ? t->end : (missing + step - 1) / step;
+    const int whole = t->end - few > t->first ? (int)(t->end - few) : t->first;
+    i8_depthwise_span(t, group, 0, t->first, I8_PADDING, t->interleaved);
+    i8_depthwise_span(t, group, t->first, whole, I8_WHOLE, t->interleaved);
+    for (int column = whole; column < t->end; ++column)
+        i8_depthwise_span(t, group, column, column + 1, I8_COPIED, t->interleaved);
+    i8_depthwise_span(t, group, t->end, columns, I8_PADDING, t->interleaved);
 }
 
 /* The sums of `pixels` outputs of a line from one on, `vectors` vectors of channels each. */
@@ -115,7 +128,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
     const int groups = (t->lines + 3) / 4;
     const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
     for (int g = 0; g < groups; ++g)
-        i8_depthwise_interleave(t, columns, g, groups * 16 * I8_LANES, t->interleaved + g * 16 * I8_LANES);
+        i8_depthwise_interleave(t, columns, g);
     for (int line = 0; line < t->together; ++line)
         if (t->channels <= 2 * I8_LANES)
             i8_depthwise_line(t, line, 2);

@@ -263,12 +263,11 @@ typedef struct {
  *
  * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
  * apart, channels side by side, and columns outside [first, end) are padding. In each line nothing is read behind the
- * channels of its last column.
- * The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. There are
+ * channels of its last column. The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. There are
  * `together` such sums from the same lines, each of the next weights_step bytes of weights, for the output line that
  * follows. They go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with
- * I8_MAX_DEPTHWISE for each output, line after line. Channels up to whole vectors of the
- * kernel may be written there, and are read from start, weights and output. */
+ * I8_MAX_DEPTHWISE for each output, line after line. Channels up to whole vectors of the kernel may be written there, and
+ * are read from start, weights and output. */
 #define I8_MAX_DEPTHWISE 64
 typedef struct {
     int pixels, channels;

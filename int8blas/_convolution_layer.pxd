@@ -1,0 +1,39 @@
+# What convolution and deconvolution have in common (see _convolution_layer.pyx).
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas._filters cimport Filters
+from int8blas._stage cimport Bound, Layer
+
+
+cdef class Phase:
+    cdef Filters filters
+    cdef int64_t first[3]
+    cdef int64_t steps[3]
+
+
+cdef class ConvolutionLayer:
+    cdef readonly tuple weights_shape
+    cdef readonly object src_dtype
+    cdef readonly object dst_dtype
+    cdef readonly object attributes
+    cdef readonly tuple strides
+    cdef readonly tuple padding
+    cdef readonly tuple dilation
+    cdef readonly int64_t groups
+    cdef readonly str layout
+    cdef object _numerics
+    cdef object _weights            # (g, oc, ic, ...), int8
+    cdef int _src_type, _dst_type, _spatial
+    cdef uint8_t _flip
+    cdef bint _channels_last, _grouped, _saturating
+    cdef int64_t _channels
+    cdef tuple _kernel
+    cdef list _phases
+    cdef Layer _layer
+    cdef Bound _constant
+
+    cdef list make_phases(self, bias)
+    cdef int64_t output_size(self, int64_t size, int d) except -1
+    cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial)
+    cdef tuple slices(self, Phase phase)
+    cdef dict parameters(self)

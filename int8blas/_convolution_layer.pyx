@@ -1,0 +1,195 @@
+"""What convolution and deconvolution have in common: arguments, output stage, execution."""
+
+from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
+from int8blas._filters cimport Filters, Images, set_images
+from int8blas._layer_arguments import (
+    DST_DTYPES,
+    INT8_DTYPES,
+    check_attributes,
+    check_dtype,
+    grouped_attributes,
+    grouped_values,
+    grouped_weights,
+    int8_weights,
+)
+from int8blas._problem cimport is_usable
+from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
+from int8blas._split cimport ceil_div
+from int8blas._stage cimport Bound, Layer
+
+cnp.import_array()
+
+
+cdef class Phase:
+    """Filters for every `steps`-th output in each of d, h and w, from `first` on."""
+
+    def __init__(self, filters, first=(0, 0, 0), steps=(1, 1, 1)):
+        cdef int d
+        self.filters = filters
+        for d in range(3):
+            self.first[d], self.steps[d] = first[d], steps[d]
+
+
+cdef class ConvolutionLayer:
+    """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
+
+    def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
+                 dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
+        self._saturating = check_numerics(numerics)
+        self._numerics = numerics
+        self.src_dtype = check_dtype(src_dtype, "src_dtype", INT8_DTYPES)
+        self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+        self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
+        self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
+        self.attributes = check_attributes(attributes)
+        (self.groups,) = per_dimension(groups, 1, "groups", 1)
+        array = as_array(weights, "weights")
+        self.weights_shape = (<object>array).shape
+        array, self._spatial = grouped_weights(array, self.groups, spatial_dimensions(layout), layout)
+        self._grouped = len(self.weights_shape) == self._spatial + 3
+        self._kernel = array.shape[3:]
+        self.layout = LAYOUTS[self._spatial][0] if layout is None else layout
+        self._channels_last = self.layout == LAYOUTS[self._spatial][0]
+        self.strides = per_dimension(strides, self._spatial, "strides", 1)
+        self.dilation = per_dimension(dilation, self._spatial, "dilation", 1)
+        self.padding = parse_padding(padding, self._spatial)
+        self._channels = self.groups * array.shape[2]
+        outputs = self.groups * array.shape[1]
+        scales = grouped_values(dict(scales or {}), self._grouped, self.groups)
+        flat = int8_weights(array.reshape(outputs, *array.shape[2:]), scales, INT8_DTYPES[1:])
+        # An own copy: the caller's array may change.
+        self._weights = np.array(flat).reshape(array.shape)
+        self._phases = self.make_phases(bias)
+        self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
+                            (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, np.dtype(np.int8),
+                            self.dst_dtype, scales, zero_points, "convolution")
+        self._constant = self._layer.bind_constants(self._channels_last)
+
+    cdef list make_phases(self, bias):
+        raise NotImplementedError
+
+    cdef int64_t output_size(self, int64_t size, int d) except -1:
+        """In spatial dimension d, for a source of that size."""
+        raise NotImplementedError
+
+    cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial):
+        """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
+        cdef bint halved = self._saturating and self._flip != 0
+        absent = (1,) * (3 - self._spatial)
+        if halved:
+            weights = np.rint(weights / 2).astype(np.int8)
+        weights = weights.reshape(*weights.shape[:3], *absent, *weights.shape[3:])
+        strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
+        if not self._saturating and is_depthwise(weights, bias, strides, dilation):
+            return DepthwiseFilters(weights, strides, dilation, before, partial)
+        return Filters(weights, strides, dilation, before, self._saturating, halved, partial)
+
+    def __repr__(self):
+        return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
+
+    def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
+        """Execute the layer.
+
+        Parameters
+        ----------
+        src : array_like of `src_dtype`
+            The images, in the layout of the layer, with any strides.
+        scales, zero_points : mapping of str to numbers, optional
+            Values that were declared by mask and not given when the layer was created.
+        operands : sequence of array_like, optional
+            Operands of Binary and PReLU post-ops that were created without one, in their order; they broadcast to the
+            destination's shape. One with a value for each pixel is copied in the layouts with channels first, and by
+            deconvolutions with strides.
+        out : ndarray of `dst_dtype`, optional
+            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+
+        Returns
+        -------
+        ndarray of `dst_dtype`
+            ``out`` if it is given; in the layout of the layer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        cdef cnp.ndarray x = src if cnp.PyArray_Check(src) else as_array(src, "src")
+        cdef cnp.ndarray target, result
+        cdef Bound bound = self._constant
+        cdef Images source, whole, part
+        cdef cnp.npy_intp shape[5]
+        cdef Phase phase
+        cdef int d, first = 1 if self._channels_last else 2, channel = self._spatial + 1 if self._channels_last else 1
+        cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
+        if cnp.PyArray_NDIM(x) != self._spatial + 2:
+            raise ValueError(f"src must have {self._spatial + 2} dimensions, {self.layout}, got shape "
+                             f"{(<object>x).shape}")
+        if cnp.PyArray_DIM(x, channel) != self._channels:
+            raise ValueError(f"src must have {self._channels} channels, got shape {(<object>x).shape} in layout "
+                             f"{self.layout}")
+        shape[0], shape[channel] = cnp.PyArray_DIM(x, 0), self._layer.columns
+        for d in range(self._spatial):
+            shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
+        if binds:
+            given = grouped_values(scales, self._grouped, self.groups)
+            dst_shape = tuple([shape[d] for d in range(self._spatial + 2)])
+            bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last)
+        if out is None:
+            if self._layer.has_sum:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            result = target = cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type)
+        else:
+            result = target = output_of(out, "out", self._dst_type)
+            if cnp.PyArray_NDIM(result) != self._spatial + 2 or not cnp.PyArray_CompareLists(
+                cnp.PyArray_DIMS(result), shape, self._spatial + 2
+            ):
+                raise ValueError(f"out must have shape {tuple([shape[d] for d in range(self._spatial + 2)])}, got "
+                                 f"{(<object>result).shape}")
+            if not is_usable(result, x, (<Phase>self._phases[0]).filters.packed):
+                target = cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type)
+                if self._layer.has_sum:
+                    target[...] = result
+        set_images(&source, x, self._channels_last)
+        set_images(&whole, target, self._channels_last)
+        for phase in self._phases:
+            part = whole
+            for d in range(3):
+                part.data += phase.first[d] * part.steps[d + 1]
+                part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - phase.first[d], phase.steps[d]))
+                part.steps[d + 1] *= phase.steps[d]
+            if len(self._phases) > 1 and bound.reads_pixels():
+                bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
+                                         self.slices(phase))
+            phase.filters.run(bound, &source, &part, self._flip, type(self).__name__.lower())
+        if target is not result:
+            result[...] = target
+        return result if out is None else out
+
+    cdef tuple slices(self, Phase phase):
+        """The destination's elements that a phase computes, for an array with its channels last."""
+        cdef int d
+        spatial = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
+        return (slice(None), *spatial, slice(None))
+
+    cdef dict parameters(self):
+        """Those of the constructor, besides weights and bias."""
+        return dict(
+            strides=self.strides, padding=self.padding, dilation=self.dilation, groups=self.groups, layout=self.layout,
+            src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
+            numerics=self._numerics)
+
+    def __reduce__(self):
+        return _restore, (type(self), self._weights.reshape(self.weights_shape), self._layer._bias, self.parameters())
+
+
+def _restore(layer, weights, bias, parameters):
+    """The inverse of ConvolutionLayer.__reduce__."""
+    return layer(weights, bias, **parameters)

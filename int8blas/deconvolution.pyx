@@ -1,0 +1,106 @@
+"""Deconvolution, the transposed convolution, on the GEMM.
+
+    dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
+    sum = sum over ic and those i, k with i * stride + k * dilation - before = o
+          of (src[n, ic, i] - zp_src) * weights[oc, ic, k]
+
+in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the stride
+see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is computed.
+"""
+
+from itertools import product
+from math import gcd
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas._convolution_layer cimport ConvolutionLayer, Phase
+from int8blas._spatial import per_dimension
+
+cnp.import_array()
+
+
+def _phases(kernel, stride, dilation, before):
+    """For each phase of one dimension: its first output, the taps in the order of the source, their distance there, and
+    how far before that output's number the first of them is."""
+    for first in range(stride):
+        taps = [k for k in range(kernel) if (first + before - k * dilation) % stride == 0][::-1]
+        if taps:
+            yield first, taps, dilation // gcd(stride, dilation), -((first + before - taps[0] * dilation) // stride)
+        else:
+            yield first, taps, 1, 0
+
+
+cdef class Deconvolution(ConvolutionLayer):
+    """A quantized deconvolution (transposed convolution): created once, executed many times.
+
+    Parameters
+    ----------
+    weights : array_like of int8 or float32
+        Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
+        dimensions; quantized as by :class:`Convolution`.
+    bias, groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+        As for :class:`Convolution`.
+    strides, dilation : int or sequence of int, optional
+        In the destination: from what one source element adds to to what the next one does, and from one element of the
+        kernel to the next. Dilation 1 is none.
+    padding : int or sequence, optional
+        Elements that are left out on both sides of each spatial dimension of the destination, or for each an integer or
+        a pair (before, after).
+    output_padding : int or sequence of int, optional
+        Elements that the destination has more behind, in all spatial dimensions or in each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
+    output_padding elements. It is the formula of oneDNN's deconvolution, with its weights.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> layer = int8blas.Deconvolution(np.ones((1, 1, 2, 2), np.int8), strides=2, src_dtype=np.uint8, dst_dtype=np.uint8)
+    >>> layer(np.array([[1, 2]], np.uint8).reshape(1, 1, 2, 1))[0, :, :, 0]
+    array([[1, 1, 2, 2],
+           [1, 1, 2, 2]], dtype=uint8)
+    """
+
+    cdef readonly tuple output_padding
+    cdef object _output_padding
+
+    def __init__(self, weights, bias=None, *, output_padding=0, **parameters):
+        self._output_padding = output_padding
+        ConvolutionLayer.__init__(self, weights, bias, **parameters)
+
+    cdef list make_phases(self, bias):
+        cdef list phases = []
+        self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
+        absent = (0,) * (3 - self._spatial)
+        dimensions = [
+            list(_phases(kernel, stride, dilation, before))
+            for kernel, stride, dilation, (before, _) in zip(self._kernel, self.strides, self.dilation, self.padding)
+        ]
+        for phase in product(*dimensions):
+            first, taps, gaps, before = zip(*phase)
+            weights = self._weights[(slice(None),) * 3 + np.ix_(*taps)] if all(taps) else np.zeros(
+                self._weights.shape[:3] + (1,) * self._spatial, np.int8)
+            filters = self.make_filters(weights, (1,) * self._spatial, gaps, before, bias, True)
+            phases.append(Phase(filters, absent + first, tuple([1 for _ in absent]) + self.strides))
+        return phases
+
+    cdef int64_t output_size(self, int64_t size, int d) except -1:
+        before, after = self.padding[d]
+        whole = (size - 1) * self.strides[d] + self.dilation[d] * (self._kernel[d] - 1) + 1
+        result = whole - before - after + self.output_padding[d]
+        if size < 1 or result < 1:
+            raise ValueError(f"src must have more elements in a spatial dimension, got {size}: the result would have "
+                             f"{result}, with padding {before} + {after}")
+        return result
+
+    cdef dict parameters(self):
+        return {**ConvolutionLayer.parameters(self), "output_padding": self.output_padding}
