@@ -77,6 +77,7 @@ EXTENSIONS = [
     extension("_depthwise"),
     extension("_convolution_layer"),
     extension("convolution"),
+    extension("im2col"),
     extension("deconvolution"),
     extension("_matmul"),
     extension("blas"),

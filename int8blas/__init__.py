@@ -53,6 +53,7 @@ from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
+from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
@@ -86,6 +87,7 @@ __all__ = [
     "gemm_u8u8s32",
     "global_avg_pool",
     "global_max_pool",
+    "im2col",
     "matmul",
     "max_pool",
     "num_threads",

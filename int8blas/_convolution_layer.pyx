@@ -125,7 +125,7 @@ cdef class ConvolutionLayer:
         cdef cnp.npy_intp shape[5]
         cdef Phase phase
         cdef int d, first = 1 if self._channels_last else 2, channel = self._spatial + 1 if self._channels_last else 1
-        cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
+        cdef bint rebinds, binds = scales is not None or zero_points is not None or operands is not None or bound is None
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
             raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
         if cnp.PyArray_NDIM(x) != self._spatial + 2:
@@ -158,13 +158,14 @@ cdef class ConvolutionLayer:
                     target[...] = result
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
+        rebinds = len(self._phases) > 1 and bound.reads_pixels()
         for phase in self._phases:
             part = whole
             for d in range(3):
                 part.data += phase.first[d] * part.steps[d + 1]
                 part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - phase.first[d], phase.steps[d]))
                 part.steps[d + 1] *= phase.steps[d]
-            if len(self._phases) > 1 and bound.reads_pixels():
+            if rebinds:
                 bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
                                          self.slices(phase))
             phase.filters.run(bound, &source, &part, self._flip, type(self).__name__.lower())

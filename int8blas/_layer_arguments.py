@@ -111,7 +111,8 @@ def grouped_weights(
         raise ValueError(f"weights must have a kernel that is not empty, got shape {shape}")
     if weights.ndim == spatial + 3:
         if shape[0] != groups:
-            raise ValueError(f"weights must have {groups} groups in their first dimension, got shape {shape}")
+            given = "" if layout is None else f" for layout {layout!r}, whose filters have {spatial} spatial dimensions"
+            raise ValueError(f"weights must have {groups} groups in their first dimension{given}, got shape {shape}")
         return weights, spatial
     if shape[0] % groups:
         raise ValueError(f"weights must have output channels that {groups} groups divide, got {shape[0]}")

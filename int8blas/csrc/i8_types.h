@@ -376,8 +376,8 @@ typedef struct {
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
-    /* Columns [k0, k0 + k) of rows of an image's matrix, XORed with flip, and zeros up to a multiple of 4. Of the
-     * dst_row bytes from one row to the next, those behind may change too. */
+    /* Columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Of the dst_row bytes from one row to the next
+     * those behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group

@@ -117,9 +117,9 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     }
 }
 
-/* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip, and zeros up to a multiple of 4; dst_row bytes from
- * one row to the next, of which those behind the zeros may change. Of the image nothing is read but bytes in front of its
- * end. */
+/* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip. Of the dst_row bytes from one row to the next those
+ * behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. Of the image nothing is read
+ * but bytes in front of its end. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
@@ -127,6 +127,7 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
     const int gapless = m->steps[4] == 1 && m->steps[3] * m->dilation[2] == m->channels;
     const int64_t taps = gapless ? m->kernel[2] : 1, run = taps * m->channels, runs = m->kernel[2] / taps;
     const int room = dst_row >= k + 63;
+    const int64_t zeros = k % I8_GROUP && dst_row >= k + I8_GROUP ? I8_GROUP - k % I8_GROUP : 0;
     while (rows > 0) {
         const int64_t w = row % width, h = row / width % height, d = row / (width * height) % depth;
         const int64_t together = rows < width - w ? rows : width - w;
@@ -144,8 +145,8 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
                             taps, together, at - start, end - start, flip, room);
             at = end;
         }
-        for (int64_t i = 0; k % I8_GROUP && i < together; ++i)
-            memset(dst + i * dst_row + k, 0, (size_t)(I8_GROUP - k % I8_GROUP));
+        for (int64_t i = 0; zeros > 0 && i < together; ++i)
+            memset(dst + i * dst_row + k, 0, (size_t)zeros);
         rows -= together;
         row += together;
         dst += together * dst_row;
