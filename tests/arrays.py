@@ -97,13 +97,18 @@ def heap(nbytes):
 
 
 def place(values, layout, allocate=heap, misalign=0):
-    """An array with these values and this layout, in exactly the bytes it spans, `misalign` bytes off the start.
+    """A matrix with these values and this layout, in exactly the bytes it spans, `misalign` bytes off the start.
 
     The elements of a broadcast share memory, so what the array holds is to be read from the array itself.
     """
     values = np.asarray(values)
-    rows, columns = values.shape
-    strides = tuple(s * values.itemsize for s in {**LAYOUTS, **BROADCASTS}[layout](rows, columns))
+    return with_strides(values, {**LAYOUTS, **BROADCASTS}[layout](*values.shape), allocate, misalign)
+
+
+def with_strides(values, strides, allocate=heap, misalign=0):
+    """The same for an array of any dimensions, with strides in elements."""
+    values = np.asarray(values)
+    strides = tuple(stride * values.itemsize for stride in strides)
     if values.size == 0:
         return np.ndarray(values.shape, values.dtype, buffer=allocate(0), strides=strides)
     reaches = [(size - 1) * stride for size, stride in zip(values.shape, strides, strict=True)]

@@ -101,11 +101,23 @@ def destination(y, dtype, scale=None, zero_point=None):
     return to_integer(y if zero_point is None else y + columns(zero_point), dtype)
 
 
-# acc = (src - zp_src) @ (weights - zp_weights).T + bias_s32
-# y = f32(acc) * (scale_src * scale_weights) + bias_f32        (f32(acc) + bias_f32) * (scale_src * output_scale)
-# y = post_ops(y)
-# dst = destination(y)
+# y = f32(acc + bias_s32) * (scale_src * scale_weights) + bias_f32
+#     (f32(acc + bias_s32) + bias_f32) * (scale_src * output_scale)
 @quiet
+def real_sum(acc, bias, scales, output_scales=None):
+    """Sums (..., oc) in real units; `output_scales` are values, of all or of each column."""
+    integer_bias = bias is not None and bias.dtype == np.int32
+    y = (acc + bias.astype(np.int64) if integer_bias else acc).astype(np.float32)
+    real_bias = bias is not None and not integer_bias
+    if output_scales is not None:
+        return (y + columns(bias) if real_bias else y) * (rows(scales.get("src", 1)) * columns(output_scales))
+    y = y * (rows(scales.get("src", 1)) * columns(scales.get("weights", 1)))
+    return y + columns(bias) if real_bias else y
+
+
+# acc = (src - zp_src) @ (weights - zp_weights).T
+# y = post_ops(real_sum(acc))
+# dst = destination(y)
 def inner_product(
     src,
     weights,
@@ -120,21 +132,11 @@ def inner_product(
     old=None,
     numerics="exact",
 ):
-    """The destination of src (rows, ic) and weights (oc, ic); `output_scales` are values, of all or of each column."""
+    """The destination of src (rows, ic) and weights (oc, ic)."""
     scales, zero_points = scales or {}, zero_points or {}
     product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
     acc = product(src, weights, zero_points.get("src", 0), zero_points.get("weights", 0), trans_b=True)
-    integer_bias = bias is not None and bias.dtype == np.int32
-    if integer_bias:
-        acc = acc + bias.astype(np.int64)
-    y = acc.astype(np.float32)
-    real_bias = bias is not None and not integer_bias
-    if output_scales is not None:
-        y = (y + columns(bias) if real_bias else y) * (rows(scales.get("src", 1)) * columns(output_scales))
-    else:
-        y = y * (rows(scales.get("src", 1)) * columns(scales.get("weights", 1)))
-        y = y + columns(bias) if real_bias else y
-    y = post_ops(y, ops, operands, old)
+    y = post_ops(real_sum(acc, bias, scales, output_scales), ops, operands, old)
     return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
 
 

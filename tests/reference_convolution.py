@@ -1,0 +1,192 @@
+"""Oracles of im2col, convolution and deconvolution: the documented sums in NumPy int64, one kernel tap after the other.
+
+Strides, padding and dilation are one value or one for each spatial dimension, padding also (before, after). Inside,
+channels are the last dimension, and weights have all of theirs, (g, oc / g, ic / g, *kernel). What follows the sums is
+that of `reference_quantized`.
+"""
+
+import numpy as np
+import reference
+from reference_quantized import destination, post_ops, real_sum
+
+
+def per_dimension(value, spatial):
+    """One value, or one for each spatial dimension, as a tuple of these."""
+    return (value,) * spatial if isinstance(value, int) else tuple(value)
+
+
+def before_and_after(padding, spatial):
+    """(before, after) of each spatial dimension."""
+    return [(one, one) if isinstance(one, int) else tuple(one) for one in per_dimension(padding, spatial)]
+
+
+def channels_last(x, layout):
+    """An array of this layout with its channels last."""
+    return np.moveaxis(x, 1, -1) if layout and layout.startswith("nc") else x
+
+
+def in_layout(x, layout):
+    """An array with its channels last in this layout."""
+    return np.moveaxis(x, -1, 1) if layout and layout.startswith("nc") else x
+
+
+def grouped(weights, groups, spatial):
+    """Weights (oc, ic / g, *kernel) or (g, oc / g, ic / g, *kernel) as the latter, in int64."""
+    oc = int(np.prod(weights.shape[: -1 - spatial]))
+    return weights.astype(np.int64).reshape(groups, oc // groups, *weights.shape[-1 - spatial :])
+
+
+def steps(tap, strides, dilation, count):
+    """Slices of `count` elements, k dilation + i stride in each dimension."""
+    return [
+        slice(k * d, k * d + (size - 1) * s + 1, s) for k, s, d, size in zip(tap, strides, dilation, count, strict=True)
+    ]
+
+
+# convolution:    out = (in + before + after - (dilation (k - 1) + 1)) // stride + 1
+# deconvolution:  out = (in - 1) stride - before - after + dilation (k - 1) + 1 + output_padding
+def out_sizes(sizes, kernel, strides, padding, dilation, output_padding=None):
+    """The spatial sizes of the destination for those of the source."""
+    spatial = len(kernel)
+    strides, dilation, extra = (per_dimension(value, spatial) for value in (strides, dilation, output_padding or 0))
+    pads = [before + after for before, after in before_and_after(padding, spatial)]
+    if output_padding is None:
+        dimensions = zip(sizes, kernel, strides, pads, dilation, strict=True)
+        return tuple((size + pad - (d * (k - 1) + 1)) // s + 1 for size, k, s, pad, d in dimensions)
+    dimensions = zip(sizes, kernel, strides, pads, dilation, extra, strict=True)
+    return tuple((size - 1) * s - pad + d * (k - 1) + 1 + more for size, k, s, pad, d, more in dimensions)
+
+
+# windows[n, o, k, c] = x[n, o stride + k dilation - before, c], or the padding value where that is outside
+def windows(x, kernel, strides, padding, dilation, padding_value):
+    """What each tap of the kernel sees of a source with its channels last, (n, *out, taps, c)."""
+    spatial = x.ndim - 2
+    out = out_sizes(x.shape[1:-1], kernel, strides, padding, dilation)
+    strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
+    x = np.pad(x, [(0, 0), *before_and_after(padding, spatial), (0, 0)], constant_values=padding_value)
+    seen = [x[:, *steps(tap, strides, dilation, out)] for tap in np.ndindex(*kernel)]
+    return np.stack(seen, axis=-2)
+
+
+def rows_of_groups(seen, groups):
+    """Windows as the rows of a matrix for each group, (groups, n * out, taps * c / groups)."""
+    *leading, taps, c = seen.shape
+    rows = np.moveaxis(seen.reshape(int(np.prod(leading)), taps, groups, c // groups), 2, 0)
+    return rows.reshape(*rows.shape[:2], taps * (c // groups))
+
+
+def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0):
+    """The rows that a convolution multiplies by its weights, of each group if there is more than one."""
+    rows = rows_of_groups(
+        windows(channels_last(src, layout), kernel, strides, padding, dilation, padding_value), groups
+    )
+    return rows if groups > 1 else rows[0]
+
+
+# acc[n, o, oc] = sum over k, ic of (x[n, o stride + k dilation - before, ic] - zp_src) w[oc, ic, k]
+def convolution_sums(x, w, zero_point, strides, padding, dilation, product=reference.exact_product):
+    """int64 (n, *out, oc); the padding is the zero point, and k has the order (*kernel, ic) in each group."""
+    seen = windows(x, w.shape[3:], strides, padding, dilation, zero_point)
+    matrices = np.moveaxis(w, 2, -1).reshape(*w.shape[:2], int(np.prod(w.shape[2:])))
+    groups = zip(rows_of_groups(seen, len(w)), matrices, strict=True)
+    acc = [product(rows, matrix, zero_point, trans_b=True) for rows, matrix in groups]
+    return np.concatenate(acc, axis=-1).reshape(*seen.shape[:-2], w.shape[0] * w.shape[1])
+
+
+# acc[n, o, oc] = sum over i, k with i stride + k dilation - before = o, and over ic,
+#                 of (x[n, i, ic] - zp_src) w[oc, ic, k]
+def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padding):
+    """int64 (n, *out, oc): every source element adds to what it reaches, and the padding is cut off."""
+    spatial, kernel = x.ndim - 2, w.shape[3:]
+    out = out_sizes(x.shape[1:-1], kernel, strides, padding, dilation, output_padding)
+    strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
+    pads = before_and_after(padding, spatial)
+    reached = [before + size + after for size, (before, after) in zip(out, pads, strict=True)]
+    groups, oc, ic = w.shape[:3]
+    differences = (x.astype(np.int64) - zero_point).reshape(*x.shape[:-1], groups, 1, ic)
+    acc = np.zeros((x.shape[0], *reached, groups, oc), np.int64)
+    for tap in np.ndindex(*kernel):
+        where = steps(tap, strides, dilation, x.shape[1:-1])
+        acc[:, *where] += (differences * w[..., *tap]).sum(axis=-1)
+    inside = [slice(before, before + size) for size, (before, _) in zip(out, pads, strict=True)]
+    return acc.reshape(*acc.shape[:-2], groups * oc)[:, *inside]
+
+
+# out[first + j stride] sees the k for which i = (first + before - k dilation) / stride is an integer, at x[i + j]
+def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, product):
+    """The same, where the order matters: k from the last element of the kernel to the first, each with its ic."""
+    spatial, (groups, oc) = x.ndim - 2, w.shape[:2]
+    out = out_sizes(x.shape[1:-1], w.shape[3:], strides, padding, dilation, output_padding)
+    strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
+    before = [one for one, _ in before_and_after(padding, spatial)]
+    margin = max(out) + max(w.shape[3:]) * max(dilation)
+    x = np.pad(x, [(0, 0), *[(margin, margin)] * spatial, (0, 0)], constant_values=zero_point)
+    acc = np.zeros((x.shape[0], *out, groups * oc), np.int64)
+    for first in np.ndindex(*strides):
+        where = [slice(f, None, s) for f, s in zip(first, strides, strict=True)]
+        count = acc[:, *where].shape[1:-1]
+        seen, matrices = [], []
+        for k in reversed(list(np.ndindex(*w.shape[3:]))):
+            i = [f + b - t * d for f, b, t, d in zip(first, before, k, dilation, strict=True)]
+            if not any(at % s for at, s in zip(i, strides, strict=True)):
+                starts = [margin + at // s for at, s in zip(i, strides, strict=True)]
+                seen.append(x[:, *(slice(at, at + size) for at, size in zip(starts, count, strict=True))])
+                matrices.append(w[..., *k])
+        if seen and min(count) > 0:
+            rows = rows_of_groups(np.stack(seen, axis=-2), groups)
+            pairs = zip(rows, np.concatenate(matrices, axis=-1), strict=True)
+            phase = [product(one, matrix, zero_point, trans_b=True) for one, matrix in pairs]
+            acc[:, *where] = np.concatenate(phase, axis=-1).reshape(x.shape[0], *count, groups * oc)
+    return acc
+
+
+# w' = rne(w / 2)
+def halved(w):
+    """Weights with which no sum of two products leaves the range of s16: 2 * 255 * 64 < 2**15."""
+    return np.rint(w / 2).astype(np.int64)
+
+
+# exact:           acc = sums(x, w)
+# saturating, s8:  acc = 2 sums(x, w')
+# saturating, u8:  acc = sums(x, w), of which each of two products saturates
+# y = post_ops(real_sum(acc))
+# dst = destination(y)
+def convolution(
+    src,
+    weights,
+    bias=None,
+    *,
+    dst_dtype,
+    strides=1,
+    padding=0,
+    dilation=1,
+    output_padding=None,
+    groups=1,
+    layout=None,
+    scales=None,
+    zero_points=None,
+    ops=(),
+    output_scales=None,
+    operands=(),
+    old=None,
+    numerics="exact",
+):
+    """The destination of a convolution, or, with an `output_padding`, of a deconvolution."""
+    scales, zero_points = scales or {}, zero_points or {}
+    x = channels_last(src, layout)
+    w = grouped(weights, groups, x.ndim - 2)
+    factor, product = 1, reference.exact_product
+    if numerics == "saturating" and src.dtype == np.int8:
+        factor, w = 2, halved(w)
+    elif numerics == "saturating":
+        product = reference.saturating_product
+    arguments = (x, w, int(zero_points.get("src", 0)), strides, padding, dilation)
+    if output_padding is None:
+        acc = convolution_sums(*arguments, product)
+    elif product is reference.exact_product:
+        acc = deconvolution_sums(*arguments, output_padding)
+    else:
+        acc = phase_sums(*arguments, output_padding, product)
+    y = in_layout(real_sum(factor * acc, bias, scales, output_scales), layout)
+    y = channels_last(post_ops(y, ops, operands, old), layout)
+    return in_layout(destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst")), layout)
