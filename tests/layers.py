@@ -1,4 +1,4 @@
-"""Random inner products for the tests: everything that goes with one, executed, and as the oracle has it."""
+"""Random quantized layers for the tests: everything that goes with one, executed, and as the oracle has it."""
 
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -29,14 +29,12 @@ def name_of(dtype):
     return np.dtype(dtype).name
 
 
-def masks_of(values):
-    """The mask of each value: 0 for one, that of rows or columns for a vector."""
-    return {tensor: (2 if tensor == "dst" else 1) if np.ndim(value) else 0 for tensor, value in values.items()}
-
-
 @dataclass
 class Problem:
-    """An inner product with all of its values."""
+    """An inner product with all of its values; other layers are classes derived from this one."""
+
+    primitive = "InnerProduct"
+    oracle = staticmethod(reference_quantized.inner_product)
 
     src: np.ndarray
     weights: np.ndarray
@@ -49,26 +47,32 @@ class Problem:
     operands: tuple = ()
     old: np.ndarray | None = None
     numerics: str = "exact"
+    geometry: dict = field(default_factory=dict)
 
     def but(self, **changes):
         """The same with other values."""
         return replace(self, **changes)
+
+    def masks(self, values):
+        """The mask of each value: 0 for one, that of rows or channels for a vector."""
+        return {tensor: (2 if tensor == "dst" else 1) if np.ndim(value) else 0 for tensor, value in values.items()}
 
     def layer(self, at_creation=True):
         """The layer, with the values of scales and zero points or with their masks only."""
         output_scales = self.output_scales
         if output_scales is not None:
             output_scales = (2 if np.ndim(output_scales) else 0, output_scales)
-        masks = {"scales": masks_of(self.scales), "zero_points": masks_of(self.zero_points)}
+        masks = {"scales": self.masks(self.scales), "zero_points": self.masks(self.zero_points)}
         attributes = Attributes(**masks, post_ops=self.ops, output_scales=output_scales)
         values = {"scales": self.scales, "zero_points": self.zero_points} if at_creation else {}
-        return int8blas.InnerProduct(
+        return getattr(int8blas, self.primitive)(
             self.weights,
             self.bias,
             src_dtype=self.src.dtype,
             dst_dtype=self.dst_dtype,
             attributes=attributes,
             numerics=self.numerics,
+            **self.geometry,
             **values,
         )
 
@@ -87,7 +91,7 @@ class Problem:
 
     def expected(self):
         """What it must compute."""
-        return reference_quantized.inner_product(
+        return self.oracle(
             self.src,
             self.weights,
             self.bias,
@@ -99,11 +103,13 @@ class Problem:
             operands=self.operands,
             old=self.old,
             numerics=self.numerics,
+            **self.geometry,
         )
 
     def check(self, at_creation=True, **facts):
         """The result is the expected one, bit for bit."""
-        assert_same_bits(self.result(at_creation), self.expected(), shape=(*self.src.shape, len(self.weights)), **facts)
+        facts = {"src": self.src.shape, "weights": self.weights.shape} | self.geometry | facts
+        assert_same_bits(self.result(at_creation), self.expected(), **facts)
 
 
 def random_bias(rng, kind, n):
@@ -116,6 +122,29 @@ def random_bias(rng, kind, n):
 def random_old(rng, dtype, shape):
     """What a destination held before."""
     return random_values(rng, dtype, shape) if np.dtype(dtype).kind != "f" else rng.normal(0, 50, shape).astype(dtype)
+
+
+def random_quantization(rng, lengths, dtypes, depth, scales, zero_points, vectors):
+    """Scales and zero points with which a destination is neither all zeros nor all saturated.
+
+    `scales` and `zero_points` name the tensors that have one, `vectors` those of them with a value for each row or
+    channel, `lengths` of them; sums are of `depth` products.
+    """
+
+    def values(tensors, draw):
+        return {tensor: draw(tensor, lengths[tensor] if tensor in vectors else ()) for tensor in tensors}
+
+    def scale(tensor, shape):
+        middle = {"src": 0.02, "weights": 0.01, "dst": 0.02 * np.sqrt(depth + 1)}[tensor]
+        return (rng.uniform(0.5, 2, shape) * middle).astype(np.float32)
+
+    def zero_point(tensor, shape):
+        dtype = dtypes[tensor]
+        low, high = (-1000, 1000) if dtype == np.int32 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return rng.integers(low, high, shape, endpoint=True)
+
+    integers = [tensor for tensor in zero_points if np.dtype(dtypes[tensor]).kind != "f"]
+    return values(scales, scale), values(integers, zero_point)
 
 
 def random_problem(
@@ -134,34 +163,16 @@ def random_problem(
     ops=(),
     **more,
 ):
-    """A problem whose destination is neither all zeros nor all saturated.
-
-    `scales` and `zero_points` name the tensors that have one, `vectors` those of them with a value for each row or
-    column.
-    """
+    """An inner product; for `scales`, `zero_points` and `vectors` see :func:`random_quantization`."""
+    src, weights = random_values(rng, src_dtype, (m, k), kind), random_values(rng, weights_dtype, (n, k), kind)
     lengths = {"src": m, "weights": n, "dst": n}
-
-    def values(tensors, draw):
-        return {tensor: draw(tensor, lengths[tensor] if tensor in vectors else ()) for tensor in tensors}
-
-    def scale(tensor, shape):
-        middle = {"src": 0.02, "weights": 0.01, "dst": 0.02 * np.sqrt(k + 1)}[tensor]
-        return (rng.uniform(0.5, 2, shape) * middle).astype(np.float32)
-
-    def zero_point(tensor, shape):
-        dtype = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}[tensor]
-        low, high = (-1000, 1000) if dtype == np.int32 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        return rng.integers(low, high, shape, endpoint=True)
-
-    if np.dtype(dst_dtype).kind == "f":
-        zero_points = [tensor for tensor in zero_points if tensor != "dst"]
+    dtypes = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
     return Problem(
-        random_values(rng, src_dtype, (m, k), kind),
-        random_values(rng, weights_dtype, (n, k), kind),
+        src,
+        weights,
         random_bias(rng, bias, n),
         dst_dtype,
-        values(scales, scale),
-        values(zero_points, zero_point),
+        *random_quantization(rng, lengths, dtypes, k, scales, zero_points, vectors),
         ops=tuple(ops),
         old=random_old(rng, dst_dtype, (m, n)) if any(isinstance(op, Sum) for op in ops) else None,
         **more,

@@ -1,0 +1,507 @@
+"""Convolution and Deconvolution have the bits of the documented formula, whatever the geometry, channels and types."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import reference
+import reference_convolution
+import reference_quantized
+from arrays import random_values
+from convolutions import LAYOUTS, random_convolution
+from layers import DST_DTYPES, SRC_DTYPES, assert_same_bits, name_of
+from scipy import signal
+
+import int8blas
+from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
+
+# (size, kernel, strides, padding, dilation)
+PLANES = (
+    ((5, 6), (1, 1), 1, 0, 1),
+    ((5, 6), (1, 1), (2, 3), 0, 1),
+    ((5, 6), (1, 1), 1, [(1, 2), (3, 0)], 1),
+    ((7, 5), (3, 3), 1, 1, 1),
+    ((8, 9), (3, 3), 2, 1, 1),
+    ((8, 9), (3, 3), 2, [(0, 1), (0, 1)], 1),
+    ((9, 8), (3, 3), 1, 2, 2),
+    ((9, 11), (3, 2), (1, 3), [(1, 0), (0, 3)], (3, 1)),
+    ((6, 20), (1, 7), 1, [(0, 0), (3, 3)], 1),
+    ((20, 4), (7, 1), (3, 1), [(3, 2), (0, 0)], 1),
+    ((6, 6), (6, 6), 1, 0, 1),
+    ((6, 6), (7, 5), 1, 3, 1),
+    ((12, 12), (5, 5), 2, 2, 2),
+    ((1, 1), (3, 3), 1, 1, 1),
+    ((2, 40), (2, 2), 1, [(1, 0), (0, 1)], 1),
+    ((2, 2), (3, 3), 3, 3, 3),
+)
+VOLUMES = (
+    ((3, 4, 5), (1, 1, 1), 1, 0, 1),
+    ((3, 4, 5), (2, 3, 3), 1, 1, 1),
+    ((5, 4, 6), (3, 2, 1), (2, 1, 3), [(1, 0), (0, 2), 0], 1),
+    ((6, 7, 5), (2, 3, 2), (1, 2, 1), [(3, 1), (0, 1), (1, 0)], (2, 1, 3)),
+)
+# A handful, for tests that go through many combinations, with the channels of source and destination, and groups.
+FEW = (
+    (((4, 5), (3, 3), 1, 1, 1), 3, 20, 1),
+    (((5, 3), (1, 1), 1, 0, 1), 33, 5, 1),
+    (((6, 5), (3, 2), 2, [(1, 0), (0, 2)], (1, 2)), 20, 6, 2),
+    (((5, 9), (3, 3), 1, 1, 1), 18, 18, 18),
+    (((7,), (3,), 2, [(2, 1)], 1), 4, 17, 1),
+    (((2, 3, 4), (2, 1, 2), 1, [(0, 1), 0, 1], 1), 5, 7, 1),
+)
+CHANNELS = (*range(1, 71), 128, 130)
+
+every_primitive = pytest.mark.parametrize("transposed", [False, True], ids=["convolution", "deconvolution"])
+every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
+every_src = pytest.mark.parametrize("src_dtype", SRC_DTYPES, ids=name_of)
+
+
+def problem_of(rng, geometry, *channels, transposed=False, **keywords):
+    """A random problem of one of the geometries above."""
+    size, kernel, strides, padding, dilation = geometry
+    if transposed:
+        # A kernel that does not fit into the source may well be what spreads it.
+        padding = [(min(b, 1), min(a, 1)) for b, a in reference_convolution.before_and_after(padding, len(size))]
+        if min(reference_convolution.out_sizes(size, kernel, strides, padding, dilation, 0)) < 1:
+            padding = 0
+    return random_convolution(
+        rng, size, kernel, *channels, strides=strides, padding=padding, dilation=dilation, transposed=transposed,
+        **keywords,
+    )  # fmt: skip
+
+
+def few(rng, **keywords):
+    """The problems of FEW."""
+    for geometry, ic, oc, groups in FEW:
+        yield problem_of(rng, geometry, ic, oc, groups=groups, **keywords)
+
+
+# --- geometry --------------------------------------------------------------------------------------------------------
+
+
+@every_primitive
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_every_kernel_and_padding(isa, stride, dilation, transposed, rng):
+    size, count = 9, 0
+    for k, before, after in product(range(1, 8), range(4), range(4)):
+        extra = {"output_padding": (before + k) % stride} if transposed else {}
+        geometry = {"strides": stride, "padding": [(before, after)], "dilation": dilation} | extra
+        if reference_convolution.out_sizes((size,), (k,), **geometry)[0] > 0:
+            count += 1
+            random_convolution(rng, (size,), (k,), 3, 5, transposed=transposed, **geometry).check()
+    assert count > 60
+
+
+@every_primitive
+@pytest.mark.parametrize("geometry", [*PLANES, *VOLUMES], ids=str)
+def test_planes_and_volumes_in_every_layout(isa, geometry, transposed, rng):
+    for layout, (ic, oc, groups) in product(LAYOUTS[len(geometry[0])], ((3, 5, 1), (16, 18, 1), (6, 4, 2))):
+        for src_dtype, dst_dtype in ((np.uint8, np.int8), (np.int8, np.float32)):
+            problem_of(
+                rng, geometry, ic, oc, transposed=transposed, n=2, groups=groups, layout=layout, src_dtype=src_dtype,
+                dst_dtype=dst_dtype,
+            ).check()  # fmt: skip
+
+
+@every_primitive
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_one_value_stands_for_all_dimensions(isa, spatial, transposed, rng):
+    size, kernel = (6, 5, 4)[:spatial], (3, 2, 3)[:spatial]
+    few = {"strides": 2, "padding": 1, "dilation": 1}
+    every = {"strides": [2] * spatial, "padding": [1] * spatial, "dilation": [1] * spatial}
+    pairs = {"strides": (2,) * spatial, "padding": ((1, 1),) * spatial, "dilation": (1,) * spatial}
+    problem = random_convolution(rng, size, kernel, 3, 4, transposed=transposed, **few)
+    expected = problem.expected()
+    for values in (few, every, pairs):
+        assert_same_bits(problem.but(geometry=problem.geometry | values).result(), expected)
+
+
+def test_output_padding_adds_to_the_end(isa, rng):
+    for extra, stride in product(range(3), (3, 4)):
+        for output_padding in (extra, [extra, 0], (0, extra)):
+            random_convolution(
+                rng, (3, 4), (3, 2), 3, 5, strides=stride, padding=1, output_padding=output_padding, transposed=True
+            ).check()
+
+
+# --- channels --------------------------------------------------------------------------------------------------------
+
+
+@every_primitive
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_every_number_of_channels(isa, layout, transposed, rng):
+    for channels, kernel in product(CHANNELS, ((1, 1), (3, 3))):
+        pad = kernel[0] // 2
+        for ic, oc in ((channels, 5), (3, channels)):
+            random_convolution(
+                rng, (3, 4), kernel, ic, oc, padding=pad, layout=layout, transposed=transposed, src_dtype=np.int8
+            ).check()
+
+
+@every_primitive
+@pytest.mark.parametrize("grouped", [False, True])
+def test_groups(isa, grouped, transposed, rng):
+    sizes = ((2, 1, 1), (2, 3, 5), (3, 4, 2), (4, 8, 16), (2, 17, 15), (5, 16, 1), (2, 1, 33), (8, 5, 4), (2, 64, 48))
+    for (groups, ic, oc), layout in product(sizes, LAYOUTS[2]):
+        for geometry in (((4, 5), (3, 3), 1, 1, 1), ((4, 5), (1, 1), 1, 0, 1), ((6, 7), (2, 3), 2, [(0, 1), 1], 2)):
+            problem_of(
+                rng, geometry, groups * ic, groups * oc, groups=groups, grouped=grouped, layout=layout,
+                transposed=transposed,
+            ).check()  # fmt: skip
+
+
+@every_primitive
+@pytest.mark.parametrize("multiplier", [1, 2, 3])
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_depthwise(isa, layout, multiplier, transposed, rng):
+    for channels, (src_dtype, dst_dtype) in product(
+        CHANNELS if multiplier == 1 else CHANNELS[::5], ((np.uint8, np.int8), (np.int8, np.float32))
+    ):
+        random_convolution(
+            rng, (4, 5), (3, 3), channels, channels * multiplier, groups=channels, padding=1, layout=layout,
+            strides=1 + channels % 2, src_dtype=src_dtype, dst_dtype=dst_dtype, transposed=transposed,
+        ).check()  # fmt: skip
+
+
+@every_primitive
+@pytest.mark.parametrize("geometry", [*PLANES, *VOLUMES], ids=str)
+def test_depthwise_geometries(isa, geometry, transposed, rng):
+    for channels, grouped in ((5, True), (19, False), (64, True)):
+        problem_of(
+            rng, geometry, channels, channels, groups=channels, grouped=grouped, n=2, transposed=transposed
+        ).check()
+
+
+@every_primitive
+def test_shapes_larger_than_a_block(isa, transposed, rng):
+    for size, kernel, ic, oc in (
+        ((20, 21), (3, 3), 33, 65),
+        ((4, 5), (3, 3), 300, 49),
+        ((3, 3), (1, 1), 1100, 130),
+        ((2, 50), (2, 2), 5, 300),
+        ((40, 30), (3, 3), 3, 16),
+    ):
+        for layout in LAYOUTS[2]:
+            random_convolution(rng, size, kernel, ic, oc, padding=1, layout=layout, transposed=transposed).check()
+
+
+# --- types, masks ----------------------------------------------------------------------------------------------------
+
+
+@every_primitive
+@every_dst
+@every_src
+@pytest.mark.parametrize("bias", [None, "f32", "s32"])
+def test_types(isa, src_dtype, dst_dtype, bias, transposed, rng):
+    for problem in few(rng, src_dtype=src_dtype, dst_dtype=dst_dtype, bias=bias, transposed=transposed):
+        problem.check()
+
+
+@every_primitive
+@every_dst
+@pytest.mark.parametrize("vectors", [v for n in range(3) for v in combinations(("weights", "dst"), n)], ids="+".join)
+def test_masks_with_values_at_creation_and_at_execution(isa, vectors, dst_dtype, transposed, rng):
+    scales = ("src", "weights", "dst")
+    for problem in few(rng, dst_dtype=dst_dtype, scales=scales, vectors=vectors, transposed=transposed):
+        problem.check(at_creation=True)
+        problem.check(at_creation=False)
+
+
+@every_primitive
+@pytest.mark.parametrize("scales", [(), ("src",), ("weights",), ("dst",), ("src", "weights")], ids="+".join)
+def test_scales_and_zero_points_that_are_left_out(isa, scales, transposed, rng):
+    for zero_points in ((), ("src",), ("dst",)):
+        for problem in few(rng, scales=scales, zero_points=zero_points, vectors=(), transposed=transposed):
+            problem.check()
+
+
+@every_primitive
+def test_weights_with_a_dimension_of_groups_have_scales_of_both(isa, transposed, rng):
+    for spatial, layout in ((spatial, layout) for spatial, names in LAYOUTS.items() for layout in names):
+        problem = random_convolution(
+            rng, (5, 4, 3)[:spatial], (2, 1, 3)[:spatial], 6, 9, groups=3, grouped=True, layout=layout,
+            transposed=transposed,
+        )  # fmt: skip
+        assert problem.layer().attributes.scales["weights"] == 3
+        problem.check(at_creation=True)
+        problem.check(at_creation=False)
+
+
+@every_primitive
+def test_values_may_change_from_execution_to_execution(isa, transposed, rng):
+    first, *others = [next(few(rng, scales=("src", "weights", "dst"), transposed=transposed)) for _ in range(4)]
+    layer = first.layer(at_creation=False)
+    for other in others:
+        problem = other.but(weights=first.weights, bias=first.bias)
+        assert_same_bits(problem.run(layer, at_creation=False), problem.expected())
+
+
+@every_primitive
+def test_sources_of_different_sizes(isa, transposed, rng):
+    first = random_convolution(rng, (5, 5), (3, 3), 4, 6, padding=1, transposed=transposed)
+    layer = first.layer()
+    for n, *size in ((1, 5, 5), (3, 1, 1), (1, 9, 2), (2, 30, 1), (0, 4, 4), (1, 5, 5)):
+        problem = first.but(src=random_values(rng, np.uint8, (n, *size, 4)))
+        assert_same_bits(problem.run(layer), problem.expected())
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+@every_primitive
+@every_src
+@pytest.mark.parametrize("kind", ["full", "extreme"])
+def test_padding_is_the_zero_point(isa, src_dtype, kind, transposed, rng):
+    info = np.iinfo(src_dtype)
+    for zero_point, numerics in product((info.min, info.max, 0, 1), ("exact", "saturating")):
+        for problem in few(rng, src_dtype=src_dtype, dst_dtype=np.int32, kind=kind, transposed=transposed, scales=()):
+            problem.but(zero_points={"src": zero_point}, numerics=numerics).check(zero_point=zero_point)
+
+
+@every_primitive
+def test_a_source_of_zero_points_gives_the_bias(isa, transposed, rng):
+    for problem in few(rng, dst_dtype=np.float32, zero_points=("src",), scales=("weights",), transposed=transposed):
+        problem.src[:] = problem.zero_points["src"]
+        result = problem.result()
+        assert_same_bits(result, np.broadcast_to(problem.bias, result.shape))
+
+
+@every_primitive
+def test_sums_beyond_32_bits(isa, transposed, rng):
+    for dst_dtype, bias in product((np.int32, np.float32), (None, "s32")):
+        problem = random_convolution(
+            rng, (7, 8), (7, 7), 1400, 3, dst_dtype=dst_dtype, bias=bias, scales=("weights",), zero_points=("src",),
+            padding=[(0, 0), (0, 1)] if not transposed else 6, transposed=transposed,
+        )  # fmt: skip
+        problem.src[:], problem.zero_points["src"] = 255, 0
+        problem.weights[0] = -128
+        problem.check()
+        assert problem.but(dst_dtype=np.float32, scales={}, bias=None).expected().min() < reference.INT32_MIN
+
+
+@every_primitive
+@every_dst
+def test_results_far_beyond_the_destination(isa, dst_dtype, transposed, rng):
+    for scale, dst_scale in product((1e-38, 1e-3, 1e5, 3e38), (1e-40, 1, 1e38)):
+        for problem in few(rng, dst_dtype=dst_dtype, bias=None, kind="extreme", transposed=transposed):
+            scales = {"src": np.float32(scale), "weights": problem.scales["weights"], "dst": np.float32(dst_scale)}
+            problem.but(scales=scales).check(scale=scale, dst_scale=dst_scale)
+
+
+@every_primitive
+@every_src
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_saturating_numerics(isa, layout, src_dtype, transposed, rng):
+    for (ic, oc, groups), bias in product(((3, 5, 1), (17, 33, 1), (6, 4, 2), (20, 20, 20)), ("f32", "s32")):
+        for kind, geometry in product(("full", "extreme"), PLANES[2:5]):
+            problem_of(
+                rng, geometry, ic, oc, groups=groups, layout=layout, src_dtype=src_dtype, dst_dtype=np.float32,
+                bias=bias, kind=kind, numerics="saturating", transposed=transposed,
+            ).check()  # fmt: skip
+
+
+def test_saturating_numerics_halve_the_weights_of_a_signed_source_only(isa):
+    weights = np.array([1, 3, 127, 127], np.int8).reshape(1, 4, 1)
+    for dtype, expected in ((np.uint8, 1 + 3 + 254), (np.int8, 2 * (0 + 2 + 64 + 64))):
+        layer = int8blas.Convolution(weights, src_dtype=dtype, dst_dtype=np.int32, numerics="saturating")
+        assert layer(np.ones((1, 1, 4), dtype)).item() == expected
+    layer = int8blas.Convolution(weights, src_dtype=np.uint8, dst_dtype=np.int32, numerics="saturating")
+    assert layer(np.full((1, 1, 4), 255, np.uint8)).item() == 4 * 255 + 32767
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+@every_primitive
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("scale", ["per_channel", "per_tensor", "vector", "value"])
+def test_float_weights_are_quantized(isa, scale, grouped, transposed, rng):
+    for groups, ic, oc in ((1, 3, 5), (2, 4, 6), (7, 7, 7)):
+        problem = random_convolution(
+            rng, (4, 5), (3, 2), ic, oc, groups=groups, grouped=grouped, dst_dtype=np.float32, zero_points=("src",),
+            transposed=transposed,
+        )  # fmt: skip
+        shape = problem.weights.shape
+        weights = rng.normal(0, 1, (oc, ic // groups * 6)).astype(np.float32) * rng.uniform(0.1, 10, (oc, 1))
+        weights = weights.astype(np.float32)
+        weights[0] = 0
+        argument = {"vector": rng.uniform(0.001, 0.1, oc), "value": 0.05}.get(scale, scale)
+        quantized, values = reference_quantized.quantize_weights(weights, argument)
+        layer = getattr(int8blas, problem.primitive)(
+            weights.reshape(shape), problem.bias, src_dtype=np.uint8, dst_dtype=np.float32,
+            scales={"src": 0.5, "weights": argument}, zero_points=problem.zero_points, **problem.geometry,
+        )  # fmt: skip
+        expected = problem.but(weights=quantized.reshape(shape), scales={"src": 0.5, "weights": values}).expected()
+        assert_same_bits(layer(problem.src), expected)
+
+
+@every_primitive
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_output_scales_multiply_the_sum_and_the_bias(isa, per_channel, transposed, rng):
+    for bias in (None, "f32", "s32"):
+        for problem in few(rng, bias=bias, scales=(), zero_points=(), transposed=transposed):
+            oc = problem.layer().weights_shape[0]
+            values = rng.uniform(-0.01, 0.01, oc if per_channel else ()).astype(np.float32)
+            problem.but(output_scales=values).check()
+
+
+# --- post-ops --------------------------------------------------------------------------------------------------------
+
+
+def operand_shapes(shape):
+    """Every shape of as many dimensions that broadcasts to `shape`, and those without the leading ones."""
+    for kept in product((False, True), repeat=len(shape)):
+        yield tuple(size if keep else 1 for size, keep in zip(shape, kept, strict=True))
+    yield from (shape[i:] for i in range(1, len(shape) + 1))
+
+
+@every_primitive
+@pytest.mark.parametrize("layout", [layout for layouts in LAYOUTS.values() for layout in layouts])
+@pytest.mark.parametrize("groups", [1, 6])
+def test_operands_of_every_shape_that_broadcasts(isa, layout, groups, transposed, rng):
+    spatial = len(layout) - 2
+    problem = random_convolution(
+        rng, (4, 5, 3)[:spatial], (3, 2, 2)[:spatial], 6, 18, n=2, groups=groups, layout=layout, padding=1,
+        dst_dtype=np.float32, ops=[Binary(algorithm="mul")], transposed=transposed,
+    )  # fmt: skip
+    layer = problem.layer()
+    shape = problem.but(ops=()).expected().shape
+    for operand_shape in operand_shapes(shape):
+        problem = problem.but(operands=(rng.normal(0, 1, operand_shape).astype(np.float32),))
+        assert_same_bits(problem.run(layer), problem.expected(), operand=operand_shape)
+
+
+@every_primitive
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_operands_of_few_pixels(isa, layout, transposed, rng):
+    for size, groups, n in product(((1, 1), (1, 2), (2, 1), (2, 2), (1, 5)), (1, 3), (1, 2)):
+        problem = random_convolution(
+            rng, size, (2, 3), 3, 6, n=n, groups=groups, layout=layout, strides=2, padding=0 if transposed else 2,
+            dst_dtype=np.float32, ops=[Binary()], transposed=transposed,
+        )  # fmt: skip
+        layer = problem.layer()
+        shape = problem.but(ops=()).expected().shape
+        for operand_shape in operand_shapes(shape):
+            problem = problem.but(operands=(rng.normal(0, 1, operand_shape).astype(np.float32),))
+            assert_same_bits(problem.run(layer), problem.expected(), size=size, operand=operand_shape)
+
+
+OPS = {
+    "relu": [ReLU()],
+    "leaky relu": [ReLU(0.1)],
+    "clip": [Eltwise("clip", 0, 6)],
+    "hardswish": [Eltwise("hardswish", 1 / 6, 0.5)],
+    "sum": [Sum(0.5, 3)],
+    "sum, relu": [Sum(), ReLU()],
+    "relu, sum": [ReLU(), Sum(0.25)],
+    "binary, prelu, sum": [Binary(), PReLU(), Sum(2)],
+    "sum, binary, clip": [Sum(), Binary(algorithm="max"), Eltwise("clip", -5, 5), Binary(algorithm="div")],
+}
+
+
+@every_primitive
+@pytest.mark.parametrize("name", OPS)
+def test_post_ops_in_order(isa, name, transposed, rng):
+    for dst_dtype, layouts in product(DST_DTYPES, (0, 1)):
+        for geometry, ic, oc, groups in FEW:
+            layout = LAYOUTS[len(geometry[0])][layouts]
+            problem = problem_of(
+                rng, geometry, ic, oc, groups=groups, layout=layout, dst_dtype=dst_dtype, ops=OPS[name],
+                transposed=transposed,
+            )  # fmt: skip
+            channels = (oc,) if layouts == 0 else (oc, *(1 for _ in geometry[0]))
+            wanted = sum(isinstance(op, (Binary, PReLU)) for op in problem.ops)
+            problem.but(operands=tuple(rng.normal(0, 1, (wanted, *channels)).astype(np.float32))).check()
+
+
+@every_primitive
+def test_operands_that_are_given_at_creation(isa, transposed, rng):
+    for layout, shape in (("nhwc", (7,)), ("nchw", (7, 1, 1)), ("nhwc", (1,)), ("nchw", ())):
+        first, second = rng.normal(0, 1, (2, *shape)).astype(np.float32)
+        random_convolution(
+            rng, (4, 5), (3, 3), 3, 7, layout=layout, ops=[PReLU(first), Binary(second, "sub")], transposed=transposed
+        ).check()
+
+
+@every_primitive
+@pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8])
+def test_a_sum_of_the_other_8_bit_type(isa, dst_dtype, transposed, rng):
+    for dtype in (np.uint8, np.int8):
+        for problem in few(rng, dst_dtype=dst_dtype, ops=[Sum(0.5, 3, dtype)], transposed=transposed):
+            problem.check()
+
+
+# --- what else it is -------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_of_one_pixel_is_an_inner_product(isa, rng):
+    problem = random_convolution(rng, (5, 6), (1, 1), 20, 33, n=2)
+    layer = int8blas.InnerProduct(
+        problem.weights[:, :, 0, 0], problem.bias, src_dtype=np.uint8, dst_dtype=np.int8, scales=problem.scales,
+        zero_points=problem.zero_points,
+    )  # fmt: skip
+    assert_same_bits(problem.result(), layer(problem.src))
+
+
+def test_a_deconvolution_without_strides_is_a_convolution_with_the_mirrored_kernel(isa, rng):
+    for dilation, pad in product((1, 2), (0, 1)):
+        problem = random_convolution(rng, (5, 6), (3, 2), 4, 7, dilation=dilation, padding=pad, transposed=True)
+        padding = [(dilation * (k - 1) - pad,) * 2 for k in (3, 2)]
+        arguments = problem.geometry | {"padding": padding}
+        del arguments["output_padding"]
+        layer = int8blas.Convolution(
+            problem.weights[:, :, ::-1, ::-1], problem.bias, src_dtype=np.uint8, dst_dtype=np.int8,
+            scales=problem.scales, zero_points=problem.zero_points, **arguments,
+        )  # fmt: skip
+        assert_same_bits(problem.result(), layer(problem.src))
+
+
+@every_primitive
+def test_it_approximates_the_convolution_of_real_numbers(isa, transposed, rng):
+    x, w = rng.normal(0.5, 1, (9, 8, 6)).astype(np.float32), rng.normal(0, 0.2, (5, 6, 3, 3)).astype(np.float32)
+    scale, zero_point, dst_scale = np.float32(0.03), 100, np.float32(0.05)
+    src = int8blas.quantize(x, scale, zero_point, np.uint8)
+    scales = {"src": scale, "weights": "per_channel", "dst": dst_scale}
+    primitive = int8blas.Deconvolution if transposed else int8blas.Convolution
+    layer = primitive(
+        w, src_dtype=np.uint8, dst_dtype=np.int8, scales=scales, zero_points={"src": zero_point}, padding=1
+    )
+    quantized, weights_scale = reference_quantized.quantize_weights(w.reshape(5, -1), "per_channel")
+    dequantized = (quantized * weights_scale.astype(float)[:, np.newaxis]).reshape(w.shape)
+    real = scale.astype(float) * (src.astype(float) - zero_point)
+    function = signal.convolve if transposed else signal.correlate
+    exact, original = (
+        np.stack([sum(function(a[..., c], b[o, c], "same") for c in range(6)) for o in range(5)], axis=-1)
+        for a, b in ((real, dequantized), (x.astype(float), w.astype(float)))
+    )
+    exact, original = (np.clip(y, -128 * dst_scale, 127 * dst_scale) for y in (exact, original))
+    result = layer(src[np.newaxis])[0].astype(float) * dst_scale
+    assert np.abs(result - exact).max() <= 0.5001 * dst_scale
+    # Each of 54 products has the errors of its source and its weight, at most half a scale.
+    clipped = np.abs(x - real).max()
+    error = 54 * (clipped * np.abs(w).max() + (np.abs(real).max() + clipped) * weights_scale.max() / 2)
+    assert np.abs(result - original).max() <= error + dst_scale
+
+
+def test_arguments_are_copied(isa, rng):
+    for transposed in (False, True):
+        problem = next(few(rng, vectors=("weights", "dst"), ops=[Binary(np.ones(20))], transposed=transposed))
+        layer, expected = problem.layer(), problem.expected()
+        for array in (problem.weights, problem.bias, *problem.scales.values(), *problem.zero_points.values()):
+            array[...] = 1
+        problem.scales.clear()
+        assert_same_bits(layer(problem.src), expected)
+
+
+def test_what_a_layer_says_of_itself():
+    for primitive in (int8blas.Convolution, int8blas.Deconvolution):
+        attributes = Attributes(post_ops=[ReLU()])
+        layer = primitive(
+            np.ones((6, 2, 3, 3), np.int8), src_dtype="i1", dst_dtype="f2", groups=2, attributes=attributes
+        )
+        assert layer.weights_shape == (6, 2, 3, 3)
+        assert layer.src_dtype == np.dtype(np.int8)
+        assert layer.dst_dtype == np.dtype(np.float16)
+        assert layer.attributes is attributes
+        assert repr(layer).startswith(f"{primitive.__name__}(6, 2, 3, 3)")
