@@ -1,8 +1,8 @@
 """The weights of a convolution, packed for the GEMM, and the products with the windows of an image.
 
-Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make of
-the image (csrc/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B holds
-the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
+Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make
+of the image (csrc/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B
+holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
 """
 
 from cython.parallel cimport prange
@@ -18,7 +18,7 @@ from int8blas._problem cimport start
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
-from int8blas.packing cimport PackedB, pack
+from int8blas.packing cimport pack
 
 cnp.import_array()
 
@@ -36,7 +36,8 @@ cdef struct Job:
     bint in_place               # A is the image
 
 
-cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line, ptrdiff_t *line_step) noexcept nogil:
+cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
+               ptrdiff_t *line_step) noexcept nogil:
     """Whether the pixels in dimensions `first` to w lie in memory as rows of Gemm.c: evenly, or in lines of such."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
@@ -59,7 +60,7 @@ cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *
 
 
 cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
-    """One group, for the whole of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
+    """One group, for all of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
     cdef Gemm g = j.g
     cdef i8_image image = j.image
     cdef i8_stage stage = j.g.stage[0]
@@ -100,7 +101,8 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
     cdef int64_t group, n, d, unit
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     cdef int64_t units = j.groups * images * slices
-    threads = <int>min(<double>threads, 1 + <double>j.groups * images * slices * j.g.m * j.g.n * j.g.k / j.g.kernels.thread_work)
+    cdef double work = <double>units * j.g.m * j.g.n * j.g.k
+    threads = <int>min(<double>threads, 1 + work / j.g.kernels.thread_work)
     if units >= threads > 1:
         parallel_region_ran()
         for unit in prange(units, num_threads=threads, schedule="static"):

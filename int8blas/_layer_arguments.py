@@ -65,9 +65,7 @@ def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tup
     if weights.dtype not in allowed:
         raise TypeError(f"weights must be {', '.join(map(str, allowed))} or float32, got {weights.dtype}")
     if isinstance(scales.get("weights"), str):
-        raise TypeError(
-            f"scales['weights'] must be values for weights of {weights.dtype}, got {scales['weights']!r}"
-        )
+        raise TypeError(f"scales['weights'] must be values for weights of {weights.dtype}, got {scales['weights']!r}")
     return weights
 
 
@@ -77,7 +75,9 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
     if not grouped or mask == 0:
         return attributes
     if mask != 3:
-        raise ValueError(f"scales['weights'] must have the mask 0 or (1 << 0) | (1 << 1) for weights with groups, got {mask}")
+        raise ValueError(
+            f"scales['weights'] must have the mask 0 or (1 << 0) | (1 << 1) for weights with groups, got {mask}"
+        )
     return replace(attributes, scales={**attributes.scales, "weights": 1})
 
 
@@ -94,13 +94,13 @@ def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
 def grouped_weights(
     weights: npt.NDArray[Any], groups: int, spatial: int | None, layout: str | None
 ) -> tuple[npt.NDArray[Any], int]:
-    """Weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, which a layout has given or not."""
+    """Weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None if no layout gave it."""
     shape = weights.shape
     if spatial is None:
         if weights.ndim == 5 and groups > 1:
             raise ValueError(
-                "layout must be given for weights of 5 dimensions and groups, which may be those of 2 spatial dimensions "
-                "with groups or of 3"
+                "layout must be given for weights of 5 dimensions and groups: they may have 3 spatial dimensions, or 2 and a "
+                "dimension of groups"
             )
         spatial = 3 if weights.ndim == 6 else weights.ndim - 2
     forms = "(oc, ic / groups, ...) or (groups, oc / groups, ic / groups, ...)"

@@ -1,6 +1,5 @@
 """How a problem is computed: everything that depends on the shape, decided before anything is touched."""
 
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport llabs
 

@@ -10,8 +10,8 @@ integer; everything after it is float32, as in :class:`InnerProduct`.
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
+from int8blas import _spatial
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
-from int8blas._spatial import output_size
 
 cnp.import_array()
 
@@ -82,4 +82,4 @@ cdef class Convolution(ConvolutionLayer):
         return [Phase(self.make_filters(self._weights, self.strides, self.dilation, before, bias, False))]
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
-        return output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")
+        return _spatial.output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")

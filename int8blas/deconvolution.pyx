@@ -4,8 +4,9 @@
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
           of (src[n, ic, i] - zp_src) * weights[oc, ic, k]
 
-in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the stride
-see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is computed.
+in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the
+stride see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is
+computed.
 """
 
 from itertools import product
@@ -64,7 +65,8 @@ cdef class Deconvolution(ConvolutionLayer):
     Examples
     --------
     >>> import numpy as np, int8blas
-    >>> layer = int8blas.Deconvolution(np.ones((1, 1, 2, 2), np.int8), strides=2, src_dtype=np.uint8, dst_dtype=np.uint8)
+    >>> layer = int8blas.Deconvolution(np.ones((1, 1, 2, 2), np.int8), strides=2, src_dtype=np.uint8,
+    ...                                dst_dtype=np.uint8)
     >>> layer(np.array([[1, 2]], np.uint8).reshape(1, 1, 2, 1))[0, :, :, 0]
     array([[1, 1, 2, 2],
            [1, 1, 2, 2]], dtype=uint8)
@@ -73,9 +75,13 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef readonly tuple output_padding
     cdef object _output_padding
 
-    def __init__(self, weights, bias=None, *, output_padding=0, **parameters):
+    def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
+                 src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
         self._output_padding = output_padding
-        ConvolutionLayer.__init__(self, weights, bias, **parameters)
+        ConvolutionLayer.__init__(
+            self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
+            src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
+            numerics=numerics)
 
     cdef list make_phases(self, bias):
         cdef list phases = []

@@ -1,0 +1,49 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import disjoint_base
+
+from int8blas._arrays import _Array, _Numerics
+from int8blas._spatial import Pair
+from int8blas.attributes import Attributes
+from int8blas.pooling import _Layout, _Padding, _Sizes
+
+@disjoint_base
+class ConvolutionLayer:
+    weights_shape: tuple[int, ...]
+    src_dtype: np.dtype[Any]
+    dst_dtype: np.dtype[Any]
+    attributes: Attributes
+    strides: tuple[int, ...]
+    padding: tuple[Pair, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    layout: str
+    def __init__(
+        self,
+        weights: _Array[Any],
+        bias: _Array[np.float32 | np.int32] | None = None,
+        *,
+        strides: _Sizes = 1,
+        padding: _Padding = 0,
+        dilation: _Sizes = 1,
+        groups: int = 1,
+        layout: _Layout = None,
+        src_dtype: npt.DTypeLike,
+        dst_dtype: npt.DTypeLike,
+        attributes: Attributes | None = None,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        numerics: _Numerics = "exact",
+    ) -> None: ...
+    def __call__(
+        self,
+        src: npt.ArrayLike,
+        *,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        operands: Sequence[npt.ArrayLike] | None = None,
+        out: npt.NDArray[Any] | None = None,
+    ) -> npt.NDArray[Any]: ...

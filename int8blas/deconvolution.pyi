@@ -1,0 +1,32 @@
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas._arrays import _Array, _Numerics
+from int8blas._convolution_layer import ConvolutionLayer
+from int8blas.attributes import Attributes
+from int8blas.pooling import _Layout, _Padding, _Sizes
+
+@final
+class Deconvolution(ConvolutionLayer):
+    output_padding: tuple[int, ...]
+    def __init__(
+        self,
+        weights: _Array[Any],
+        bias: _Array[np.float32 | np.int32] | None = None,
+        *,
+        strides: _Sizes = 1,
+        padding: _Padding = 0,
+        output_padding: _Sizes = 0,
+        dilation: _Sizes = 1,
+        groups: int = 1,
+        layout: _Layout = None,
+        src_dtype: npt.DTypeLike,
+        dst_dtype: npt.DTypeLike,
+        attributes: Attributes | None = None,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        numerics: _Numerics = "exact",
+    ) -> None: ...
