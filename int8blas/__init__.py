@@ -8,6 +8,7 @@ The modules, and who calls whom::
     attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
+    folding                     fold_batch_norm, shifted_bias
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
@@ -35,7 +36,7 @@ The modules, and who calls whom::
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
-    _histogram and _parameters (a range's scale and zero point; the file), is NumPy alone.
+    _histogram and _parameters (a range's scale and zero point; the file), and folding are NumPy alone.
 
     _config, __main__           show_config, python -m int8blas
 """
@@ -53,6 +54,7 @@ from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
+from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
 from int8blas.packing import PackedB, pack_b
@@ -81,6 +83,7 @@ __all__ = [
     "calibration",
     "dequantize",
     "explain",
+    "fold_batch_norm",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_u8s8s32",
@@ -97,6 +100,7 @@ __all__ = [
     "quantized_multiplier",
     "reorder",
     "requantize",
+    "shifted_bias",
     "show_config",
     "use_isa",
     "weights_factor",

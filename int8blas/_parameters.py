@@ -40,6 +40,13 @@ def integer(value: Any, name: str) -> int:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
+def real(value: Any, name: str) -> float:
+    """A real number as a Python float (a bool is none)."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    return float(value)
+
+
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     """Positive finite float32 values, of any shape."""
     array = np.asarray(values)

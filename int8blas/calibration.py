@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from int8blas._histogram import Histogram
 from int8blas._observer import Float32s, HistogramObserver, Observer, Ranges
-from int8blas._parameters import QuantizationParameters, load_parameters, save_parameters
+from int8blas._parameters import QuantizationParameters, load_parameters, real, save_parameters
 
 __all__ = [
     "EntropyObserver",
@@ -156,7 +156,7 @@ class MovingAverageObserver(Observer):
     ) -> None:
         super().__init__(dtype=dtype, symmetric=symmetric, axis=axis)
         self._ends = np.empty((2, 0))
-        self.momentum = _real(momentum, "momentum")
+        self.momentum = real(momentum, "momentum")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {momentum}")
 
@@ -213,7 +213,7 @@ class PercentileObserver(HistogramObserver):
         axis: int | None = None,
     ) -> None:
         super().__init__(bins=bins, dtype=dtype, symmetric=symmetric, axis=axis)
-        self.percentile = _real(percentile, "percentile")
+        self.percentile = real(percentile, "percentile")
         if not 0 < self.percentile <= 100:
             raise ValueError(f"percentile must be above 0 and at most 100, got {percentile}")
 
@@ -321,13 +321,6 @@ class LeastSquaresObserver(HistogramObserver):
         _, low, high = histogram.candidates(self.symmetric)
         best = _last_smallest(histogram.squared_errors(low, high, self.dtype, self.symmetric))
         return float(low[best]), float(high[best])
-
-
-def _real(value: Any, name: str) -> float:
-    """A real number as a Python float."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    return float(value)
 
 
 def _upper_edge(counts: npt.NDArray[np.int64], share: Fraction) -> int:
