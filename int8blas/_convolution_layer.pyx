@@ -1,6 +1,6 @@
 """What convolution and deconvolution have in common: arguments, output stage, execution."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
@@ -124,7 +124,8 @@ cdef class ConvolutionLayer:
         cdef Images source, whole, part
         cdef cnp.npy_intp shape[5]
         cdef Phase phase
-        cdef int d, first = 1 if self._channels_last else 2, channel = self._spatial + 1 if self._channels_last else 1
+        cdef int d, first = 1 if self._channels_last else 2
+        cdef int channel = self._spatial + 1 if self._channels_last else 1
         cdef bint rebinds, binds = scales is not None or zero_points is not None or operands is not None or bound is None
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
             raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")

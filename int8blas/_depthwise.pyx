@@ -78,7 +78,8 @@ cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexce
     size[0] = memory - first
 
 
-cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst, int64_t channel) noexcept nogil:
+cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst,
+                     int64_t channel) noexcept nogil:
     """The columns of each line from the image, channels side by side; `line` points to channel 0."""
     cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
     cdef const uint8_t *src
@@ -177,7 +178,7 @@ cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) 
 
 
 cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel, and its sums, bias included, stay in s32."""
+    """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
     groups, _, channels, depth, height, width = weights.shape
     integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
     largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0

@@ -99,8 +99,8 @@ def grouped_weights(
     if spatial is None:
         if weights.ndim == 5 and groups > 1:
             raise ValueError(
-                "layout must be given for weights of 5 dimensions and groups: they may have 3 spatial dimensions, or 2 and a "
-                "dimension of groups"
+                "layout must be given for weights of 5 dimensions and groups: they may have 3 spatial dimensions, "
+                "or 2 and a dimension of groups"
             )
         spatial = 3 if weights.ndim == 6 else weights.ndim - 2
     forms = "(oc, ic / groups, ...) or (groups, oc / groups, ic / groups, ...)"

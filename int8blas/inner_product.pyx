@@ -108,7 +108,8 @@ cdef class InnerProduct:
         self._dynamic, self._numerics = dynamic, numerics
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._layer = Layer(self.attributes, self._packed._n, bias, self._packed._sums, quantized_dtype,
-                            self._packed.dtype, self.dst_dtype, scales, zero_points, "static" if dynamic is None else "dynamic")
+                            self._packed.dtype, self.dst_dtype, scales, zero_points,
+                            "static" if dynamic is None else "dynamic")
         if dynamic is not None:
             self._source.type = element_type(self._src_type)
             self._source.symmetric = self._dynamic_dtype == np.int8
