@@ -126,7 +126,8 @@ cdef class ConvolutionLayer:
         cdef Phase phase
         cdef int d, first = 1 if self._channels_last else 2
         cdef int channel = self._spatial + 1 if self._channels_last else 1
-        cdef bint rebinds, binds = scales is not None or zero_points is not None or operands is not None or bound is None
+        cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
+        cdef bint rebinds
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
             raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
         if cnp.PyArray_NDIM(x) != self._spatial + 2:
