@@ -281,7 +281,7 @@ def main() -> int:
     images = digits.images.astype(np.uint8)[..., np.newaxis]
     split = train_test_split(images, digits.target, test_size=0.5, random_state=0, stratify=digits.target)
     train_images, test_images, train_labels, test_labels = split
-    if options.threads:
+    if options.threads is not None:
         torch.set_num_threads(options.threads)
 
     config = int8blas.show_config("dicts")
