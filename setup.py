@@ -67,6 +67,7 @@ EXTENSIONS = [
     extension("_rows"),
     extension("_dots"),
     extension("_thin"),
+    extension("_spans"),
     extension("_blocks"),
     extension("_gemm"),
     extension("_problem"),

@@ -5,6 +5,7 @@ The modules, and who calls whom::
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
     inner_product               InnerProduct
+    convolution, deconvolution  Convolution, Deconvolution; im2col
     attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
@@ -15,22 +16,23 @@ The modules, and who calls whom::
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
-      +-> _problem      arrays become a problem for the driver
+      +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
-            |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
+            |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A, _spans for windows
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
-      +-> _spatial      layouts, strides, padding and the like of pooling
+      +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _pool         the driver of pooling
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
-                              pack_body.h      packing, sums, certificates
+                              pack_body.h, im2col_body.h              packing, sums, certificates; windows
+                              depthwise_body.h the kernel of _depthwise
                               source_body.h    the quantization of a float A
-                              epilogue_body.h, stage_body.h           the output stages, plain and quantized
+                              epilogue_body.h, stage_body.h, tile_output.h    the output stages
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
                               pool_body.h      the kernels of pooling

@@ -25,6 +25,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._plan cimport Gemm, Plan, is_made, set_tile_output, zero_by_row
+from int8blas._spans cimport MAX_SPANS, Span, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
@@ -225,7 +226,7 @@ cdef inline void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int6
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
     """A block of A into micro-panels, one for each tile of rows; rows that are made and not widened stay rows."""
-    cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first, groups = ceil_div(k, 4)
+    cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
     cdef int height
     if is_made(g) and not p.may_widen:
         make_rows(g, w, w.a, row, 0, rows, k0, k)
@@ -241,9 +242,9 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
                                  g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
-cdef void widen_rows(const Gemm *g, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
+cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
     """The packed block of A once more, as pairs of s16."""
-    cdef int64_t tiles = ceil_div(rows, g.kernels.mr), i, first
+    cdef int64_t tiles = ceil_div(rows, p.mr), i, first
     for i in range(tiles):
         first = share(rows, i, tiles)
         g.kernels.widen_a(w.a_wide + 2 * first * groups, w.a + 4 * first * groups,
@@ -270,6 +271,27 @@ cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *o
         out.c = g.c + at // g.c_line * g.c_line_step + at % g.c_line * g.c_row
     out.c += column * g.c_col
     out.c_row = g.c_row
+
+
+cdef void multiply_spans(const Gemm *g, const Workspace *w, const i8_tile_args *tile, const Span *spans, int count,
+                         int dot, int height, int width) noexcept nogil:
+    """A tile of a made A, in the spans of its K alone: its sums lie in w.tile between them."""
+    cdef i8_tile_args t = tile[0]
+    cdef ptrdiff_t row = width * I8_PANEL
+    cdef int i
+    for i in range(count):
+        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0
+        t.b = tile.b + spans[i].k0 * I8_PANEL
+        t.groups = ceil_div(spans[i].k, 4)
+        if i > 0:
+            t.acc_in, t.acc_row = w.tile + spans[i].row * row, row
+            t.row_init = t.col_init = NULL
+            t.fetch = NULL
+        if i < count - 1:
+            t.dst, t.dst_row, t.cols, t.output = w.tile + spans[i].row * row, row, <int>row, NULL
+        else:
+            t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
+        g.kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
 
 
 cdef void double_sums(const i8_output_args *o) noexcept nogil:
@@ -315,17 +337,21 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t row_tiles = ceil_div(rows, g.kernels.mr), column_tiles = ceil_div(panels, p.np)
+    cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
     cdef bint a_is_wide = False, to_output
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
-    cdef bint gathers = g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output
+    cdef bint gathers = (
+        g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
+    )
     cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
     cdef int32_t *partial
     cdef i8_tile_args t
     cdef i8_output_args o
     cdef i8_tile_output out
+    cdef Span spans[MAX_SPANS]
+    cdef int count
 
     o.stage = g.stage
     o.alpha, o.beta = g.alpha, g.beta
@@ -353,7 +379,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         t.groups = groups
         if dot == I8_DOT2:
             if not a_is_wide:
-                widen_rows(g, w, rows, groups)
+                widen_rows(g, p, w, rows, groups)
                 a_is_wide = True
             for x in range(width):
                 g.kernels.widen_b(w.b_wide + x * groups * 2 * I8_PANEL, t.b + x * t.b_panel, groups * I8_PANEL)
@@ -408,7 +434,11 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.dst = w.tile
             else:
                 t.dst = partial
-            g.kernels.tile[dot][height - 1][width - 1](&t)
+            if p.skips:
+                count = spans_of(g.image, row + r, height, k0, k, spans)
+                multiply_spans(g, w, &t, spans, count, dot, height, width)
+            else:
+                g.kernels.tile[dot][height - 1][width - 1](&t)
             if to_output:
                 first = c + width
                 continue
@@ -447,11 +477,11 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
                          const Piece *piece) noexcept nogil:
     """A rectangle of tiles of rows and of panels of the slab."""
-    cdef int64_t row, row_end = min(piece.row_end * g.kernels.mr, g.m), rows, panels, k_block, k0
+    cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block, k0
     cdef int64_t panel = piece.column * g.kernels.np, panel_end = min(piece.column_end * g.kernels.np, s.panels)
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
-        row = piece.row * g.kernels.mr
+        row = piece.row * p.mr
         while row < row_end:
             rows = min(p.mc, row_end - row)
             if s.first_block == 0:

@@ -24,6 +24,7 @@ cdef extern from "i8_types.h" nogil:
         i8_column_values dst_zero
         const float *row_scale
         int relu
+        int shifts
         int type
         char *c
         ptrdiff_t c_row
@@ -115,6 +116,7 @@ cdef extern from "i8_types.h" nogil:
         int relu
         int finite
         int rescales
+        int shifts
         const int32_t *col_sums
         int op_count
         const i8_post_op *ops

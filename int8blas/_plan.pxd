@@ -92,6 +92,8 @@ cdef struct Plan:
     bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
     int64_t np                  # panels of a tile
+    int64_t mr                  # rows of a tile
+    bint skips                  # products with padding are left out (see _spans)
     bint fetch_c                # C is fetched before a tile of it is stored
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
@@ -109,7 +111,7 @@ cdef inline void set_tile_output(const i8_stage *s, i8_tile_output *out, int64_t
     out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
     out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
     out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
-    out.relu, out.type = s.relu, s.type
+    out.relu, out.shifts, out.type = s.relu, s.shifts, s.type
 
 
 cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:

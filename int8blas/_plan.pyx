@@ -11,6 +11,7 @@ from int8blas._kernels cimport (
     I8_TYPE_F32,
     I8_TYPE_S8,
     I8_TYPE_U8,
+    i8_image,
     i8_stage,
 )
 from int8blas._split cimport ceil_div, part_count, split
@@ -55,6 +56,8 @@ cdef enum:
     NARROW_K = 2048
     # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
     FETCH_BYTES = 4 << 20
+    # Blocks of K that are one for an image, so that its windows are whole.
+    IMAGE_BLOCKS = 2
     # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
@@ -93,7 +96,7 @@ cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
-    cdef int64_t m_tiles = ceil_div(g.m, g.kernels.mr)
+    cdef int64_t m_tiles = ceil_div(g.m, p.mr)
     cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
     # Columns come first where threads pack B, each most of what it multiplies; rows where they share it.
     split(1 if p.independent else m_tiles, n_tiles, busy_threads(g), g.packed is NULL, &p.grid)
@@ -236,6 +239,19 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     p.k_parts = parts_of_k(g, p)
 
 
+cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
+    """Tiles that leave out products with padding, if that adds nothing: rows that fill the lines of the output evenly,
+    and all of K in a block."""
+    cdef const i8_image *m = g.image
+    cdef int64_t tiles = ceil_div(m.out[2], g.kernels.mr), rows = ceil_div(m.out[2], tiles)
+    p.skips = (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.may_widen and not g.saturating
+    if not p.skips:
+        return
+    if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.mr:
+        p.mr = rows
+    set_blocks(p, IMAGE_BLOCKS * g.kernels.kc)
+
+
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
@@ -263,6 +279,9 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
     set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
+    p.mr, p.skips = g.kernels.mr, False
+    if g.image is not NULL:
+        plan_image(g, p)
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
@@ -274,10 +293,10 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
                                    // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
-    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, g.kernels.mr), 1 if p.grid.stretches else p.grid.row_parts)
-    cdef int64_t rows = max(<int64_t>g.kernels.mr, g.kernels.a_bytes // max(1, p.kc))
-    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * g.kernels.mr, rows)
-    p.mc = ceil_div(m_tiles, m_blocks) * g.kernels.mr
+    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
+    cdef int64_t rows = max(p.mr, g.kernels.a_bytes // max(1, p.kc))
+    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
+    p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.grid.column_parts) * g.kernels.np
     if p.independent:
         p.nc = ceil_div(p.slab, g.kernels.np) * g.kernels.np

@@ -312,6 +312,7 @@ cdef class Layer:
             bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
         dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
+        bound.stage.shifts = bool(np.any(dst))
 
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
         cdef i8_post_op *p

@@ -53,7 +53,7 @@ enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
-    int relu, type;
+    int relu, shifts, type; /* shifts: some dst_zero is not 0 */
     char *c;
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
@@ -190,6 +190,7 @@ typedef struct {
     int bias_first, relu;
     int finite;   /* scale and dst_scale are */
     int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
+    int shifts;   /* some dst_zero is not 0 */
     const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
     int op_count;
     const i8_post_op *ops;

@@ -1,10 +1,10 @@
 #include <math.h>
 
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row vectors
- * apart. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu is a bound of the result for
+ * apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu is a bound of the result for
  * integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr, const int width,
-                            const int type, const int by_row)
+                            const int type, const int by_row, const int shifts)
 {
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_FOR(j, width) {
@@ -21,8 +21,10 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
             y = i8_add_f32(y, bias);
             if (type == I8_TYPE_F32)
                 i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
-            else
-                i8_store_bounded(c + at, i8_add_f32(i8_mul_f32(y, dst_scale), zero), low, type == I8_TYPE_S8);
+            else {
+                y = i8_mul_f32(y, dst_scale);
+                i8_store_bounded(c + at, shifts ? i8_add_f32(y, zero) : y, low, type == I8_TYPE_S8);
+            }
         }
     }
 }
@@ -30,12 +32,14 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr,
                               const int width)
 {
-    if (o->type == I8_TYPE_U8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0);
+    if (o->type == I8_TYPE_U8 && !o->shifts)
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
+    else if (o->type == I8_TYPE_U8)
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
     else if (o->type == I8_TYPE_S8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8, 0);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
     else if (o->row_scale)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 1);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
     else
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 0);
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
 }

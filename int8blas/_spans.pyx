@@ -1,0 +1,92 @@
+"""The parts of a window that are not all padding: what is left out of a product with an image.
+
+At the border of an image some products are with padding alone. Where that adds nothing to a sum, as the zero point is 0,
+a tile of outputs that lie in one line leaves out the lines of its window that are above or below the image. Where
+channels are many, it also leaves out, for each tap, the outputs whose tap is beside the image: its sums then go through
+memory for each tap, which has to cost less than it saves.
+"""
+
+from libc.stdint cimport int64_t
+
+from int8blas._kernels cimport I8_GROUP, i8_image
+from int8blas._split cimport ceil_div
+
+cdef enum:
+    # Channels from which a tap is worth a tile's way to memory and back.
+    TAP_CHANNELS = 256
+
+
+cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noexcept nogil:
+    """Whether a line of the window at (d, h) is above or below the image."""
+    cdef int64_t z = d * m.stride[0] - m.before[0] + line // m.kernel[1] * m.dilation[0]
+    cdef int64_t y = h * m.stride[1] - m.before[1] + line % m.kernel[1] * m.dilation[1]
+    return z < 0 or z >= m.size[0] or y < 0 or y >= m.size[1]
+
+
+cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int *first, int *end) noexcept nogil:
+    """Which of the outputs w, w + 1, ... have a tap in the image."""
+    cdef int64_t x = w * m.stride[2] - m.before[2] + tap * m.dilation[2], room = m.size[2] - x
+    first[0] = <int>min(<int64_t>height, ceil_div(-x, m.stride[2]) if x < 0 else 0)
+    end[0] = <int>max(<int64_t>first[0], min(<int64_t>height, ceil_div(room, m.stride[2]) if room > 0 else 0))
+
+
+cdef int spans_of(const i8_image *m, int64_t row, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
+    """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
+    cdef int64_t width = m.out[2], line_size = m.kernel[2] * m.channels, lines = m.kernel[0] * m.kernel[1]
+    cdef int64_t w = row % width, h = row // width % m.out[1], d = row // width // m.out[1] % m.out[0]
+    cdef int64_t first = 0, end = lines, low, high, line, tap, start
+    cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
+    spans[0].k0, spans[0].k, spans[0].row, spans[0].rows = 0, k, 0, height
+    if w + height > width or line_size == 0:
+        return 1
+    while first < lines and is_outside(m, d, h, first):
+        first += 1
+    while end > first and is_outside(m, d, h, end - 1):
+        end -= 1
+    low, high = max(first * line_size, k0) - k0, min(end * line_size, k0 + k) - k0
+    low -= low % I8_GROUP
+    spans[0].k0, spans[0].k = low, max(<int64_t>0, high - low)
+    if spans[0].k == 0:
+        spans[0].k0 = 0
+    if m.channels < TAP_CHANNELS or m.channels % I8_GROUP or k0 != 0 or k < lines * line_size or end - first < 2:
+        return 1
+    if (end - first) * m.kernel[2] > MAX_SPANS:
+        return 1
+    for line in range(first, end):
+        tap = 0
+        while tap < m.kernel[2]:
+            start = tap
+            rows_inside(m, w, height, tap, &r0, &r1)
+            tap += 1
+            while tap < m.kernel[2]:
+                rows_inside(m, w, height, tap, &next_r0, &next_r1)
+                if next_r0 != r0 or next_r1 != r1:
+                    break
+                tap += 1
+            if r0 == r1:
+                continue
+            spans[count].k0 = line * line_size + start * m.channels
+            spans[count].k, spans[count].row, spans[count].rows = (tap - start) * m.channels, r0, r1 - r0
+            full += r1 - r0 == height
+            count += 1
+    if full < 2 or not bring_whole_spans_to_the_ends(spans, count, height):
+        spans[0].k0, spans[0].k, spans[0].row, spans[0].rows = low, high - low, 0, height
+        return 1
+    return count
+
+
+cdef bint bring_whole_spans_to_the_ends(Span *spans, int count, int height) noexcept nogil:
+    """Swap spans so that the first and the last have all rows, which two of them do."""
+    cdef Span other
+    cdef int i
+    for i in range(count):
+        if spans[i].rows == height:
+            other, spans[i] = spans[i], spans[0]
+            spans[0] = other
+            break
+    for i in range(count - 1, 0, -1):
+        if spans[i].rows == height:
+            other, spans[i] = spans[i], spans[count - 1]
+            spans[count - 1] = other
+            return True
+    return False
