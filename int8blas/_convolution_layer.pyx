@@ -7,6 +7,7 @@ import numpy as np
 from int8blas._arrays cimport as_array, check_numerics, output_of
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
+from int8blas._filters import merged_groups
 from int8blas._layer_arguments import (
     DST_DTYPES,
     INT8_DTYPES,
@@ -87,6 +88,8 @@ cdef class ConvolutionLayer:
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
         if not self._saturating and is_depthwise(weights, bias, strides, dilation):
             return DepthwiseFilters(weights, strides, dilation, before, partial)
+        if not self._saturating and self.groups > 1:
+            weights = merged_groups(weights)
         return Filters(weights, strides, dilation, before, self._saturating, halved, partial)
 
     def __repr__(self):

@@ -229,6 +229,17 @@ cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bou
         m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
 
 
+def merged_groups(weights):
+    """Filters (g, oc, ic, ...) of which several groups share a panel of columns, with zeros where a filter does not see
+    the channels of another group: as many multiply-adds as a panel for each, and fewer products."""
+    groups, outputs, channels, *kernel = weights.shape
+    together = max((n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
+    merged = np.zeros((groups // together, together, outputs, together, channels, *kernel), np.int8)
+    for i in range(together):
+        merged[:, i, :, i] = weights.reshape(groups // together, together, *weights.shape[1:])[:, i]
+    return merged.reshape(groups // together, together * outputs, together * channels, *kernel)
+
+
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:
     """Bytes from one pixel to the next, in the innermost dimension that has more than one."""
     cdef int d
