@@ -18,8 +18,11 @@ cdef enum:
 
 cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noexcept nogil:
     """Whether a line of the window at (d, h) is above or below the image."""
-    cdef int64_t z = d * m.stride[0] - m.before[0] + line // m.kernel[1] * m.dilation[0]
-    cdef int64_t y = h * m.stride[1] - m.before[1] + line % m.kernel[1] * m.dilation[1]
+    cdef int64_t z = d * m.stride[0] - m.before[0], y = h * m.stride[1] - m.before[1]
+    if m.kernel[0] > 1:
+        z += line // m.kernel[1] * m.dilation[0]
+        line %= m.kernel[1]
+    y += line * m.dilation[1]
     return z < 0 or z >= m.size[0] or y < 0 or y >= m.size[1]
 
 
