@@ -19,7 +19,8 @@ The modules, and who calls whom::
       +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
-            |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A, _spans for windows
+            |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
+            |     |             _spans for the parts of a window that are not all padding
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
       +-> _spatial      layouts, strides, padding and the like of images

@@ -1,7 +1,7 @@
 """The parts of a window that are not all padding: what is left out of a product with an image.
 
-At the border of an image some products are with padding alone. Where that adds nothing to a sum, as the zero point is 0,
-a tile of outputs that lie in one line leaves out the lines of its window that are above or below the image. Where
+At the border of an image some products are with padding alone. Where that adds nothing to a sum, as the zero point is
+0, a tile of outputs that lie in one line leaves out the lines of its window that are above or below the image. Where
 channels are many, it also leaves out, for each tap, the outputs whose tap is beside the image: its sums then go through
 memory for each tap, which has to cost less than it saves.
 """
