@@ -510,6 +510,14 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, c
         multiply_piece(g, p, &w, s, &pieces[i])
 
 
+cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+    """Workspace of one thread, besides the panels of a plain B, which all share."""
+    cdef Workspace w
+    w.thread_size = 0
+    lay_out(g, p, &w, <char *>ALIGNMENT, 0)
+    return w.thread_size
+
+
 cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
     """The problem in blocks, by the threads of the plan. 0, or -1 if there is no memory."""
     cdef Workspace w

@@ -1,7 +1,10 @@
 # What convolution and deconvolution have in common (see _convolution_layer.pyx).
 from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
 
 from int8blas._filters cimport Filters
+from int8blas._kernels cimport i8_image
+from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound, Layer
 
 
@@ -35,5 +38,7 @@ cdef class ConvolutionLayer:
     cdef list make_phases(self, bias)
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial)
+    cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
+    cdef bint describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace) except -1
     cdef tuple slices(self, Phase phase)
     cdef dict parameters(self)

@@ -8,6 +8,7 @@ from int8blas._arrays cimport as_array, check_numerics, output_of
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._filters import merged_groups
+from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
     DST_DTYPES,
     INT8_DTYPES,
@@ -18,6 +19,7 @@ from int8blas._layer_arguments import (
     grouped_weights,
     int8_weights,
 )
+from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
 from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
@@ -127,21 +129,10 @@ cdef class ConvolutionLayer:
         cdef Images source, whole, part
         cdef cnp.npy_intp shape[5]
         cdef Phase phase
-        cdef int d, first = 1 if self._channels_last else 2
-        cdef int channel = self._spatial + 1 if self._channels_last else 1
+        cdef int d
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
         cdef bint rebinds
-        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
-            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
-        if cnp.PyArray_NDIM(x) != self._spatial + 2:
-            raise ValueError(f"src must have {self._spatial + 2} dimensions, {self.layout}, got shape "
-                             f"{(<object>x).shape}")
-        if cnp.PyArray_DIM(x, channel) != self._channels:
-            raise ValueError(f"src must have {self._channels} channels, got shape {(<object>x).shape} in layout "
-                             f"{self.layout}")
-        shape[0], shape[channel] = cnp.PyArray_DIM(x, 0), self._layer.columns
-        for d in range(self._spatial):
-            shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
+        self.set_shape(x, shape)
         if binds:
             given = grouped_values(scales, self._grouped, self.groups)
             dst_shape = tuple([shape[d] for d in range(self._spatial + 2)])
@@ -177,6 +168,39 @@ cdef class ConvolutionLayer:
         if target is not result:
             result[...] = target
         return result if out is None else out
+
+    cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:
+        """Check a source, and set the shape of the destination."""
+        cdef int d, first = 1 if self._channels_last else 2
+        cdef int channel = self._spatial + 1 if self._channels_last else 1
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
+        if cnp.PyArray_NDIM(x) != self._spatial + 2:
+            raise ValueError(f"src must have {self._spatial + 2} dimensions, {self.layout}, got shape "
+                             f"{(<object>x).shape}")
+        if cnp.PyArray_DIM(x, channel) != self._channels:
+            raise ValueError(f"src must have {self._channels} channels, got shape {(<object>x).shape} in layout "
+                             f"{self.layout}")
+        shape[0], shape[channel] = cnp.PyArray_DIM(x, 0), self._layer.columns
+        for d in range(self._spatial):
+            shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
+        return 0
+
+    cdef bint describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace) except -1:
+        """Filters.describe of the first phase, for a source and a new destination."""
+        cdef cnp.npy_intp shape[5]
+        cdef Images source, part
+        cdef Phase phase = self._phases[0]
+        cdef int d
+        if self._constant is None:
+            raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
+        self.set_shape(x, shape)
+        set_images(&source, x, self._channels_last)
+        set_images(&part, cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type), self._channels_last)
+        for d in range(3):
+            part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - phase.first[d], phase.steps[d]))
+            part.steps[d + 1] *= phase.steps[d]
+        return phase.filters.describe(self._constant, &source, &part, self._flip, g, image, workspace)
 
     cdef tuple slices(self, Phase phase):
         """The destination's elements that a phase computes, for an array with its channels last."""

@@ -1,12 +1,29 @@
 # Filters of single channels (see _depthwise.pyx).
-from libc.stdint cimport int64_t
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
 
-from int8blas._filters cimport Filters
+from int8blas._filters cimport Filters, Images
+from int8blas._kernels cimport i8_image
+from int8blas._plan cimport Gemm
+from int8blas._stage cimport Bound
+
+
+# An execution.
+cdef struct Job:
+    Gemm g                      # the output stage and zero points; C of the first pixel
+    i8_image image
+    int64_t channels, multiplier, together
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    int64_t pixels              # of a stretch
+    bint plain, copies
 
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
     cdef int64_t together           # output lines that are computed from the same interleaved lines
+
+    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
 cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilation) except -1

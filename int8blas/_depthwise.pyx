@@ -7,13 +7,12 @@ copied first.
 """
 
 from cython.parallel cimport prange
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._filters cimport Filters, Images, set_image
+from int8blas._filters cimport Filters, Images, is_empty, set_image
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_DEPTHWISE,
@@ -42,16 +41,6 @@ cdef enum:
     MAX_PIXELS = 64
     # Multiply-adds that pay for waking one more thread.
     THREAD_WORK = 1 << 18
-
-
-cdef struct Job:
-    Gemm g                      # the output stage and zero points; C of the first pixel
-    i8_image image
-    int64_t channels, multiplier, together
-    int64_t size[4]             # n, d, h, w of the destination
-    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
-    int64_t pixels              # of a stretch
-    bint plain, copies
 
 
 cdef struct Workspace:
@@ -213,21 +202,14 @@ cdef class DepthwiseFilters(Filters):
     cdef object column_sums(self):
         return self.packed._sums // self.together
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
-        cdef Job j
-        cdef Workspace w
-        cdef size_t size
-        cdef char *memory
-        cdef cnp.ndarray compensation
-        cdef double work
+    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+        """Everything but compensation; how many threads the work is worth."""
         cdef int64_t columns, lines
-        cdef int d, part, parts
+        cdef double work
+        cdef int d
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
-        if self.partial and bound.ao != 0:
-            compensation = (-bound.ao * self.column_sums()).astype(np.int32)
-            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         j.image = self.window
         j.channels, j.multiplier, j.together = self.channels, self.multiplier, self.together
         set_image(&j.image, src, dst, bound)
@@ -235,8 +217,6 @@ cdef class DepthwiseFilters(Filters):
             j.steps[d] = dst.steps[d]
         for d in range(4):
             j.size[d] = dst.size[d]
-            if j.size[d] == 0:
-                return 0
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
@@ -245,9 +225,35 @@ cdef class DepthwiseFilters(Filters):
         columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
         j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
         lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
-        work = <double>lines * j.together * j.size[3] * j.channels * self.packed._k / j.together
-        parts = <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
-                         <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+        work = <double>lines * j.size[3] * j.channels * self.packed._k
+        return <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
+                        <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+
+    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                       size_t *workspace) noexcept:
+        cdef Job j
+        cdef Workspace w
+        cdef int threads = max(1, self.prepare(&j, bound, src, dst, flip))
+        lay_out(&j, &w, NULL, workspace)
+        g[0] = j.g
+        g.threads = threads
+        g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
+        g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
+        return False
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        cdef size_t size
+        cdef char *memory
+        cdef cnp.ndarray compensation
+        cdef int part, parts
+        if is_empty(dst):
+            return 0
+        parts = self.prepare(&j, bound, src, dst, flip)
+        if self.partial and bound.ao != 0:
+            compensation = (-bound.ao * self.column_sums()).astype(np.int32)
+            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
             lay_out(&j, &w, NULL, &size)
             memory = <char *>acquire(parts * size)

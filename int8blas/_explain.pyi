@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 
 from int8blas._arrays import _Array, _Int8OrUInt8, _Numerics
+from int8blas._convolution_layer import ConvolutionLayer
 from int8blas.packing import PackedB
 
 PATHS: dict[str, str]
@@ -17,6 +18,7 @@ class Explanation:
     thread_grid: tuple[int, int] | None
     k_parts: int
     max_threads: int
+    workspace: int
     b_is_packed: bool
     a_in_place: bool
     a_shifted: bool
@@ -29,7 +31,7 @@ class Explanation:
 
 def explain(
     a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    b: _Array[_Int8OrUInt8] | PackedB | ConvolutionLayer,
     *,
     trans_a: int = False,
     trans_b: int = False,

@@ -8,7 +8,9 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
-from int8blas._kernels cimport I8_PANEL
+from int8blas._blocks cimport thread_bytes
+from int8blas._convolution_layer cimport ConvolutionLayer
+from int8blas._kernels cimport I8_PANEL, i8_image
 from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport split
@@ -24,6 +26,7 @@ PATHS = {
     "dots": "few rows or columns, so the other operand is read in place along k",
     "thin": "small K, so C is written row by row from a packed B in the cache",
     "blocks": "tiles of C from packed panels of B",
+    "depthwise": "each channel has filters of its own; four lines of the image are interleaved for all windows",
 }
 
 
@@ -37,8 +40,8 @@ class Explanation:
         (M, N, K).
     path : str
         'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
-        columns; the other operand read in place along k), 'thin' (small K; C written row by row) or 'blocks' (B packed,
-        or packed by the call; C in tiles).
+        columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'blocks' (B packed,
+        or packed by the call; C in tiles), or, for a convolution of single channels, 'depthwise'.
     isa : str
         The kernels in use.
     numerics : str
@@ -56,6 +59,9 @@ class Explanation:
         Into how many parts K falls: more than 1 if C has too few tiles for the threads and K is long.
     max_threads : int
         Threads that might have.
+    workspace : int
+        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks' and 'depthwise'; panels
+        of a plain B, which all share, come on top.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
         carried in int64; panels of B without a certificate are widened to 16 bits.
@@ -73,6 +79,7 @@ class Explanation:
     thread_grid: tuple[int, int] | None
     k_parts: int
     max_threads: int
+    workspace: int
     b_is_packed: bool
     a_in_place: bool
     a_shifted: bool
@@ -84,14 +91,15 @@ class Explanation:
     @property
     def kernel(self) -> str:
         """The name of the main kernel, such as 'avx512vnni 8x48'."""
-        kind = {"rows": " rows", "dots": " dots", "thin": " thin"}.get(self.path, "")
+        kind = {"rows": " rows", "dots": " dots", "thin": " thin", "depthwise": " depthwise"}.get(self.path, "")
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:
         m, n, k = self.shape
         lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
         if self.block is not None:
-            lines.append("  blocks of {} rows, {} columns, {} k".format(*self.block))
+            lines.append("  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
+                *self.block, -(-self.workspace // 1024)))
             lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
             if self.a_in_place:
                 lines.append("  A is read in place: it is uint8 with contiguous rows")
@@ -113,7 +121,9 @@ class Explanation:
             reason = f"of {self.max_threads}: too little work to wake another"
         else:
             reason = f"of {self.max_threads}: too few tiles or too little work for more"
-        if self.k_parts > 1:
+        if self.path == "depthwise":
+            how = f"lines and channels of the output; {-(-self.workspace // 1024)} KiB of workspace a thread"
+        elif self.k_parts > 1:
             how = f"each all of C, for some of {self.k_parts} parts of k"
         elif self.thread_grid is None:
             how = "each a stretch of tiles"
@@ -130,8 +140,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     ----------
     a : array_like of uint8 or int8
         A, as in :func:`gemm_u8s8s32`.
-    b : array_like of uint8 or int8, or PackedB
-        B.
+    b : array_like of uint8 or int8, PackedB, Convolution or Deconvolution
+        B. For a layer `a` is its source, and what is explained is the product of one group of its channels; of a
+        deconvolution, of its first phase. The layer must have been created with all scales and zero points.
     trans_a, trans_b : bool or int, optional
         Whether they are transposed.
     numerics : {'exact', 'saturating'}, optional
@@ -151,9 +162,10 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     ('ref', (4, 16), 1)
     """
     cdef Gemm g
-    cdef Plan p
     cdef cnp.ndarray array = int8_operand(a, "a")
     cdef int b_type
+    if isinstance(b, ConvolutionLayer):
+        return explain_layer(array, b, trans_a, trans_b, numerics)
     if isinstance(b, PackedB):
         b_type = (<PackedB>b)._typenum
     else:
@@ -168,11 +180,17 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     if b_type == cnp.NPY_UINT8:
         g.bo = -128
     g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
+    certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
+    return explain_problem(&g, numerics, certified)
+
+
+cdef object explain_problem(const Gemm *g, numerics, certified):
+    cdef Plan p
     memset(&p, 0, sizeof(p))
     p.k_parts = 1
     split(1, 1, 1, False, &p.grid)
     if g.m and g.n:
-        make_plan(&g, &p)
+        make_plan(g, &p)
     path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
             PATH_BLOCKS: "blocks"}[p.path]
     tile = {
@@ -180,9 +198,6 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
         "thin": (g.kernels.thin_rows, I8_PANEL),
     }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
-    certified = None
-    if isinstance(b, PackedB) and p.may_widen:
-        certified = (int(np.count_nonzero(b.certified)), b.certified.size)
     return Explanation(
         shape=(g.m, g.n, g.k),
         path=path,
@@ -190,15 +205,51 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         numerics=numerics,
         tile=tile,
         block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
-        threads=plan_threads(&g, &p),
+        threads=plan_threads(g, &p),
         thread_grid=None if p.grid.stretches or p.k_parts > 1 else (p.grid.row_parts, p.grid.column_parts),
         k_parts=p.k_parts,
         max_threads=g.threads,
+        workspace=thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0,
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),
         a_shifted=g.a_flip != 0,
-        b_shifted=b_type == cnp.NPY_UINT8,
+        b_shifted=g.b_flip != 0 or g.bo == -128,
         wide_sums=bool(p.wide),
         may_widen=bool(p.may_widen),
-        certified_panels=certified,
+        certified_panels=certified if p.may_widen else None,
+    )
+
+
+cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, trans_b, numerics):
+    cdef Gemm g
+    cdef i8_image image
+    cdef size_t workspace = 0
+    if check_transpose(trans_a, "trans_a") or check_transpose(trans_b, "trans_b"):
+        raise ValueError("trans_a and trans_b must be False for a layer")
+    if numerics != "exact":
+        raise ValueError(f"numerics must not be given for a layer, which has its own, got {numerics!r}")
+    cdef bint is_gemm = layer.describe(src, &g, &image, &workspace)
+    threads = max_threads()
+    if is_gemm:
+        g.threads = threads
+        return explain_problem(&g, layer._numerics, None)
+    return Explanation(
+        shape=(g.m, g.n, g.k),
+        path="depthwise",
+        isa=g.kernels.name.decode(),
+        numerics="exact",
+        tile=(1, g.kernels.depthwise_channels),
+        block=None,
+        threads=g.threads,
+        thread_grid=None,
+        k_parts=1,
+        max_threads=threads,
+        workspace=workspace,
+        b_is_packed=True,
+        a_in_place=False,
+        a_shifted=layer._flip != 0,
+        b_shifted=False,
+        wide_sums=False,
+        may_widen=False,
+        certified_panels=None,
     )

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas._kernels cimport i8_image
+from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound
 from int8blas.packing cimport PackedB
 
@@ -25,8 +26,11 @@ cdef class Filters:
 
     cdef object column_sums(self)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
+    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g,
+                       i8_image *image, size_t *workspace) noexcept
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
+cdef bint is_empty(const Images *images) noexcept

@@ -143,61 +143,84 @@ cdef class Filters:
             self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
         return 0
 
+    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                       size_t *workspace) noexcept:
+        """Whether the products are GEMMs, with the first of them, whose image goes to `image`; otherwise the workspace
+        of a thread."""
+        cdef Job j
+        prepare(&j, self, bound, src, dst, flip)
+        g[0], image[0] = j.g, j.image
+        if j.in_place:
+            g.a = image.src
+        else:
+            g.image = image
+        return True
+
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         """dst from src, which share no memory; bytes of src are XORed with `flip`."""
         cdef Job j
-        cdef int64_t line
-        cdef ptrdiff_t line_step
-        cdef int d, threads, status
-        cdef bint pixels = True
-        j.groups, j.outputs, j.channels = self.groups, self.outputs, self.window.channels
-        j.panels = ceil_div(self.outputs, I8_PANEL)
-        j.image = self.window
-        set_image(&j.image, src, dst, bound)
-        for d in range(5):
-            j.steps[d] = dst.steps[d]
-        for d in range(4):
-            j.size[d] = dst.size[d]
-            if j.size[d] == 0:
-                return 0
-        for d in range(3):
-            pixels = pixels and (
-                self.window.kernel[d] == 1 and self.window.stride[d] == 1 and self.window.before[d] == 0
-                and j.image.out[d] == j.image.size[d]
-            )
-        j.outer = 0
-        while not even(j.size, j.steps, j.outer, &line, &line_step):
-            j.outer += 1
-        j.in_place = False
-        if pixels:
-            d = j.outer
-            while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
-                d += 1
-            j.in_place = even(j.size, j.image.steps, d, &line, &line_step) and line == 0
-            if j.in_place:
-                j.outer = d
-
-        start(&j.g, self.saturating)
-        even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
-        self.packed.fill(&j.g)
-        bound.fill(&j.g)
-        if self.partial:
-            j.g.col_init = NULL
-        j.g.m, j.g.n, j.g.k = 1, self.outputs, self.packed._k
-        for d in range(j.outer, 4):
-            j.g.m *= j.size[d]
-        if j.outer > 1:
-            j.image.out[0] = 1
-        j.g.a_flip = flip
-        j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
-        j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
-        j.g.doubled = self.doubled
+        cdef int threads, status
+        if is_empty(dst):
+            return 0
+        prepare(&j, self, bound, src, dst, flip)
         threads = max_threads()
         with nogil:
             status = run_all(&j, threads)
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
         return 0
+
+
+cdef void prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+    """All of an execution that its groups have in common."""
+    cdef int64_t line
+    cdef ptrdiff_t line_step
+    cdef int d
+    cdef bint pixels = True
+    j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
+    j.panels = ceil_div(f.outputs, I8_PANEL)
+    j.image = f.window
+    set_image(&j.image, src, dst, bound)
+    for d in range(5):
+        j.steps[d] = dst.steps[d]
+    for d in range(4):
+        j.size[d] = dst.size[d]
+    for d in range(3):
+        pixels = pixels and (
+            f.window.kernel[d] == 1 and f.window.stride[d] == 1 and f.window.before[d] == 0
+            and j.image.out[d] == j.image.size[d]
+        )
+    j.outer = 0
+    while not even(j.size, j.steps, j.outer, &line, &line_step):
+        j.outer += 1
+    j.in_place = False
+    if pixels:
+        d = j.outer
+        while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
+            d += 1
+        j.in_place = even(j.size, j.image.steps, d, &line, &line_step) and line == 0
+        if j.in_place:
+            j.outer = d
+
+    start(&j.g, f.saturating)
+    even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
+    f.packed.fill(&j.g)
+    bound.fill(&j.g)
+    if f.partial:
+        j.g.col_init = NULL
+    j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
+    for d in range(j.outer, 4):
+        j.g.m *= j.size[d]
+    if j.outer > 1:
+        j.image.out[0] = 1
+    j.g.a_flip = flip
+    j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
+    j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
+    j.g.doubled = f.doubled
+
+
+cdef bint is_empty(const Images *images) noexcept:
+    return not (images.size[0] and images.size[1] and images.size[2] and images.size[3])
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept:

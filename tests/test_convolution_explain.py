@@ -1,0 +1,72 @@
+"""explain says how a convolution is computed, and in how much memory."""
+
+import numpy as np
+import pytest
+
+import int8blas
+
+LIMIT = 1_000_000
+
+
+def convolution(channels, outputs, kernel, groups=1, **parameters):
+    weights = np.ones((outputs, channels // groups, kernel, kernel), np.int8)
+    return int8blas.Convolution(
+        weights, groups=groups, src_dtype=np.uint8, dst_dtype=np.uint8, **{"padding": kernel // 2, **parameters}
+    )
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel", "groups"),
+    [
+        (3, 64, 7, 1),
+        (64, 64, 3, 1),
+        (512, 512, 3, 1),
+        (2048, 512, 1, 1),
+        (1024, 1024, 3, 1),
+        (128, 128, 3, 32),
+        (64, 64, 3, 64),
+    ],
+)
+def test_the_workspace_of_a_thread_is_bounded(isa, channels, outputs, kernel, groups, layout):
+    layer = convolution(channels, outputs, kernel, groups, layout=layout)
+    for size in (7, 64):
+        image = np.empty((1, size, size, channels) if layout == "nhwc" else (1, channels, size, size), np.uint8)
+        assert int8blas.explain(image, layer).workspace < LIMIT
+
+
+def test_the_workspace_does_not_grow_with_the_image(isa):
+    for layer in (convolution(16, 16, 3), convolution(16, 16, 3, 16)):
+        sizes = [int8blas.explain(np.empty((1, size, size, 16), np.uint8), layer).workspace for size in (512, 2048)]
+        assert 0 < sizes[1] < 1.1 * sizes[0]
+
+
+def test_paths():
+    image = np.zeros((1, 14, 14, 64), np.uint8)
+    windows = int8blas.explain(image, convolution(64, 96, 3))
+    assert (windows.path, windows.shape, windows.a_in_place) == ("blocks", (196, 96, 576), False)
+    pixels = int8blas.explain(image, convolution(64, 96, 1))
+    assert (pixels.path, pixels.shape, pixels.b_is_packed) == ("blocks", (196, 96, 64), True)
+    depthwise = int8blas.explain(image, convolution(64, 64, 3, 64))
+    assert (depthwise.path, depthwise.shape) == ("depthwise", (196, 64, 9))
+    assert "workspace" in str(windows)
+    assert "workspace" in str(depthwise)
+
+
+def test_an_image_is_read_in_place():
+    with int8blas.use_isa(int8blas.available_isas()[0]):
+        plan = int8blas.explain(np.zeros((2, 14, 14, 64), np.uint8), convolution(64, 96, 1))
+        assert plan.shape == (392, 96, 64)
+        assert plan.a_in_place or plan.may_widen or plan.isa == "ref"
+
+
+def test_a_layer_without_all_of_its_values():
+    layer = convolution(4, 4, 3, attributes=int8blas.Attributes(scales={"src": 0}))
+    with pytest.raises(ValueError, match=r"^b must be a layer that was created with all"):
+        int8blas.explain(np.zeros((1, 5, 5, 4), np.uint8), layer)
+
+
+@pytest.mark.parametrize("wrong", [{"trans_a": True}, {"trans_b": True}, {"numerics": "saturating"}])
+def test_what_a_layer_has_of_its_own(wrong):
+    with pytest.raises(ValueError, match="for a layer"):
+        int8blas.explain(np.zeros((1, 5, 5, 4), np.uint8), convolution(4, 4, 3), **wrong)
