@@ -10,6 +10,7 @@ from int8blas._kernels cimport (
     I8_PANEL,
     I8_TYPE_F32,
     I8_TYPE_S8,
+    I8_TYPE_S32,
     I8_TYPE_U8,
     i8_image,
     i8_stage,
@@ -185,8 +186,8 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
     cdef bint by_row = g.row_scales is not NULL or g.source is not NULL
-    if s.type == I8_TYPE_F32:
-        if s.rescales or g.c_col != sizeof(float):
+    if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:
+        if s.rescales or g.c_col != sizeof(float) or (by_row and s.type == I8_TYPE_S32):
             return False
     elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row or g.c_col != 1:
         return False

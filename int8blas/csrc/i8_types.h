@@ -48,8 +48,9 @@ typedef struct {
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
- * registers (i8_stage below, without post-ops, with finite scales): to a u8 or s8 C with contiguous rows, without
- * row_scale, or to an f32 one, without dst_scale and dst_zero. The values of the columns begin with the tile's first. */
+ * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
+ * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
+ * columns begin with the tile's first. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;

@@ -12,7 +12,7 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 zero = type == I8_TYPE_F32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
+        const i8_f32 zero = type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
         const i8_f32 low = o->relu ? i8_max_f32(smallest, zero) : smallest;
         I8_FOR(i, mr) {
             char *c = o->c + i * o->c_row;
@@ -21,6 +21,8 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
             y = i8_add_f32(y, bias);
             if (type == I8_TYPE_F32)
                 i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
+            else if (type == I8_TYPE_S32)
+                i8_store(c + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
             else {
                 y = i8_mul_f32(y, dst_scale);
                 i8_store_bounded(c + at, shifts ? i8_add_f32(y, zero) : y, low, type == I8_TYPE_S8);
@@ -38,6 +40,8 @@ I8_INLINE void i8_output_tile(const i8_tile_output *o, const i8_vec *acc, const 
         i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
     else if (o->type == I8_TYPE_S8)
         i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
+    else if (o->type == I8_TYPE_S32)
+        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
     else if (o->row_scale)
         i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
     else

@@ -249,6 +249,12 @@ I8_INLINE i8_f32 i8_set_f32(float x) { return _mm256_set1_ps(x); }
 /* y where either is NaN or both are zeros, as MAXPS has it. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return _mm256_max_ps(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm256_cvtepi32_ps(x); }
+/* Half to even and saturated; x is not NaN. Beyond the range the conversion gives -2**31. */
+I8_INLINE i8_vec i8_to_s32(i8_f32 x)
+{
+    const __m256i beyond = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(2147483648.0f), _CMP_GE_OQ));
+    return _mm256_blendv_epi8(_mm256_cvtps_epi32(x), _mm256_set1_epi32(INT32_MAX), beyond);
+}
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(low)), _mm256_set1_ps(high)));

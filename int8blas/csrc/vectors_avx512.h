@@ -200,6 +200,12 @@ I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_sign
         _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x)));
 }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm512_cvtepi32_ps(x); }
+/* Half to even and saturated; x is not NaN. Beyond the range the conversion gives -2**31. */
+I8_INLINE i8_vec i8_to_s32(i8_f32 x)
+{
+    const __mmask16 beyond = _mm512_cmp_ps_mask(x, _mm512_set1_ps(2147483648.0f), _CMP_GE_OQ);
+    return _mm512_mask_mov_epi32(_mm512_cvtps_epi32(x), beyond, _mm512_set1_epi32(INT32_MAX));
+}
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(low)), _mm512_set1_ps(high)));
