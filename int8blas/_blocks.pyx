@@ -25,7 +25,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._plan cimport Gemm, Plan, is_made, set_tile_output, zero_by_row
-from int8blas._spans cimport MAX_SPANS, Span, spans_of
+from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
@@ -351,6 +351,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef i8_output_args o
     cdef i8_tile_output out
     cdef Span spans[MAX_SPANS]
+    cdef Place block, at
     cdef int count
 
     o.stage = g.stage
@@ -362,6 +363,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     t.fetch_row = g.c_row
     t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
+    if p.skips:
+        block = place_of(g.image, row)
 
     for j in range(column_tiles):
         c = panel + share(panels, j, column_tiles)
@@ -387,6 +390,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
 
+        if p.skips:
+            at = block
         for i in range(row_tiles):
             r = share(rows, i, row_tiles)
             height = <int>(share(rows, i + 1, row_tiles) - r)
@@ -435,7 +440,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             else:
                 t.dst = partial
             if p.skips:
-                count = spans_of(g.image, row + r, height, k0, k, spans)
+                count = spans_of(g.image, &at, height, k0, k, spans)
+                move_on(g.image, &at, height)
                 multiply_spans(g, w, &t, spans, count, dot, height, width)
             else:
                 g.kernels.tile[dot][height - 1][width - 1](&t)

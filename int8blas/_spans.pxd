@@ -13,4 +13,27 @@ cdef struct Span:
     int row, rows
 
 
-cdef int spans_of(const i8_image *m, int64_t row, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
+# A row of an image's matrix: the place of an output.
+cdef struct Place:
+    int64_t d, h, w
+
+
+cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
+
+
+cdef inline Place place_of(const i8_image *m, int64_t row) noexcept nogil:
+    cdef Place at
+    at.w, at.h = row % m.out[2], row // m.out[2] % m.out[1]
+    at.d = row // m.out[2] // m.out[1] % m.out[0]
+    return at
+
+
+cdef inline void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
+    """To the place of a later row."""
+    at.w += rows
+    while at.w >= m.out[2]:
+        at.w -= m.out[2]
+        at.h += 1
+        if at.h == m.out[1]:
+            at.h = 0
+            at.d = at.d + 1 if at.d + 1 < m.out[0] else 0

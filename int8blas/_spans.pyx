@@ -33,10 +33,10 @@ cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int
     end[0] = <int>max(<int64_t>first[0], min(<int64_t>height, ceil_div(room, m.stride[2]) if room > 0 else 0))
 
 
-cdef int spans_of(const i8_image *m, int64_t row, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
+cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
     """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
     cdef int64_t width = m.out[2], line_size = m.kernel[2] * m.channels, lines = m.kernel[0] * m.kernel[1]
-    cdef int64_t w = row % width, h = row // width % m.out[1], d = row // width // m.out[1] % m.out[0]
+    cdef int64_t w = at.w, h = at.h, d = at.d
     cdef int64_t first = 0, end = lines, low, high, line, tap, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
     spans[0].k0, spans[0].k, spans[0].row, spans[0].rows = 0, k, 0, height
