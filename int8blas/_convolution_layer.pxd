@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
-from int8blas._filters cimport Filters
+from int8blas._filters cimport Filters, Images
 from int8blas._kernels cimport i8_image
 from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound, Layer
@@ -12,6 +12,8 @@ cdef class Phase:
     cdef Filters filters
     cdef int64_t first[3]
     cdef int64_t steps[3]
+
+    cdef Images part_of(self, const Images *whole) noexcept
 
 
 cdef class ConvolutionLayer:

@@ -37,6 +37,16 @@ cdef class Phase:
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
+    cdef Images part_of(self, const Images *whole) noexcept:
+        """The outputs of this phase in a destination."""
+        cdef Images part = whole[0]
+        cdef int d
+        for d in range(3):
+            part.data += self.first[d] * part.steps[d + 1]
+            part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - self.first[d], self.steps[d]))
+            part.steps[d + 1] *= self.steps[d]
+        return part
+
 
 cdef class ConvolutionLayer:
     """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
@@ -156,11 +166,7 @@ cdef class ConvolutionLayer:
         set_images(&whole, target, self._channels_last)
         rebinds = len(self._phases) > 1 and bound.reads_pixels()
         for phase in self._phases:
-            part = whole
-            for d in range(3):
-                part.data += phase.first[d] * part.steps[d + 1]
-                part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - phase.first[d], phase.steps[d]))
-                part.steps[d + 1] *= phase.steps[d]
+            part = phase.part_of(&whole)
             if rebinds:
                 bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
                                          self.slices(phase))
@@ -191,15 +197,12 @@ cdef class ConvolutionLayer:
         cdef cnp.npy_intp shape[5]
         cdef Images source, part
         cdef Phase phase = self._phases[0]
-        cdef int d
         if self._constant is None:
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         self.set_shape(x, shape)
         set_images(&source, x, self._channels_last)
         set_images(&part, cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type), self._channels_last)
-        for d in range(3):
-            part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - phase.first[d], phase.steps[d]))
-            part.steps[d + 1] *= phase.steps[d]
+        part = phase.part_of(&part)
         return phase.filters.describe(self._constant, &source, &part, self._flip, g, image, workspace)
 
     cdef tuple slices(self, Phase phase):
