@@ -1,8 +1,6 @@
 """Pooling equals its formula for every window, layout, stride and instruction set, and writes nothing else."""
 
 import os
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -12,6 +10,7 @@ import reference_pooling as reference
 from arrays import Canary, assert_same, guarded, needs_mprotect, random_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from others import assert_other_threads_run_during
 from processes import run_python
 
 import int8blas
@@ -279,27 +278,7 @@ def test_concurrent_callers(rng):
 def test_other_python_threads_run_during_a_call(rng):
     x = image(rng, np.uint8, 2, (64, 64), 64, "nhwc", 1)
     out = int8blas.max_pool(x, 2)
-    gate, ran = threading.Lock(), []
-
-    def pass_the_gate():
-        with gate:
-            ran.append(True)
-
-    other = threading.Thread(target=pass_the_gate)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(3600)  # from here on only a call that releases the GIL lets the other thread run
-    try:
-        gate.acquire()
-        other.start()
-        gate.release()
-        calls = 0
-        while not ran and calls < 5000:
-            int8blas.max_pool(x, 2, out=out)
-            calls += 1
-        assert ran
-    finally:
-        sys.setswitchinterval(interval)
-        other.join()
+    assert_other_threads_run_during(lambda: int8blas.max_pool(x, 2, out=out))
 
 
 FORK = """

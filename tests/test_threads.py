@@ -4,8 +4,6 @@ import multiprocessing
 import os
 import select
 import signal
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
+from others import assert_other_threads_run_during
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
@@ -91,27 +90,7 @@ def test_concurrent_callers_share_operands_and_write_their_own_rows(isa, rng):
 def test_other_python_threads_run_during_a_call(isa, rng):
     a, b = rng.integers(0, 256, (128, 128), np.uint8), rng.integers(-128, 128, (128, 128), np.int8)
     out = np.empty((128, 128), np.int32)
-    gate, ran = threading.Lock(), []
-
-    def pass_the_gate():
-        with gate:
-            ran.append(True)
-
-    other = threading.Thread(target=pass_the_gate)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(3600)  # from here on only a call that releases the GIL lets the other thread run
-    try:
-        gate.acquire()
-        other.start()
-        gate.release()
-        calls = 0
-        while not ran and calls < 5000:
-            int8blas.matmul(a, b, out=out)
-            calls += 1
-        assert ran
-    finally:
-        sys.setswitchinterval(interval)
-        other.join()
+    assert_other_threads_run_during(lambda: int8blas.matmul(a, b, out=out))
     assert_same(out, reference.matmul(a, b))
 
 

@@ -1,0 +1,29 @@
+"""Whether other Python threads run while a call does."""
+
+import sys
+import threading
+
+
+def assert_other_threads_run_during(call):
+    """One of many calls lets another thread run, as it releases the GIL."""
+    gate, ran = threading.Lock(), []
+
+    def pass_the_gate():
+        with gate:
+            ran.append(True)
+
+    other = threading.Thread(target=pass_the_gate)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(3600)  # from here on only a call that releases the GIL lets the other thread run
+    try:
+        gate.acquire()
+        other.start()
+        gate.release()
+        calls = 0
+        while not ran and calls < 5000:
+            call()
+            calls += 1
+        assert ran
+    finally:
+        sys.setswitchinterval(interval)
+        other.join()
