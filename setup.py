@@ -76,6 +76,7 @@ EXTENSIONS = [
     extension("inner_product"),
     extension("_filters"),
     extension("_depthwise"),
+    extension("_lines"),
     extension("_convolution_layer"),
     extension("convolution"),
     extension("im2col"),

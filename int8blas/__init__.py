@@ -16,7 +16,7 @@ The modules, and who calls whom::
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
-      +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise
+      +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise, _lines
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
             |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A

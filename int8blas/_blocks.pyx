@@ -359,6 +359,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     t.a_tail = NULL
+    t.more_segments = 0
     t.fetch = NULL
     t.fetch_row = g.c_row
     t.output = NULL

@@ -41,6 +41,6 @@ cdef class ConvolutionLayer:
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
-    cdef bint describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace) except -1
+    cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
     cdef tuple slices(self, Phase phase)
     cdef dict parameters(self)

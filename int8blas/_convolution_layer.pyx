@@ -19,6 +19,7 @@ from int8blas._layer_arguments import (
     grouped_weights,
     int8_weights,
 )
+from int8blas._lines cimport LineFilters, has_lines
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
 from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
@@ -102,6 +103,8 @@ cdef class ConvolutionLayer:
             return DepthwiseFilters(weights, strides, dilation, before, partial)
         if not self._saturating and self.groups > 1:
             weights = merged_groups(weights)
+        if not self._saturating and has_lines(weights, strides, dilation):
+            return LineFilters(weights, strides, dilation, before, partial)
         return Filters(weights, strides, dilation, before, self._saturating, halved, partial)
 
     def __repr__(self):
@@ -192,7 +195,7 @@ cdef class ConvolutionLayer:
             shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
         return 0
 
-    cdef bint describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace) except -1:
+    cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace):
         """Filters.describe of the first phase, for a source and a new destination."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, part

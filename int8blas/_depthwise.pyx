@@ -229,8 +229,8 @@ cdef class DepthwiseFilters(Filters):
         return <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
                         <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
 
-    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                       size_t *workspace) noexcept:
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
         cdef Job j
         cdef Workspace w
         cdef int threads = max(1, self.prepare(&j, bound, src, dst, flip))
@@ -239,7 +239,7 @@ cdef class DepthwiseFilters(Filters):
         g.threads = threads
         g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
-        return False
+        return "depthwise"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         cdef Job j
@@ -252,7 +252,7 @@ cdef class DepthwiseFilters(Filters):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
         if self.partial and bound.ao != 0:
-            compensation = (-bound.ao * self.column_sums()).astype(np.int32)
+            compensation = self.compensation(bound)
             j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
             lay_out(&j, &w, NULL, &size)

@@ -26,6 +26,7 @@ PATHS = {
     "dots": "few rows or columns, so the other operand is read in place along k",
     "thin": "small K, so C is written row by row from a packed B in the cache",
     "blocks": "tiles of C from packed panels of B",
+    "lines": "tiles of C from windows in a copy of some lines of the image",
     "depthwise": "each channel has filters of its own; four lines of the image are interleaved for all windows",
 }
 
@@ -41,7 +42,8 @@ class Explanation:
     path : str
         'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
         columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'blocks' (B packed,
-        or packed by the call; C in tiles), or, for a convolution of single channels, 'depthwise'.
+        or packed by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels) and 'depthwise'
+        (of single ones).
     isa : str
         The kernels in use.
     numerics : str
@@ -60,8 +62,8 @@ class Explanation:
     max_threads : int
         Threads that might have.
     workspace : int
-        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks' and 'depthwise'; panels
-        of a plain B, which all share, come on top.
+        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines' and
+        'depthwise'; panels of a plain B, which all share, come on top.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
         carried in int64; panels of B without a certificate are widened to 16 bits.
@@ -121,7 +123,7 @@ class Explanation:
             reason = f"of {self.max_threads}: too little work to wake another"
         else:
             reason = f"of {self.max_threads}: too few tiles or too little work for more"
-        if self.path == "depthwise":
+        if self.path in ("depthwise", "lines"):
             how = f"lines and channels of the output; {-(-self.workspace // 1024)} KiB of workspace a thread"
         elif self.k_parts > 1:
             how = f"each all of C, for some of {self.k_parts} parts of k"
@@ -228,17 +230,17 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         raise ValueError("trans_a and trans_b must be False for a layer")
     if numerics != "exact":
         raise ValueError(f"numerics must not be given for a layer, which has its own, got {numerics!r}")
-    cdef bint is_gemm = layer.describe(src, &g, &image, &workspace)
+    path = layer.describe(src, &g, &image, &workspace)
     threads = max_threads()
-    if is_gemm:
+    if path == "gemm":
         g.threads = threads
         return explain_problem(&g, layer._numerics, None)
     return Explanation(
         shape=(g.m, g.n, g.k),
-        path="depthwise",
+        path=path,
         isa=g.kernels.name.decode(),
         numerics="exact",
-        tile=(1, g.kernels.depthwise_channels),
+        tile=(1, g.kernels.depthwise_channels) if path == "depthwise" else (g.kernels.mr, g.kernels.np * I8_PANEL),
         block=None,
         threads=g.threads,
         thread_grid=None,

@@ -25,9 +25,10 @@ cdef class Filters:
     cdef bint partial               # the layer has other filters too, so its compensation is not that of these
 
     cdef object column_sums(self)
+    cdef object compensation(self, Bound bound)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
-    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g,
-                       i8_image *image, size_t *workspace) noexcept
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace)
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
 
 

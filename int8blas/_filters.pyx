@@ -12,7 +12,7 @@ import numpy as np
 
 from int8blas._arrays cimport bounds
 from int8blas._gemm cimport gemm
-from int8blas._kernels cimport I8_PANEL, i8_image, i8_post_op, i8_stage
+from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div
@@ -116,25 +116,34 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
 
 
 cdef class Filters:
-    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w.
 
-    def __init__(self, weights, strides, dilation, before, saturating, doubled, partial):
+    With `whole_groups`, each line of a window has zeros behind it, up to whole groups of k.
+    """
+
+    def __init__(self, weights, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
         groups, outputs, channels, *kernel = weights.shape
         self.groups, self.outputs = groups, outputs
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = channels
-        # (kd, kh, kw, ic, g, oc), and columns of zeros up to whole panels where another group follows.
+        used = kernel[2] * channels
+        self.window.line = ceil_div(used, I8_GROUP) * I8_GROUP if whole_groups else used
+        # (kd, kh, kw and ic, g, oc), and columns of zeros up to whole panels where another group follows.
         columns = weights.transpose(3, 4, 5, 2, 0, 1)
         width = outputs if groups == 1 else ceil_div(outputs, I8_PANEL) * I8_PANEL
-        padded = np.zeros((*columns.shape[:5], width), np.int8)
-        padded[..., :outputs] = columns
-        self.packed = pack(padded.reshape(int(np.prod(kernel)) * channels, groups * width), False)
+        padded = np.zeros((kernel[0] * kernel[1], self.window.line, groups, width), np.int8)
+        padded[:, :used, :, :outputs] = columns.reshape(kernel[0] * kernel[1], used, groups, outputs)
+        self.packed = pack(padded.reshape(kernel[0] * kernel[1] * self.window.line, groups * width), False)
 
     cdef object column_sums(self):
         """Of the weights of each output channel, at the place of its column."""
         return self.packed._sums
+
+    cdef object compensation(self, Bound bound):
+        """The terms of the source's zero point: start values of the sums."""
+        return (-bound.ao * self.column_sums()).astype(np.int32)
 
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
         cdef int d
@@ -143,10 +152,10 @@ cdef class Filters:
             self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
         return 0
 
-    cdef bint describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                       size_t *workspace) noexcept:
-        """Whether the products are GEMMs, with the first of them, whose image goes to `image`; otherwise the workspace
-        of a thread."""
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        """The path, and the facts of an execution: for "gemm" the first product, whose image goes to `image`, for
+        others the workspace of a thread."""
         cdef Job j
         prepare(&j, self, bound, src, dst, flip)
         g[0], image[0] = j.g, j.image
@@ -154,7 +163,7 @@ cdef class Filters:
             g.a = image.src
         else:
             g.image = image
-        return True
+        return "gemm"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         """dst from src, which share no memory; bytes of src are XORed with `flip`."""

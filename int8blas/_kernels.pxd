@@ -34,6 +34,8 @@ cdef extern from "i8_types.h" nogil:
         const uint8_t *a
         ptrdiff_t a_row
         ptrdiff_t a_group
+        int64_t more_segments
+        ptrdiff_t a_segment
         const uint32_t *a_tail
         const int8_t *b
         ptrdiff_t b_panel
@@ -168,6 +170,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t dilation[3]
         int64_t before[3]
         int64_t channels
+        int64_t line
         uint8_t padding
 
     enum: I8_MAX_DEPTHWISE
@@ -264,6 +267,8 @@ cdef extern from "i8_types.h" nogil:
                                 uint8_t flip) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil
+        void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines,
+                            int64_t x, int64_t columns, uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
         i8_elements_fn quantize[3]

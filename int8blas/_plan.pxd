@@ -103,6 +103,7 @@ cdef struct Plan:
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
+cdef bint is_wide(const Gemm *g) noexcept nogil
 
 
 cdef inline void set_tile_output(const i8_stage *s, i8_tile_output *out, int64_t column) noexcept nogil:

@@ -198,13 +198,19 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     )
 
 
+cdef bint is_wide(const Gemm *g) noexcept nogil:
+    """Whether sums could leave s32; with a primitive's output stage, after offsets are added to them as integers."""
+    cdef int64_t bound = product_bound(g)
+    return g.k > INT32_MAX // bound or (
+        g.stage is not NULL and g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
+    )
+
+
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     """What holds for every path."""
     cdef int64_t bound = product_bound(g)
-    p.wide = g.k > INT32_MAX // bound
+    p.wide = is_wide(g)
     if g.stage is not NULL:
-        # Offsets are added to the sums as integers.
-        p.wide = p.wide or g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
         p.identity = p.from_registers = False
         p.to_output = is_plain(g) and not p.wide
         return

@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t
 from int8blas._kernels cimport i8_image
 
 cdef enum:
+    # Channels from which a tap is worth a tile's way to memory and back.
+    TAP_CHANNELS = 256
     MAX_SPANS = 32
 
 

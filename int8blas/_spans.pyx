@@ -11,11 +11,6 @@ from libc.stdint cimport int64_t
 from int8blas._kernels cimport I8_GROUP, i8_image
 from int8blas._split cimport ceil_div
 
-cdef enum:
-    # Channels from which a tap is worth a tile's way to memory and back.
-    TAP_CHANNELS = 256
-
-
 cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noexcept nogil:
     """Whether a line of the window at (d, h) is above or below the image."""
     cdef int64_t z = d * m.stride[0] - m.before[0], y = h * m.stride[1] - m.before[1]
@@ -35,7 +30,7 @@ cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
     """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
-    cdef int64_t width = m.out[2], line_size = m.kernel[2] * m.channels, lines = m.kernel[0] * m.kernel[1]
+    cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
     cdef int64_t first = 0, end = lines, low, high, line, tap, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1

@@ -36,6 +36,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
+    t.more_segments = 0
     t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
     if g.ao != 0:

@@ -125,6 +125,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         image.out[d] = output_size(images.size[d + 1], kernel[d], strides[d], dilation[d], padding[d], "src")
         rows *= image.out[d]
         k *= image.kernel[d]
+    image.line = image.kernel[2] * image.channels
     shape = (group_count, rows, k)[group_count == 1:]
     if out is None:
         result = np.empty(shape, x.dtype)

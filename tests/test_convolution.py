@@ -181,9 +181,20 @@ def test_shapes_larger_than_a_block(isa, transposed, rng):
         ((3, 3), (1, 1), 1100, 130),
         ((2, 50), (2, 2), 5, 300),
         ((40, 30), (3, 3), 3, 16),
+        ((2, 1300), (2, 3), 60, 3),
     ):
         for layout in LAYOUTS[2]:
             random_convolution(rng, size, kernel, ic, oc, padding=1, layout=layout, transposed=transposed).check()
+
+
+@every_primitive
+def test_padding_that_adds_nothing(isa, transposed, rng):
+    """Products with it may be left out: zero point 0, and lines and whole windows beside the image."""
+    for size, kernel, ic, oc in (((6, 9), (3, 3), 20, 17), ((5, 5), (7, 7), 3, 16), ((4, 4), (3, 3), 300, 20)):
+        for padding in (1, ((0, 2), (2, 0))) if transposed else (1, 3, ((0, 5), (5, 0))):
+            random_convolution(
+                rng, size, kernel, ic, oc, padding=padding, zero_points=("dst",), transposed=transposed
+            ).check()
 
 
 # --- types, masks ----------------------------------------------------------------------------------------------------

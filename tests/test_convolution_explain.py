@@ -43,14 +43,31 @@ def test_the_workspace_does_not_grow_with_the_image(isa):
 
 def test_paths():
     image = np.zeros((1, 14, 14, 64), np.uint8)
-    windows = int8blas.explain(image, convolution(64, 96, 3))
-    assert (windows.path, windows.shape, windows.a_in_place) == ("blocks", (196, 96, 576), False)
+    wide = np.zeros((1, 14, 14, 256), np.uint8)
+    windows = int8blas.explain(wide, convolution(256, 96, 3))
+    assert (windows.path, windows.shape, windows.a_in_place) == ("blocks", (196, 96, 2304), False)
     pixels = int8blas.explain(image, convolution(64, 96, 1))
     assert (pixels.path, pixels.shape, pixels.b_is_packed) == ("blocks", (196, 96, 64), True)
     depthwise = int8blas.explain(image, convolution(64, 64, 3, 64))
     assert (depthwise.path, depthwise.shape) == ("depthwise", (196, 64, 9))
-    assert "workspace" in str(windows)
-    assert "workspace" in str(depthwise)
+    with int8blas.use_isa("ref"):
+        lines = int8blas.explain(image, convolution(64, 96, 3))
+    assert (lines.path, lines.shape) == ("lines", (196, 96, 576))
+    for plan in (windows, depthwise, lines):
+        assert "workspace" in str(plan)
+
+
+def test_a_window_with_few_channels_is_read_line_by_line():
+    """Also where the lines of a window are not whole groups of k, but not where windows do not overlap."""
+    with int8blas.use_isa("ref"):
+        for layer, size, path in (
+            (convolution(3, 16, 7, strides=2), 32, "lines"),
+            (convolution(32, 32, 3, 8), 14, "lines"),
+            (convolution(3, 16, 4, strides=4), 32, "blocks"),
+            (convolution(8, 16, 3, dilation=2), 14, "blocks"),
+        ):
+            image = np.zeros((1, size, size, layer.weights_shape[1] * layer.groups), np.uint8)
+            assert int8blas.explain(image, layer).path == path
 
 
 def test_an_image_is_read_in_place():

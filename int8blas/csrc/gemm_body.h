@@ -28,7 +28,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     i8_vec acc[4][I8_MR][I8_NP * I8_VECS];
     const int width = np * I8_VECS;
     const int depth = mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
-    const uint8_t *a = t->a;
+    const uint8_t *segment = t->a;
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
@@ -47,23 +47,29 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         }
     if (t->fetch)
         I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + i * t->fetch_row + j * 4 * I8_LANES);
-    int64_t groups = t->groups;
-    if (depth > 1) {
+    if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
-        for (; groups >= depth; groups -= depth) {
-            I8_FOR(d, depth) {
-                I8_ADD_GROUP(acc[d], a, a_row);
-                a += a_group;
-                b += 4 * I8_PANEL;
+    for (int64_t more = t->more_segments;; --more, segment += t->a_segment) {
+        const uint8_t *a = segment;
+        int64_t groups = t->groups;
+        if (depth > 1)
+            for (; groups >= depth; groups -= depth) {
+                I8_FOR(d, depth) {
+                    I8_ADD_GROUP(acc[d], a, a_row);
+                    a += a_group;
+                    b += 4 * I8_PANEL;
+                }
             }
+        for (; groups > 0; --groups) {
+            I8_ADD_GROUP(acc[0], a, a_row);
+            a += a_group;
+            b += 4 * I8_PANEL;
         }
+        if (more == 0)
+            break;
+    }
+    if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
-    }
-    for (; groups > 0; --groups) {
-        I8_ADD_GROUP(acc[0], a, a_row);
-        a += a_group;
-        b += 4 * I8_PANEL;
-    }
     if (t->a_tail)
         I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
 

@@ -14,8 +14,9 @@
  * where any of the first three may be NULL (zero), and g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
- *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then, if a_tail is not
- *     NULL, one more, a_tail[i]. Nothing else is read: A may be the user's matrix itself.
+ *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then as many in each of
+ *     more_segments segments, a_segment bytes after the one before; then, if a_tail is not NULL, one more, a_tail[i].
+ *     Nothing else is read: A may be the user's matrix itself.
  *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
@@ -63,6 +64,8 @@ typedef struct {
     int64_t groups;
     const uint8_t *a;
     ptrdiff_t a_row, a_group;
+    int64_t more_segments;
+    ptrdiff_t a_segment;
     const uint32_t *a_tail;
     const int8_t *b;
     ptrdiff_t b_panel;
@@ -249,12 +252,13 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
  *
  *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
  *
- * or `padding` where that is outside of the image. Fewer spatial dimensions are given as the last ones. */
+ * or `padding` where that is outside of the image. A line of the window has `line` columns: kernel[2] * channels, or
+ * more, which may hold anything. Fewer spatial dimensions are given as the last ones. */
 typedef struct {
     const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and behind the last byte of all images in memory */
     ptrdiff_t steps[5];       /* bytes, of n, d, h, w and channel */
     int64_t size[3], out[3], kernel[3], stride[3], dilation[3], before[3];
-    int64_t channels;
+    int64_t channels, line;
     uint8_t padding; /* as it would be in src */
 } i8_image;
 
@@ -382,6 +386,11 @@ typedef struct {
      * those behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
+    /* Columns x, x + 1, ... of `lines` lines of image 0 from line y on, with the channels side by side and without gaps
+     * between the columns, XORed with flip; padding where they are outside. Lines are dst_line bytes apart, 63 of them at
+     * least behind the last column, which may change too. */
+    void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines, int64_t x,
+                        int64_t columns, uint8_t flip);
     /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);

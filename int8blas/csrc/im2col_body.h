@@ -123,32 +123,61 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
-    const int64_t width = m->out[2], height = m->out[1], depth = m->out[0];
+    const int64_t width = m->out[2], height = m->out[1], depth = m->out[0], used = m->kernel[2] * m->channels;
     const int gapless = m->steps[4] == 1 && m->steps[3] * m->dilation[2] == m->channels;
-    const int64_t taps = gapless ? m->kernel[2] : 1, run = taps * m->channels, runs = m->kernel[2] / taps;
+    const int64_t taps = gapless ? m->kernel[2] : 1, run = taps * m->channels;
     const int room = dst_row >= k + 63;
     const int64_t zeros = k % I8_GROUP && dst_row >= k + I8_GROUP ? I8_GROUP - k % I8_GROUP : 0;
     while (rows > 0) {
         const int64_t w = row % width, h = row / width % height, d = row / (width * height) % depth;
         const int64_t together = rows < width - w ? rows : width - w;
         const uint8_t *image = m->src + row / (width * height * depth) * m->steps[0];
-        int64_t number = run ? k0 / run : 0, at = k0;
-        for (; at < k0 + k; ++number) {
-            const int64_t start = number * run, end = start + run < k0 + k ? start + run : k0 + k;
-            const int64_t kw = number % runs * taps, kh = number / runs % m->kernel[1];
-            const int64_t kd = number / runs / m->kernel[1];
-            const int64_t z = d * m->stride[0] - m->before[0] + kd * m->dilation[0];
-            const int64_t y = h * m->stride[1] - m->before[1] + kh * m->dilation[1];
-            const int64_t x = w * m->stride[2] - m->before[2] + kw * m->dilation[2];
+        for (int64_t at = k0, end; at < k0 + k; at = end) {
+            const int64_t number = at / m->line, first = number * m->line; /* of the line of the window */
+            const int64_t tap = (at - first) / (run ? run : 1) * taps, start = first + tap * m->channels;
+            end = at - first < used ? start + run : first + m->line;
+            end = end < k0 + k ? end : k0 + k;
+            if (at - first >= used)
+                continue;
+            const int64_t z = d * m->stride[0] - m->before[0] + number / m->kernel[1] * m->dilation[0];
+            const int64_t y = h * m->stride[1] - m->before[1] + number % m->kernel[1] * m->dilation[1];
+            const int64_t x = w * m->stride[2] - m->before[2] + tap * m->dilation[2];
             const int inside = z >= 0 && z < m->size[0] && y >= 0 && y < m->size[1];
             i8_copy_rows_of(dst + (at - k0), dst_row, m, inside ? image + z * m->steps[1] + y * m->steps[2] : NULL, x,
                             taps, together, at - start, end - start, flip, room);
-            at = end;
         }
         for (int64_t i = 0; zeros > 0 && i < together; ++i)
             memset(dst + i * dst_row + k, 0, (size_t)zeros);
         rows -= together;
         row += together;
         dst += together * dst_row;
+    }
+}
+
+/* See i8_kernels.image_lines. */
+static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, const i8_image *m, int64_t y, int64_t lines, int64_t x,
+                           int64_t columns, uint8_t flip)
+{
+    const int64_t channels = m->channels;
+    const int64_t left = x >= 0 ? 0 : -x < columns ? -x : columns;
+    const int64_t end = m->size[2] - x < columns ? m->size[2] - x : columns, inside = end > left ? end - left : 0;
+    const int gapless = m->steps[4] == 1 && m->steps[3] == channels;
+    for (; lines > 0; --lines, ++y, dst += dst_line) {
+        const int64_t n = y >= 0 && y < m->size[1] ? inside : 0;
+        const uint8_t *src = m->src + y * m->steps[2] + (x + left) * m->steps[3];
+        uint8_t *to = dst + left * channels;
+        if (n == 0 || left > 0)
+            memset(dst, m->padding ^ flip, (size_t)((n == 0 ? columns : left) * channels));
+        if (n > 0 && m->steps[4] == 1) {
+            const i8_copies run = {to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
+            const uint8_t *last = src + (n - 1) * m->steps[3];
+            i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
+        } else if (n > 0) {
+            for (int64_t c = 0; c < channels; ++c)
+                for (int64_t i = 0; i < n; ++i)
+                    to[i * channels + c] = src[c * m->steps[4] + i * m->steps[3]] ^ flip;
+        }
+        if (n > 0 && left + n < columns)
+            memset(to + n * channels, m->padding ^ flip, (size_t)((columns - left - n) * channels));
     }
 }

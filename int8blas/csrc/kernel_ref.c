@@ -33,11 +33,12 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(c
             acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[i * t->acc_row + j] : 0) +
                         (uint32_t)(t->row_init ? t->row_init[i] : 0) + (uint32_t)(t->col_init ? t->col_init[j] : 0);
     const int8_t *b = t->b;
-    const int64_t all = t->groups + (t->a_tail ? 1 : 0);
+    const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)
         for (int i = 0; i < mr; ++i) {
             uint8_t a[4];
-            memcpy(a, g < t->groups ? (const void *)(t->a + i * t->a_row + g * t->a_group) : t->a_tail + i, 4);
+            const uint8_t *segment = t->a + i * t->a_row + (t->groups ? g / t->groups * t->a_segment : 0);
+            memcpy(a, g < whole ? (const void *)(segment + g % t->groups * t->a_group) : t->a_tail + i, 4);
             for (int j = 0; j < I8_PANEL; ++j)
                 acc[i][j] += (uint32_t)dot(a, b + 4 * j);
         }

@@ -1,0 +1,30 @@
+# Filters whose windows are read line by line from a copy of a part of the image (see _lines.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas._filters cimport Filters, Images
+from int8blas._kernels cimport i8_image
+from int8blas._plan cimport Gemm
+from int8blas._stage cimport Bound
+
+
+# An execution.
+cdef struct Job:
+    Gemm g                      # the output stage, zero points and B; C of the first pixel
+    i8_image image
+    int64_t groups, outputs     # as in Filters
+    int64_t panels              # of a group
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    int64_t block, blocks       # lines of the output in a block, blocks of a plane
+    int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
+    ptrdiff_t pitch             # bytes from one copied line to the next
+    bint plain                  # the micro-kernel applies the output stage
+    bint skips                  # padding adds nothing
+
+
+cdef class LineFilters(Filters):
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
+
+
+cdef bint has_lines(object weights, tuple strides, tuple dilation) except -1

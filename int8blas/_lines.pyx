@@ -1,0 +1,270 @@
+"""Filters of few channels, whose windows overlap so much that a gathered matrix of them costs more than it saves.
+
+A part of the image is copied, padding included, with the channels of one group side by side. The window of an output
+is then a segment of each of some lines of the copy, and the windows of neighbouring outputs begin evenly spaced: the
+micro-kernel reads its rows of A there (i8_tile_args.more_segments). Each number of the image is copied about once; a
+gathered matrix has it once for every tap.
+
+B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
+or a stretch of one, for one group.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memset
+cimport numpy as cnp
+
+from int8blas._filters cimport Filters, Images, is_empty, set_image
+from int8blas._kernels cimport (
+    I8_DOT4,
+    I8_GROUP,
+    I8_MAX_TILE,
+    I8_PANEL,
+    i8_image,
+    i8_output_args,
+    i8_tile_args,
+    i8_tile_output,
+)
+from int8blas._plan cimport Gemm, is_plain, is_wide, set_tile_output
+from int8blas._problem cimport start
+from int8blas._spans cimport TAP_CHANNELS
+from int8blas._split cimport ceil_div, share
+from int8blas._stage cimport Bound
+from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._workspace cimport acquire, carve, release
+
+cnp.import_array()
+
+cdef enum:
+    # Bytes that a tile may read behind a line, and that copying may write there.
+    SLACK = 64
+
+
+cdef struct Workspace:
+    uint8_t *region
+    int32_t *tile
+
+
+cdef inline int64_t room(const Job *j) noexcept nogil:
+    """Bytes for a part of the image: a quarter of a block of A, as B is in the cache too."""
+    return j.g.kernels.a_bytes // 4
+
+
+cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
+    """The memory of one thread; its size."""
+    cdef char *first = memory
+    w.region = <uint8_t *>carve(&memory, room(j))
+    w.tile = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_TILE)
+    return memory - first
+
+
+cdef inline int64_t region_lines(const Job *j, int64_t lines) noexcept nogil:
+    """Lines of the image that the windows of so many lines of the output span."""
+    return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
+
+
+cdef inline int64_t region_columns(const Job *j, int64_t outputs) noexcept nogil:
+    """Columns of the image that the windows of so many outputs of a line span."""
+    return (outputs - 1) * j.image.stride[2] + j.image.kernel[2]
+
+
+# A block of the output: lines and outputs of them, in a plane (n, d).
+cdef struct Block:
+    int64_t plane, line, lines, first, outputs
+
+
+cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t group, int64_t panel,
+                   int width) noexcept nogil:
+    """Some panels of columns of a block."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_tile_args t
+    cdef i8_tile_output out
+    cdef i8_output_args o
+    cdef int64_t channel = group * j.outputs + panel * I8_PANEL, h, y, low, high, i, x, tile, tiles
+    cdef int64_t line_groups = ceil_div(m.line, I8_GROUP)
+    cdef int height, columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
+    cdef const int8_t *b = g.packed + (group * j.panels + panel) * g.panel_size
+    cdef char *c
+    memset(&t, 0, sizeof(t))
+    memset(&o, 0, sizeof(o))
+    t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels, I8_GROUP, m.dilation[1] * j.pitch
+    t.b_panel = g.panel_size
+    t.col_init = g.col_init + (group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
+    t.cols = width * I8_PANEL
+    t.dst, t.dst_row = w.tile, t.cols
+    if j.plain and columns == t.cols:
+        set_tile_output(g.stage, &out, channel)
+        out.row_scale, out.c_row = NULL, j.steps[3]
+        t.output = &out
+    o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tile, t.cols
+    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
+    o.stage = g.stage
+    o.c_row, o.c_col = j.steps[3], j.steps[4]
+
+    tiles = ceil_div(k.outputs, g.kernels.mr)
+    for i in range(k.lines):
+        h = k.line + i
+        y = h * m.stride[1] - m.before[1]
+        # Lines [low, high) of the window are in the image.
+        low, high = 0, m.kernel[1]
+        if j.skips:
+            while low < high and y + low * m.dilation[1] < 0:
+                low += 1
+            while high > low and y + (high - 1) * m.dilation[1] >= m.size[1]:
+                high -= 1
+        t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
+        t.b = b + low * line_groups * I8_GROUP * I8_PANEL
+        c = g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
+        c += k.first * j.steps[3] + channel * j.steps[4]
+        for tile in range(tiles):
+            x = share(k.outputs, tile, tiles)
+            height = <int>(share(k.outputs, tile + 1, tiles) - x)
+            t.a = w.region + i * m.stride[1] * j.pitch + low * t.a_segment + x * t.a_row
+            out.c = o.c = c + x * j.steps[3]
+            g.kernels.tile[I8_DOT4][height - 1][width - 1](&t)
+            if t.output is NULL:
+                o.rows = height
+                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
+                g.kernels.output(&o)
+
+
+cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+    """One block, for one group."""
+    cdef i8_image m = j.image
+    cdef Block k
+    cdef int64_t group = unit % j.groups, z, panel, tiles, i
+    unit //= j.groups
+    k.first = unit % j.stretches * j.stretch
+    k.line = unit // j.stretches % j.blocks * j.block
+    k.plane = unit // j.stretches // j.blocks
+    k.outputs, k.lines = min(j.stretch, j.size[3] - k.first), min(j.block, j.size[2] - k.line)
+    z = k.plane % j.size[1] * m.stride[0] - m.before[0]
+    m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + group * m.channels * m.steps[4]
+    if not 0 <= z < m.size[0]:
+        m.size[1] = 0
+    j.g.kernels.image_lines(
+        w.region, j.pitch, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
+        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
+    tiles = ceil_div(j.panels, j.g.kernels.np)
+    for i in range(tiles):
+        panel = share(j.panels, i, tiles)
+        do_tiles(j, w, &k, group, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+
+
+cdef inline int64_t all_units(const Job *j) noexcept nogil:
+    return j.size[0] * j.size[1] * j.blocks * j.stretches * j.groups
+
+
+cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) noexcept nogil:
+    """One thread's units."""
+    cdef Workspace w
+    cdef int64_t unit, units = all_units(j)
+    lay_out(j, &w, memory + part * size)
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        do_unit(j, &w, unit)
+
+
+cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+    """As many threads as the work pays for, of those that there are."""
+    cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
+    return <int>min(<double>threads, 1 + work / j.g.kernels.thread_work)
+
+
+cdef bint set_blocks(Job *j) noexcept nogil:
+    """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
+    cdef int64_t least = j.g.kernels.mr, lines, stretch, threads
+    # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
+    stretch = room(j) // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
+    stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
+    if stretch < min(least, j.size[3]):
+        return False
+    j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
+    j.stretch = ceil_div(j.size[3], j.stretches)
+    j.pitch = ceil_div(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK) * SLACK
+    lines = max(<int64_t>1, 1 + (room(j) // j.pitch - region_lines(j, 1)) // j.image.stride[1])
+    threads = busy_threads(j, max_threads())
+    if threads > 1:
+        # Some blocks for each thread.
+        lines = min(lines, max(<int64_t>1, j.size[0] * j.size[1] * j.stretches * j.groups * j.size[2] // (4 * threads)))
+    j.block = ceil_div(j.size[2], ceil_div(j.size[2], min(lines, j.size[2])))
+    j.blocks = ceil_div(j.size[2], j.block)
+    j.g.threads = <int>min(threads, all_units(j))
+    return True
+
+
+cdef bint has_lines(object weights, tuple strides, tuple dilation) except -1:
+    """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap.
+
+    With many channels the parts of a window are long enough to be copied, and padding to be left out tap by tap.
+    """
+    channels, depth, height, width = weights.shape[2:]
+    return (
+        depth == 1 and height * width > 1 and dilation[2] == 1 and channels < TAP_CHANNELS
+        and strides[1] * strides[2] < height * width
+    )
+
+
+cdef class LineFilters(Filters):
+    """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, weights, strides, dilation, before, partial):
+        Filters.__init__(self, weights, strides, dilation, before, False, False, partial, True)
+
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+        """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
+        cdef int d
+        start(&j.g, False)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.image = self.window
+        set_image(&j.image, src, dst, bound)
+        j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
+        for d in range(5):
+            j.steps[d] = dst.steps[d]
+        for d in range(4):
+            j.size[d] = dst.size[d]
+        j.g.k = self.packed._k
+        j.g.a_flip = flip
+        j.g.c, j.g.c_col = dst.data, j.steps[4]
+        j.plain = is_plain(&j.g)
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        return j.g.kernels.exact == I8_DOT4 and not is_wide(&j.g) and set_blocks(j)
+
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        cdef Job j
+        cdef Workspace w
+        if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
+            return Filters.describe(self, bound, src, dst, flip, g, image, workspace)
+        workspace[0] = lay_out(&j, &w, NULL)
+        g[0] = j.g
+        g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.groups * self.outputs
+        g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
+        return "lines"
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        cdef size_t size
+        cdef char *memory
+        cdef cnp.ndarray compensation
+        cdef int part, parts
+        if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
+            return Filters.run(self, bound, src, dst, flip, name)
+        if self.partial and bound.ao != 0:
+            compensation = self.compensation(bound)
+            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
+        parts = j.g.threads
+        with nogil:
+            size = lay_out(&j, &w, NULL)
+            memory = <char *>acquire(parts * size)
+            if memory is not NULL:
+                if parts > 1:
+                    parallel_region_ran()
+                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
+                    do_part(&j, part, parts, memory, size)
+                release(memory)
+        if memory is NULL:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        return 0
