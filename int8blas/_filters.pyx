@@ -5,6 +5,8 @@ of the image (csrc/im2col_body.h). Where the windows are pixels that lie evenly 
 holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
 """
 
+from math import prod
+
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
 cimport numpy as cnp
@@ -116,21 +118,58 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
 
 
 cdef class Filters:
-    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w.
 
-    def __init__(self, weights, strides, dilation, before, saturating, doubled, partial):
-        groups, outputs, channels, *kernel = weights.shape
-        self.groups, self.outputs = groups, outputs
+    What is made of the weights depends on their shape and these parameters alone; `pack_weights` or `restore` then sets
+    them.
+    """
+
+    def __init__(self, shape, strides, dilation, before, saturating, doubled, partial):
+        groups, outputs, channels, *kernel = shape
+        self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
+        # Several groups share a panel of columns: as many multiply-adds as a panel for each, and fewer products.
+        self.merged = 1 if saturating else max(
+            (n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
+        self.groups, self.outputs = groups // self.merged, outputs * self.merged
         self.set_window(tuple(kernel), strides, dilation, before)
-        self.window.channels = channels
-        # (kd, kh, kw, ic, g, oc), and columns of zeros up to whole panels where another group follows.
-        columns = weights.transpose(3, 4, 5, 2, 0, 1)
-        width = outputs if groups == 1 else ceil_div(outputs, I8_PANEL) * I8_PANEL
-        padded = np.zeros((*columns.shape[:5], width), np.int8)
-        padded[..., :outputs] = columns
-        self.packed = pack(padded.reshape(int(np.prod(kernel)) * channels, groups * width), False)
+        self.window.channels = channels * self.merged
+
+    cdef tuple matrix_shape(self):
+        """(K, N) of the packed B."""
+        groups, outputs, channels, *kernel = self.shape
+        groups, outputs = groups // self.merged, outputs * self.merged
+        # Columns up to whole panels where another group follows.
+        width = outputs if groups == 1 else -(-outputs // I8_PANEL) * I8_PANEL
+        return prod(kernel) * channels * self.merged, groups * width
+
+    cdef object matrix(self, weights):
+        """B: k counts (kd, kh, kw, ic), and columns (g, oc)."""
+        if self.doubled:
+            weights = np.rint(weights / 2).astype(np.int8)
+        # Zeros where a filter does not see the channels of another group.
+        _, outputs, channels, *kernel = self.shape
+        filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
+        for i in range(self.merged):
+            filters[:, i, :, i] = weights[i::self.merged]
+        filters = filters.reshape(self.groups, self.outputs, self.window.channels, *kernel)
+        k, n = self.matrix_shape()
+        padded = np.zeros((k, self.groups, n // self.groups), np.int8)
+        padded[..., :self.outputs] = filters.transpose(3, 4, 5, 2, 0, 1).reshape(k, self.groups, self.outputs)
+        return padded.reshape(k, n)
+
+    cdef int pack_weights(self, weights) except -1:
+        """Set the weights, an array that becomes one of this shape."""
+        self.packed = pack(self.matrix(weights.reshape(self.shape)), False)
+        return 0
+
+    cdef int restore(self, PackedB packed) except -1:
+        """Set the weights to those that have been packed for filters like these."""
+        if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
+            raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
+        self.packed = packed
+        return 0
 
     cdef object column_sums(self):
         """Of the weights of each output channel, at the place of its column."""
@@ -250,17 +289,6 @@ cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bou
         m.steps[d] = src.steps[d]
     for d in range(3):
         m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
-
-
-def merged_groups(weights):
-    """Filters (g, oc, ic, ...) of which several groups share a panel of columns, with zeros where a filter does not see
-    the channels of another group: as many multiply-adds as a panel for each, and fewer products."""
-    groups, outputs, channels, *kernel = weights.shape
-    together = max((n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
-    merged = np.zeros((groups // together, together, outputs, together, channels, *kernel), np.int8)
-    for i in range(together):
-        merged[:, i, :, i] = weights.reshape(groups // together, together, *weights.shape[1:])[:, i]
-    return merged.reshape(groups // together, together * outputs, together * channels, *kernel)
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:

@@ -77,9 +77,9 @@ cdef class Convolution(ConvolutionLayer):
            [ 0,  0,  0,  0]], dtype=uint8)
     """
 
-    cdef list make_phases(self, bias):
+    cdef list make_phases(self, tuple shape, bias):
         before = tuple([before for before, _ in self.padding])
-        return [Phase(self.make_filters(self._weights, self.strides, self.dilation, before, bias, False))]
+        return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         return _spatial.output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")
