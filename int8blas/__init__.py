@@ -10,6 +10,7 @@ The modules, and who calls whom::
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     folding                     fold_batch_norm, shifted_bias
+    _file                       save, load
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
@@ -39,7 +40,8 @@ The modules, and who calls whom::
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
-    _histogram and _parameters (a range's scale and zero point; the file), and folding are NumPy alone.
+    _histogram and _parameters (a range's scale and zero point; their file), and folding are NumPy alone. _file
+    is below all that can be saved: it knows of them what they register.
 
     _config, __main__           show_config, python -m int8blas
 """
@@ -47,6 +49,7 @@ The modules, and who calls whom::
 from int8blas import calibration
 from int8blas._config import show_config
 from int8blas._explain import Explanation, explain
+from int8blas._file import load, save
 from int8blas._kernels import available_isas, use_isa
 from int8blas._matmul import matmul
 from int8blas._reorder import reorder
@@ -94,6 +97,7 @@ __all__ = [
     "global_avg_pool",
     "global_max_pool",
     "im2col",
+    "load",
     "matmul",
     "max_pool",
     "num_threads",
@@ -103,6 +107,7 @@ __all__ = [
     "quantized_multiplier",
     "reorder",
     "requantize",
+    "save",
     "shifted_bias",
     "show_config",
     "use_isa",

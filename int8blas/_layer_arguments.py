@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._file import register
 from int8blas._parameters import integer
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
@@ -33,6 +34,12 @@ class PackedWeights:
         if len(self.packed) != count:
             raise ValueError(f"weights must have been packed in {count} matrices, got {len(self.packed)}")
         return self.packed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedWeights, (self.shape, self.packed)
+
+
+register(PackedWeights)
 
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:

@@ -12,6 +12,7 @@ cimport numpy as cnp
 
 from int8blas import _spatial
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
+from int8blas._file import register
 
 cnp.import_array()
 
@@ -83,3 +84,6 @@ cdef class Convolution(ConvolutionLayer):
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         return _spatial.output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")
+
+
+register(Convolution)

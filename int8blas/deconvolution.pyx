@@ -16,6 +16,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
+from int8blas._file import register
 from int8blas._spatial import per_dimension
 
 cnp.import_array()
@@ -108,3 +109,6 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef dict parameters(self):
         return {**ConvolutionLayer.parameters(self), "output_padding": self.output_padding}
+
+
+register(Deconvolution)

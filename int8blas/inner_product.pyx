@@ -15,6 +15,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._file import register
 from int8blas._layer_arguments import (
     DST_DTYPES,
     FLOAT_DTYPES,
@@ -276,3 +277,6 @@ cdef class InnerProduct:
                 pass
         copy = np.array(result, order="C") if self._layer.has_sum else np.empty(wanted, self.dst_dtype)
         return copy.reshape(rows, self._packed._n)
+
+
+register(InnerProduct)
