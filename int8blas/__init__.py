@@ -10,6 +10,7 @@ The modules, and who calls whom::
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     folding                     fold_batch_norm, shifted_bias
+    network                     calibrate, fuse_quantization, move_strides
     _file                       save, load
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
@@ -40,7 +41,7 @@ The modules, and who calls whom::
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
-    _histogram and _parameters (a range's scale and zero point; their file), and folding are NumPy alone. _file
+    _histogram and _parameters (a range's scale and zero point; their file), folding and network are NumPy alone. _file
     is below all that can be saved: it knows of them what they register.
 
     _config, __main__           show_config, python -m int8blas
@@ -63,6 +64,7 @@ from int8blas.deconvolution import Deconvolution
 from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
+from int8blas.network import LayerQuantization, calibrate, fuse_quantization, move_strides
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
@@ -77,6 +79,7 @@ __all__ = [
     "Eltwise",
     "Explanation",
     "InnerProduct",
+    "LayerQuantization",
     "PReLU",
     "PackedB",
     "ReLU",
@@ -86,10 +89,12 @@ __all__ = [
     "activation_factor",
     "available_isas",
     "avg_pool",
+    "calibrate",
     "calibration",
     "dequantize",
     "explain",
     "fold_batch_norm",
+    "fuse_quantization",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_u8s8s32",
@@ -100,6 +105,7 @@ __all__ = [
     "load",
     "matmul",
     "max_pool",
+    "move_strides",
     "num_threads",
     "pack_b",
     "quantize",
