@@ -10,6 +10,8 @@ The modules, and who calls whom::
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     folding                     fold_batch_norm, shifted_bias
+    network                     calibrate, fuse_quantization, move_strides
+    _file                       save, load
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
@@ -39,7 +41,8 @@ The modules, and who calls whom::
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
-    _histogram and _parameters (a range's scale and zero point; the file), and folding are NumPy alone.
+    _histogram and _parameters (a range's scale and zero point; their file), folding and network are NumPy alone. _file
+    is below all that can be saved: it knows of them what they register.
 
     _config, __main__           show_config, python -m int8blas
 """
@@ -47,6 +50,7 @@ The modules, and who calls whom::
 from int8blas import calibration
 from int8blas._config import show_config
 from int8blas._explain import Explanation, explain
+from int8blas._file import load, save
 from int8blas._kernels import available_isas, use_isa
 from int8blas._matmul import matmul
 from int8blas._reorder import reorder
@@ -60,6 +64,7 @@ from int8blas.deconvolution import Deconvolution
 from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
+from int8blas.network import LayerQuantization, calibrate, fuse_quantization, move_strides
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
@@ -74,6 +79,7 @@ __all__ = [
     "Eltwise",
     "Explanation",
     "InnerProduct",
+    "LayerQuantization",
     "PReLU",
     "PackedB",
     "ReLU",
@@ -83,10 +89,12 @@ __all__ = [
     "activation_factor",
     "available_isas",
     "avg_pool",
+    "calibrate",
     "calibration",
     "dequantize",
     "explain",
     "fold_batch_norm",
+    "fuse_quantization",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_u8s8s32",
@@ -94,8 +102,10 @@ __all__ = [
     "global_avg_pool",
     "global_max_pool",
     "im2col",
+    "load",
     "matmul",
     "max_pool",
+    "move_strides",
     "num_threads",
     "pack_b",
     "quantize",
@@ -103,6 +113,7 @@ __all__ = [
     "quantized_multiplier",
     "reorder",
     "requantize",
+    "save",
     "shifted_bias",
     "show_config",
     "use_isa",

@@ -10,10 +10,12 @@ from int8blas._stage cimport Bound, Layer
 
 cdef class Phase:
     cdef Filters filters
+    cdef object taps
     cdef int64_t first[3]
     cdef int64_t steps[3]
 
     cdef Images part_of(self, const Images *whole) noexcept
+    cdef int pack_weights(self, weights) except -1
 
 
 cdef class ConvolutionLayer:
@@ -27,7 +29,6 @@ cdef class ConvolutionLayer:
     cdef readonly int64_t groups
     cdef readonly str layout
     cdef object _numerics
-    cdef object _weights            # (g, oc, ic, ...), int8
     cdef int _src_type, _dst_type, _spatial
     cdef uint8_t _flip
     cdef bint _channels_last, _grouped, _saturating
@@ -37,9 +38,10 @@ cdef class ConvolutionLayer:
     cdef Layer _layer
     cdef Bound _constant
 
-    cdef list make_phases(self, bias)
+    cdef list make_phases(self, tuple shape, bias)
+    cdef int set_weights(self, weights, tuple shape, dict scales) except -1
     cdef int64_t output_size(self, int64_t size, int d) except -1
-    cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial)
+    cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
     cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
     cdef tuple slices(self, Phase phase)

@@ -1,5 +1,7 @@
 """What convolution and deconvolution have in common: arguments, output stage, execution."""
 
+import functools
+
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
@@ -7,16 +9,16 @@ import numpy as np
 from int8blas._arrays cimport as_array, check_numerics, output_of
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
-from int8blas._filters import merged_groups
 from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
     DST_DTYPES,
     INT8_DTYPES,
+    PackedWeights,
     check_attributes,
     check_dtype,
     grouped_attributes,
+    grouped_shape,
     grouped_values,
-    grouped_weights,
     int8_weights,
 )
 from int8blas._lines cimport LineFilters, has_lines
@@ -30,11 +32,14 @@ cnp.import_array()
 
 
 cdef class Phase:
-    """Filters for every `steps`-th output in each of d, h and w, from `first` on."""
+    """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    def __init__(self, filters, first=(0, 0, 0), steps=(1, 1, 1)):
+    `taps` are those elements of the kernel, in each spatial dimension, that the filters have; None for all.
+    """
+
+    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1)):
         cdef int d
-        self.filters = filters
+        self.filters, self.taps = filters, taps
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
@@ -47,6 +52,16 @@ cdef class Phase:
             part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - self.first[d], self.steps[d]))
             part.steps[d + 1] *= self.steps[d]
         return part
+
+    cdef int pack_weights(self, weights) except -1:
+        """Set the filters' weights, from those of the layer, (g, oc, ic, ...)."""
+        if self.taps is None:
+            self.filters.pack_weights(weights)
+        elif all(self.taps):
+            self.filters.pack_weights(weights[(slice(None),) * 3 + np.ix_(*self.taps)])
+        else:
+            self.filters.pack_weights(np.zeros(self.filters.shape, np.int8))
+        return 0
 
 
 cdef class ConvolutionLayer:
@@ -62,50 +77,57 @@ cdef class ConvolutionLayer:
         self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
         self.attributes = check_attributes(attributes)
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
-        array = as_array(weights, "weights")
-        self.weights_shape = (<object>array).shape
-        array, self._spatial = grouped_weights(array, self.groups, spatial_dimensions(layout), layout)
+        if not isinstance(weights, PackedWeights):
+            weights = as_array(weights, "weights")
+        self.weights_shape = weights.shape
+        shape, self._spatial = grouped_shape(self.weights_shape, self.groups, spatial_dimensions(layout), layout)
         self._grouped = len(self.weights_shape) == self._spatial + 3
-        self._kernel = array.shape[3:]
+        self._kernel = shape[3:]
         self.layout = LAYOUTS[self._spatial][0] if layout is None else layout
         self._channels_last = self.layout == LAYOUTS[self._spatial][0]
         self.strides = per_dimension(strides, self._spatial, "strides", 1)
         self.dilation = per_dimension(dilation, self._spatial, "dilation", 1)
         self.padding = parse_padding(padding, self._spatial)
-        self._channels = self.groups * array.shape[2]
-        outputs = self.groups * array.shape[1]
+        self._channels = self.groups * shape[2]
+        outputs = self.groups * shape[1]
         scales = grouped_values(dict(scales or {}), self._grouped, self.groups)
-        flat = int8_weights(array.reshape(outputs, *array.shape[2:]), scales, INT8_DTYPES[1:])
-        # An own copy: the caller's array may change.
-        self._weights = np.array(flat).reshape(array.shape)
-        self._phases = self.make_phases(bias)
+        self._phases = self.make_phases(shape, bias)
+        self.set_weights(weights, shape, scales)
         self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
                             (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, np.dtype(np.int8),
                             self.dst_dtype, scales, zero_points, "convolution")
         self._constant = self._layer.bind_constants(self._channels_last)
 
-    cdef list make_phases(self, bias):
+    cdef list make_phases(self, tuple shape, bias):
+        """For weights (g, oc, ic, ...), which are packed afterwards."""
         raise NotImplementedError
+
+    cdef int set_weights(self, weights, tuple shape, dict scales) except -1:
+        cdef Phase phase
+        if isinstance(weights, PackedWeights):
+            for phase, packed in zip(self._phases, weights.of(len(self._phases))):
+                phase.filters.restore(packed)
+        else:
+            weights = int8_weights(weights.reshape(self.groups * shape[1], *shape[2:]), scales, INT8_DTYPES[1:])
+            for phase in self._phases:
+                phase.pack_weights(weights.reshape(shape))
+        return 0
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         """In spatial dimension d, for a source of that size."""
         raise NotImplementedError
 
-    cdef Filters make_filters(self, weights, tuple strides, tuple dilation, tuple before, bias, bint partial):
+    cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
         """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
         cdef bint halved = self._saturating and self._flip != 0
         absent = (1,) * (3 - self._spatial)
-        if halved:
-            weights = np.rint(weights / 2).astype(np.int8)
-        weights = weights.reshape(*weights.shape[:3], *absent, *weights.shape[3:])
+        shape = shape[:3] + absent + shape[3:]
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
-        if not self._saturating and is_depthwise(weights, bias, strides, dilation):
-            return DepthwiseFilters(weights, strides, dilation, before, partial)
-        if not self._saturating and self.groups > 1:
-            weights = merged_groups(weights)
-        if not self._saturating and has_lines(weights, strides, dilation):
-            return LineFilters(weights, strides, dilation, before, partial)
-        return Filters(weights, strides, dilation, before, self._saturating, halved, partial)
+        if not self._saturating and is_depthwise(shape, bias, strides, dilation):
+            return DepthwiseFilters(shape, strides, dilation, before, partial)
+        if not self._saturating and has_lines(shape, strides, dilation):
+            return LineFilters(shape, strides, dilation, before, partial)
+        return Filters(shape, strides, dilation, before, self._saturating, halved, partial)
 
     def __repr__(self):
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
@@ -223,9 +245,6 @@ cdef class ConvolutionLayer:
             numerics=self._numerics)
 
     def __reduce__(self):
-        return _restore, (type(self), self._weights.reshape(self.weights_shape), self._layer._bias, self.parameters())
-
-
-def _restore(layer, weights, bias, parameters):
-    """The inverse of ConvolutionLayer.__reduce__."""
-    return layer(weights, bias, **parameters)
+        packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
+        layer = functools.partial(type(self), **self.parameters())
+        return layer, (PackedWeights(self.weights_shape, packed), self._layer._bias)

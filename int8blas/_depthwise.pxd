@@ -26,4 +26,4 @@ cdef class DepthwiseFilters(Filters):
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
-cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilation) except -1
+cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1

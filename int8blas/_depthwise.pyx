@@ -28,7 +28,6 @@ from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._workspace cimport acquire, carve, release
-from int8blas.packing cimport pack
 
 cnp.import_array()
 
@@ -166,9 +165,9 @@ cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) 
             first += j.pixels
 
 
-cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilation) except -1:
+cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
-    groups, _, channels, depth, height, width = weights.shape
+    groups, _, channels, depth, height, width = shape
     integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
     largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
     return (
@@ -180,24 +179,33 @@ cdef bint is_depthwise(object weights, object bias, tuple strides, tuple dilatio
 cdef class DepthwiseFilters(Filters):
     """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
-    def __init__(self, weights, strides, dilation, before, partial):
-        groups, outputs, _, *kernel = weights.shape
+    def __init__(self, shape, strides, dilation, before, partial):
+        groups, outputs, _, *kernel = shape
+        self.shape = shape
         self.partial = partial
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
-        lines = kernel[0] * kernel[1]
-        # (w, lines, channels), and zeros up to whole groups of lines, and up to what the widest kernel reads.
-        columns = weights.reshape(self.channels, lines, kernel[2]).transpose(2, 1, 0)
         # Where groups of lines have room, the weights once more for each next line of the output, further down.
+        lines = kernel[0] * kernel[1]
         free = ceil_div(lines, I8_GROUP) * I8_GROUP - lines
-        step = strides[1]
-        self.together = 1 + free // step if kernel[0] == 1 and dilation[1] == 1 else 1
-        padded = np.zeros((self.together, kernel[2], lines + free,
-                           ceil_div(self.channels, I8_MAX_DEPTHWISE) * I8_MAX_DEPTHWISE), np.int8)
+        self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
+
+    cdef tuple matrix_shape(self):
+        # Zeros up to whole groups of lines, and up to what the widest kernel reads.
+        lines = ceil_div(self.shape[3] * self.shape[4], I8_GROUP) * I8_GROUP
+        return (self.together * self.shape[5] * lines,
+                ceil_div(self.channels, I8_MAX_DEPTHWISE) * I8_MAX_DEPTHWISE)
+
+    cdef object matrix(self, weights):
+        cdef int i
+        k, n = self.matrix_shape()
+        lines, width, step = self.shape[3] * self.shape[4], self.shape[5], self.window.stride[1]
+        padded = np.zeros((self.together, width, k // (self.together * width), n), np.int8)
         for i in range(self.together):
-            padded[i, :, i * step:i * step + lines, :self.channels] = columns
-        self.packed = pack(padded.reshape(-1, padded.shape[3]), False)
+            padded[i, :, i * step:i * step + lines, :self.channels] = weights.reshape(
+                self.channels, lines, width).transpose(2, 1, 0)
+        return padded.reshape(k, n)
 
     cdef object column_sums(self):
         return self.packed._sums // self.together

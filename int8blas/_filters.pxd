@@ -19,11 +19,17 @@ cdef struct Images:
 
 cdef class Filters:
     cdef readonly PackedB packed
+    cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
+    cdef int64_t merged             # groups of the weights that are one here
     cdef i8_image window            # all of it that does not depend on the image
     cdef int64_t groups, outputs    # output channels of a group
     cdef bint saturating, doubled
     cdef bint partial               # the layer has other filters too, so its compensation is not that of these
 
+    cdef tuple matrix_shape(self)
+    cdef object matrix(self, weights)
+    cdef int pack_weights(self, weights) except -1
+    cdef int restore(self, PackedB packed) except -1
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1

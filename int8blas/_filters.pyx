@@ -118,24 +118,58 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
 cdef class Filters:
     """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w.
 
-    With `whole_groups`, each line of a window has zeros behind it, up to whole groups of k.
+    What is made of the weights depends on their shape and these parameters alone; `pack_weights` or `restore` then sets
+    them. With `whole_groups`, each line of a window has zeros behind it, up to whole groups of k.
     """
 
-    def __init__(self, weights, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
-        groups, outputs, channels, *kernel = weights.shape
-        self.groups, self.outputs = groups, outputs
+    def __init__(self, shape, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
+        groups, outputs, channels, *kernel = shape
+        self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
+        # Several groups share a panel of columns: as many multiply-adds as a panel for each, and fewer products.
+        self.merged = 1 if saturating else max(
+            (n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
+        self.groups, self.outputs = groups // self.merged, outputs * self.merged
         self.set_window(tuple(kernel), strides, dilation, before)
-        self.window.channels = channels
-        used = kernel[2] * channels
+        self.window.channels = channels * self.merged
+        used = kernel[2] * self.window.channels
         self.window.line = ceil_div(used, I8_GROUP) * I8_GROUP if whole_groups else used
-        # (kd, kh, kw and ic, g, oc), and columns of zeros up to whole panels where another group follows.
-        columns = weights.transpose(3, 4, 5, 2, 0, 1)
-        width = outputs if groups == 1 else ceil_div(outputs, I8_PANEL) * I8_PANEL
-        padded = np.zeros((kernel[0] * kernel[1], self.window.line, groups, width), np.int8)
-        padded[:, :used, :, :outputs] = columns.reshape(kernel[0] * kernel[1], used, groups, outputs)
-        self.packed = pack(padded.reshape(kernel[0] * kernel[1] * self.window.line, groups * width), False)
+
+    cdef tuple matrix_shape(self):
+        """(K, N) of the packed B."""
+        # Columns up to whole panels where another group follows.
+        width = self.outputs if self.groups == 1 else ceil_div(self.outputs, I8_PANEL) * I8_PANEL
+        return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
+
+    cdef object matrix(self, weights):
+        """B: k counts (kd, kh; kw, ic), and columns (g, oc)."""
+        if self.doubled:
+            weights = np.rint(weights / 2).astype(np.int8)
+        # Zeros where a filter does not see the channels of another group.
+        _, outputs, channels, *kernel = self.shape
+        filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
+        for i in range(self.merged):
+            filters[:, i, :, i] = weights[i::self.merged]
+        filters = filters.reshape(self.groups, self.outputs, self.window.channels, *kernel)
+        lines, used = kernel[0] * kernel[1], kernel[2] * self.window.channels
+        k, n = self.matrix_shape()
+        padded = np.zeros((lines, self.window.line, self.groups, n // self.groups), np.int8)
+        padded[:, :used, :, :self.outputs] = filters.transpose(3, 4, 5, 2, 0, 1).reshape(
+            lines, used, self.groups, self.outputs)
+        return padded.reshape(k, n)
+
+    cdef int pack_weights(self, weights) except -1:
+        """Set the weights, an array that becomes one of this shape."""
+        self.packed = pack(self.matrix(weights.reshape(self.shape)), False)
+        return 0
+
+    cdef int restore(self, PackedB packed) except -1:
+        """Set the weights to those that have been packed for filters like these."""
+        if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
+            raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
+        self.packed = packed
+        return 0
 
     cdef object column_sums(self):
         """Of the weights of each output channel, at the place of its column."""
@@ -259,17 +293,6 @@ cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bou
         m.steps[d] = src.steps[d]
     for d in range(3):
         m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
-
-
-def merged_groups(weights):
-    """Filters (g, oc, ic, ...) of which several groups share a panel of columns, with zeros where a filter does not see
-    the channels of another group: as many multiply-adds as a panel for each, and fewer products."""
-    groups, outputs, channels, *kernel = weights.shape
-    together = max((n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
-    merged = np.zeros((groups // together, together, outputs, together, channels, *kernel), np.int8)
-    for i in range(together):
-        merged[:, i, :, i] = weights.reshape(groups // together, together, *weights.shape[1:])[:, i]
-    return merged.reshape(groups // together, together * outputs, together * channels, *kernel)
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:

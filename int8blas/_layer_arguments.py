@@ -1,16 +1,45 @@
 """Arguments that the quantized layers have in common: types, attributes, and weights that are to be quantized."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._file import register
+from int8blas._parameters import integer
 from int8blas.attributes import Attributes
+from int8blas.packing import PackedB
 
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedWeights:
+    """Weights of this shape as a layer has packed them, in one PackedB or more: what it is restored from."""
+
+    shape: tuple[int, ...]
+    packed: tuple[PackedB, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, tuple) or any(integer(size, "shape of weights") < 0 for size in self.shape):
+            raise ValueError(f"shape of weights must be a tuple of sizes, got {self.shape!r}")
+        if not isinstance(self.packed, tuple) or not all(isinstance(packed, PackedB) for packed in self.packed):
+            raise TypeError(f"packed must be a tuple of PackedB, got {self.packed!r}")
+
+    def of(self, count: int) -> tuple[PackedB, ...]:
+        """The packed matrices, if they are so many."""
+        if len(self.packed) != count:
+            raise ValueError(f"weights must have been packed in {count} matrices, got {len(self.packed)}")
+        return self.packed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedWeights, (self.shape, self.packed)
+
+
+register(PackedWeights)
 
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
@@ -91,29 +120,29 @@ def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
     return {**scales, "weights": values.reshape(-1)}
 
 
-def grouped_weights(
-    weights: npt.NDArray[Any], groups: int, spatial: int | None, layout: str | None
-) -> tuple[npt.NDArray[Any], int]:
-    """Weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None if no layout gave it."""
-    shape = weights.shape
+def grouped_shape(
+    shape: tuple[int, ...], groups: int, spatial: int | None, layout: str | None
+) -> tuple[tuple[int, ...], int]:
+    """The shape of weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None if no layout
+    gave it."""
     if spatial is None:
-        if weights.ndim == 5 and groups > 1:
+        if len(shape) == 5 and groups > 1:
             raise ValueError(
                 "layout must be given for weights of 5 dimensions and groups: they may have 3 spatial dimensions, "
                 "or 2 and a dimension of groups"
             )
-        spatial = 3 if weights.ndim == 6 else weights.ndim - 2
+        spatial = 3 if len(shape) == 6 else len(shape) - 2
     forms = "(oc, ic / groups, ...) or (groups, oc / groups, ic / groups, ...)"
-    if not 1 <= spatial <= 3 or weights.ndim not in (spatial + 2, spatial + 3):
+    if not 1 <= spatial <= 3 or len(shape) not in (spatial + 2, spatial + 3):
         dimensions = "1 to 3" if layout is None else f"the {spatial} of layout {layout!r} as"
         raise ValueError(f"weights must have shape {forms} with {dimensions} spatial dimensions, got {shape}")
     if 0 in shape[-spatial:]:
         raise ValueError(f"weights must have a kernel that is not empty, got shape {shape}")
-    if weights.ndim == spatial + 3:
+    if len(shape) == spatial + 3:
         if shape[0] != groups:
             given = "" if layout is None else f" for layout {layout!r}, whose filters have {spatial} spatial dimensions"
             raise ValueError(f"weights must have {groups} groups in their first dimension{given}, got shape {shape}")
-        return weights, spatial
+        return shape, spatial
     if shape[0] % groups:
         raise ValueError(f"weights must have output channels that {groups} groups divide, got {shape[0]}")
-    return weights.reshape(groups, shape[0] // groups, *shape[1:]), spatial
+    return (groups, shape[0] // groups, *shape[1:]), spatial

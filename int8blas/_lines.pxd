@@ -27,4 +27,4 @@ cdef class LineFilters(Filters):
     cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
-cdef bint has_lines(object weights, tuple strides, tuple dilation) except -1
+cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1

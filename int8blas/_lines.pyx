@@ -193,12 +193,12 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     return True
 
 
-cdef bint has_lines(object weights, tuple strides, tuple dilation) except -1:
+cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap.
 
     With many channels the parts of a window are long enough to be copied, and padding to be left out tap by tap.
     """
-    channels, depth, height, width = weights.shape[2:]
+    channels, depth, height, width = shape[2:]
     return (
         depth == 1 and height * width > 1 and dilation[2] == 1 and channels < TAP_CHANNELS
         and strides[1] * strides[2] < height * width
@@ -208,8 +208,8 @@ cdef bint has_lines(object weights, tuple strides, tuple dilation) except -1:
 cdef class LineFilters(Filters):
     """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
-    def __init__(self, weights, strides, dilation, before, partial):
-        Filters.__init__(self, weights, strides, dilation, before, False, False, partial, True)
+    def __init__(self, shape, strides, dilation, before, partial):
+        Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
 
     cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""

@@ -1,6 +1,5 @@
 """Scales and zero points: what they are, how they follow from a range of values, and the file that keeps them."""
 
-import contextlib
 import json
 import operator
 import os
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from int8blas._file import register, replaced
 
 FORMAT = "int8blas quantization parameters"
 VERSION = 1
@@ -156,6 +157,9 @@ class QuantizationParameters:
         return QuantizationParameters, (self.scale, self.zero_point, self.dtype, self.axis)
 
 
+register(QuantizationParameters)
+
+
 def scale_of_range(
     low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: np.dtype[Any], symmetric: bool
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
@@ -244,16 +248,8 @@ def save_parameters(path: str | os.PathLike[str], parameters: Mapping[str, Quant
         lines.append(f"\n    {json.dumps(name)}: {json.dumps(entry)}")
     head = f'{{\n  "format": {json.dumps(FORMAT)},\n  "version": {VERSION},\n  "parameters": {{'
     text = head + ",".join(lines) + "\n  }\n}\n"
-    path = os.fsdecode(path)
-    unfinished = f"{path}.{os.getpid()}.{id(lines):x}"
-    try:
-        with open(unfinished, "x", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
+    with replaced(path) as file:
+        file.write(text.encode())
 
 
 def load_parameters(path: str | os.PathLike[str]) -> dict[str, QuantizationParameters]:

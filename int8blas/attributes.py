@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from int8blas._file import register
 
 TENSORS = ("src", "weights", "dst")
 
@@ -52,8 +54,15 @@ def _real(value: Any, name: str) -> float:
     return number
 
 
+class _PostOp:
+    """A dataclass that is restored from its fields."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Sum:
+class Sum(_PostOp):
     """Post-op: y = y + scale * (dst - zero_point), with the value that the destination had before (accumulation).
 
     Parameters
@@ -93,7 +102,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Eltwise:
+class Eltwise(_PostOp):
     """Post-op: y = scale * f(y) for a function f of one number.
 
     Parameters
@@ -144,7 +153,7 @@ def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it 
 
 
 @dataclass(frozen=True, eq=False)
-class _WithOperand:
+class _WithOperand(_PostOp):
     """A post-op with an operand that is broadcast to the destination's shape; None if each execution gives it."""
 
     operand: npt.ArrayLike | None = None
@@ -287,3 +296,7 @@ class Attributes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
+
+
+for cls in (Attributes, Sum, Eltwise, Binary, PReLU):
+    register(cls)

@@ -12,6 +12,7 @@ cimport numpy as cnp
 
 from int8blas import _spatial
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
+from int8blas._file import register
 
 cnp.import_array()
 
@@ -77,9 +78,12 @@ cdef class Convolution(ConvolutionLayer):
            [ 0,  0,  0,  0]], dtype=uint8)
     """
 
-    cdef list make_phases(self, bias):
+    cdef list make_phases(self, tuple shape, bias):
         before = tuple([before for before, _ in self.padding])
-        return [Phase(self.make_filters(self._weights, self.strides, self.dilation, before, bias, False))]
+        return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         return _spatial.output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")
+
+
+register(Convolution)

@@ -14,9 +14,9 @@ from math import gcd
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
-import numpy as np
 
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
+from int8blas._file import register
 from int8blas._spatial import per_dimension
 
 cnp.import_array()
@@ -83,7 +83,7 @@ cdef class Deconvolution(ConvolutionLayer):
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
             numerics=numerics)
 
-    cdef list make_phases(self, bias):
+    cdef list make_phases(self, tuple shape, bias):
         cdef list phases = []
         self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
         absent = (0,) * (3 - self._spatial)
@@ -93,10 +93,9 @@ cdef class Deconvolution(ConvolutionLayer):
         ]
         for phase in product(*dimensions):
             first, taps, gaps, before = zip(*phase)
-            weights = self._weights[(slice(None),) * 3 + np.ix_(*taps)] if all(taps) else np.zeros(
-                self._weights.shape[:3] + (1,) * self._spatial, np.int8)
-            filters = self.make_filters(weights, (1,) * self._spatial, gaps, before, bias, True)
-            phases.append(Phase(filters, absent + first, tuple([1 for _ in absent]) + self.strides))
+            kernel = tuple([len(t) for t in taps]) if all(taps) else (1,) * self._spatial
+            filters = self.make_filters(shape[:3] + kernel, (1,) * self._spatial, gaps, before, bias, True)
+            phases.append(Phase(filters, taps, absent + first, tuple([1 for _ in absent]) + self.strides))
         return phases
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
@@ -110,3 +109,6 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef dict parameters(self):
         return {**ConvolutionLayer.parameters(self), "output_padding": self.output_padding}
+
+
+register(Deconvolution)

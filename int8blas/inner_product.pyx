@@ -7,12 +7,24 @@ The sum is an exact integer; everything after it is float32, in the order of the
 scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
 """
 
+import functools
+from math import prod
+
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, output_of
-from int8blas._layer_arguments import DST_DTYPES, FLOAT_DTYPES, INT8_DTYPES, check_attributes, check_dtype, int8_weights
+from int8blas._file import register
+from int8blas._layer_arguments import (
+    DST_DTYPES,
+    FLOAT_DTYPES,
+    INT8_DTYPES,
+    PackedWeights,
+    check_attributes,
+    check_dtype,
+    int8_weights,
+)
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._source cimport set_tensor_parameters
@@ -123,6 +135,12 @@ cdef class InnerProduct:
             self._packed = weights
             self.weights_shape = (self._packed._n, self._packed._k)
             return 0
+        if isinstance(weights, PackedWeights):
+            (self._packed,) = weights.of(1)
+            self.weights_shape = weights.shape
+            if self._packed.shape != (prod(weights.shape[1:]), *weights.shape[:1]):
+                raise ValueError(f"weights must have been packed in their shape {weights.shape}, got {self._packed}")
+            return 0
         array = as_array(weights, "weights")
         if array.ndim < 2:
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
@@ -143,10 +161,11 @@ cdef class InnerProduct:
 
     def __reduce__(self):
         # The layer's own copies of the values, as the user's arrays may have changed since.
-        return _restore, (self._packed, self.weights_shape, dict(
-            bias=self._layer._bias, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+        layer = functools.partial(
+            InnerProduct, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
-            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics))
+            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
+        return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
 
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
@@ -260,8 +279,4 @@ cdef class InnerProduct:
         return copy.reshape(rows, self._packed._n)
 
 
-def _restore(packed, shape, arguments):
-    """The inverse of InnerProduct.__reduce__."""
-    cdef InnerProduct layer = InnerProduct(packed, arguments.pop("bias"), **arguments)
-    layer.weights_shape = shape
-    return layer
+register(InnerProduct)

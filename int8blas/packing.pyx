@@ -9,31 +9,23 @@ The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision 
 Boost".
 """
 
-import contextlib
 import os
 import pickle
-import struct
-import zlib
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
 
+from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
+from int8blas._file import aligned_bytes
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div
 from int8blas._threads cimport max_threads, parallel_region_ran
 
 cnp.import_array()
-
-# The file: this header, then `data`. Little-endian; the second checksum is the header's own, over all before it.
-HEADER = struct.Struct("<8sIIQQII")
-HEADER_SIZE = 64
-MAGIC = b"int8blas"
-VERSION = 1
-DTYPE_CODES = {"int8": 0, "uint8": 1}
 
 # Bytes that pay for waking one more thread to pack or check them.
 cdef int64_t THREAD_BYTES = 1 << 18
@@ -44,13 +36,6 @@ cdef int threads_for(int64_t size) noexcept nogil:
     if threads > 1:
         parallel_region_ran()
     return threads
-
-
-def aligned_bytes(size):
-    """Uninitialised int8 memory that begins at a multiple of 64 bytes."""
-    memory = np.empty(size + 64, np.int8)
-    start = -memory.ctypes.data % 64
-    return memory[start:start + size]
 
 
 cdef class PackedB:
@@ -168,22 +153,9 @@ cdef class PackedB:
         Parameters
         ----------
         path : path-like
-            The file, which is created or replaced: matrices mapped from the old file stay as they are.
+            The file, which is created or replaced, in the format of :func:`save`.
         """
-        data = memoryview(self._data).cast("B") if self._data.size else b""
-        header = HEADER.pack(MAGIC, VERSION, DTYPE_CODES[self.dtype.name], self._k, self._n, zlib.crc32(data), 0)[:-4]
-        header += struct.pack("<I", zlib.crc32(header))
-        path = os.fsdecode(path)
-        unfinished = f"{path}.{os.getpid()}.{id(self):x}"
-        try:
-            with open(unfinished, "xb") as file:
-                file.write(header.ljust(HEADER_SIZE, b"\0"))
-                file.write(data)
-            os.replace(unfinished, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(unfinished)
-            raise
+        _file.save(path, self)
 
     @staticmethod
     def load(path, mmap=True):
@@ -217,53 +189,28 @@ cdef class PackedB:
         ...     int8blas.PackedB.load(os.path.join(folder, "b.i8"), mmap=False) == packed
         True
         """
-        with open(path, "rb") as file:
-            header = file.read(HEADER_SIZE)
-            size = os.fstat(file.fileno()).st_size
-            k, n, dtype, checksum = _read_header(header, size, path)
-            nbytes = size - HEADER_SIZE
-            if mmap and nbytes:
-                data = np.memmap(file, np.int8, "r", HEADER_SIZE, (nbytes,)).view(np.ndarray)
-            else:
-                data = aligned_bytes(nbytes)
-                if file.readinto(memoryview(data).cast("B")) != nbytes:
-                    raise ValueError(f"{os.fspath(path)!r} is truncated: it ended while it was read")
-        if zlib.crc32(data) != checksum:
-            raise ValueError(f"{os.fspath(path)!r} is corrupted: its data does not match its checksum")
-        return from_data(k, n, dtype, data)
-
-
-def _read_header(header, size, path):
-    """(K, N, dtype name, checksum of the data), or ValueError."""
-    name = repr(os.fspath(path))
-    if header[:8] != MAGIC[:len(header)] or not header:
-        raise ValueError(f"{name} is not a packed matrix of int8blas: it begins with {header[:8]!r}")
-    if len(header) < HEADER_SIZE:
-        raise ValueError(f"{name} is truncated: its header has {len(header)} of {HEADER_SIZE} bytes")
-    _, version, code, k, n, checksum, own = HEADER.unpack_from(header)
-    if version != VERSION:
-        raise ValueError(f"{name} has version {version} of the format, this int8blas reads version {VERSION}")
-    if own != zlib.crc32(header[:HEADER.size - 4]) or any(header[HEADER.size:]):
-        raise ValueError(f"{name} is corrupted: its header does not match its checksum")
-    names = {code: dtype for dtype, code in DTYPE_CODES.items()}
-    if code not in names:
-        raise ValueError(f"{name} is corrupted: there is no dtype with code {code}")
-    wanted = -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
-    if size - HEADER_SIZE != wanted:
-        problem = "truncated" if size - HEADER_SIZE < wanted else "corrupted"
-        raise ValueError(f"{name} is {problem}: it has {size - HEADER_SIZE} bytes of data, a {k} x {n} matrix has "
-                         f"{wanted}")
-    return k, n, names[code], checksum
+        packed = _file.load(path, mmap)
+        if not isinstance(packed, PackedB):
+            raise ValueError(f"{os.fspath(path)!r} is not a packed matrix: it holds a {type(packed).__name__}")
+        return packed
 
 
 def _restore(k, n, dtype, buffer):
     """The inverse of PackedB.__reduce_ex__."""
+    if dtype not in ("int8", "uint8"):
+        raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {dtype!r}")
     data = np.frombuffer(buffer, np.int8)
+    wanted = -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
+    if k < 0 or n < 0 or data.size != wanted:
+        raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
     if data.ctypes.data % 64:
         aligned = aligned_bytes(data.size)
         aligned[:] = data
         data = aligned
     return from_data(k, n, dtype, data)
+
+
+_file.register(PackedB, _restore)
 
 
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):

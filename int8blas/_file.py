@@ -1,0 +1,316 @@
+"""One file for packed weights, arrays, layers and the plain values that hold them.
+
+The file, in little-endian numbers::
+
+    header    magic, version, checksum and size of the index, checksum of the header: 64 bytes with the zeros behind
+    index     JSON: {"value": node, "data": [[size, checksum], ...]}
+    data      the bytes of each array
+
+The index and each array's bytes are followed by zeros up to a multiple of 64 bytes. Checksums are CRC-32, of the zeros
+too: every byte of a file is under one. A node is null, true, false, a number, a string, a list of nodes, or an object
+with one member, whose name says what it is:
+
+==============================  =======================================================================================
+{"dict": {name: node, ...}}     a dict
+{"tuple": [node, ...]}          a tuple
+{"dtype": name}                 a NumPy dtype
+{"array": [i, dtype, shape]}    the array of this dtype and shape, in C order, that is number i in `data`
+{"scalar": [i, dtype, []]}      a NumPy scalar
+{"buffer": i}                   bytes
+{name: [[node, ...], {...}]}    what the class of this name is restored from: arguments, and those with names
+==============================  =======================================================================================
+
+A class takes part by its `__reduce__`, which pickle uses too, and :func:`register`. Nothing in a file is executed: what
+is called are the constructors of registered classes, which check their arguments. A layer's weights are in the file as
+they are packed, so a change of what is packed, as well as one of what is above, is a new version of the format.
+"""
+
+import contextlib
+import functools
+import json
+import math
+import os
+import pickle
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+MAGIC = b"int8blas"
+VERSION = 1
+# Magic, version, checksum and size of the index; the header's own checksum, of all before it, follows.
+HEADER = struct.Struct("<8sIIQ")
+ALIGNMENT = 64
+NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+         "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
+DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
+
+# By the name of a class, what makes one of the arguments that its `__reduce__` gives.
+RESTORE: dict[str, Callable[..., Any]] = {}
+
+
+def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
+    """Let values of a class be saved.
+
+    ``__reduce__`` must return (restore, arguments) or (functools.partial(restore, **keywords), arguments), where
+    arguments are values that can be saved or :class:`pickle.PickleBuffer`. `restore` is the class itself if it is not
+    given; it must raise TypeError, ValueError or OverflowError for arguments that are not right.
+    """
+    RESTORE[cls.__name__] = restore or cls
+
+
+def save(path: str | os.PathLike[str], value: Any) -> None:
+    """Write layers, packed weights, arrays and plain values to one file that :func:`load` maps.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, which is created or replaced; an interrupted call leaves the old file, and what is mapped from it, as
+        they were.
+    value : InnerProduct, Convolution, Deconvolution, PackedB, Attributes, a post-op, QuantizationParameters, \
+ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
+        Lists, tuples and dicts, with names that are str, hold such values again, to any depth. Arrays are of bool,
+        integers, real or complex numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is a value of another type, or a float that JSON does not have; the text says where. Nothing is
+        written then.
+    OSError
+        If the file cannot be written.
+
+    Notes
+    -----
+    An object that occurs twice is written twice. The file does not depend on the CPU.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, int8blas
+    >>> layer = int8blas.InnerProduct(np.eye(3, dtype=np.int8), src_dtype=np.uint8, dst_dtype=np.int32)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "network.i8")
+    ...     int8blas.save(path, {"layers": {"first": layer}, "classes": ["cat", "dog", "owl"]})
+    ...     network = int8blas.load(path)
+    >>> network["layers"]["first"](np.array([[1, 2, 3]], np.uint8)), network["classes"][2]
+    (array([[1, 2, 3]], dtype=int32), 'owl')
+    """
+    data: list[Bytes] = []
+    tree = {"value": _node(value, "value", data), "data": [[array.size, _checksum(array)] for array in data]}
+    index = np.frombuffer(json.dumps(tree, separators=(",", ":")).encode(), np.uint8)
+    header = HEADER.pack(MAGIC, VERSION, _checksum(index), index.size)
+    header += struct.pack("<I", zlib.crc32(header))
+    with replaced(path) as file:
+        for part in (np.frombuffer(header, np.uint8), index, *data):
+            file.write(part.data)
+            file.write(bytes(-part.size % ALIGNMENT))
+
+
+def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
+    """What :func:`save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    mmap : bool, optional
+        Map the file into memory, shared with all processes that do (the default), rather than read it. A mapped file
+        must not change while it is in use; replacing it with `save` leaves what is mapped alone.
+
+    Returns
+    -------
+    object
+        Equal to what was saved, and layers that give the same bits. Arrays are read-only and in C order. Packed weights
+        and arrays begin at multiples of 64 bytes; if they are mapped they are in the file, not copied.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If the file is not one that `save` wrote, is of another version, or is truncated or corrupted; the text says
+        which.
+
+    Notes
+    -----
+    Header, index and all data are compared with their checksums before anything is made of them, also if they are
+    mapped: all of the file is read once. A checksum finds accidents. Of a file that was made to deceive, all that is
+    promised is that it gives an error or a value of the types above, and that nothing in it is executed.
+
+    Examples
+    --------
+    See :func:`save`.
+    """
+    name = repr(os.fspath(path))
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        index_size, checksum = _read_header(file.read(ALIGNMENT), name)
+        start = ALIGNMENT + _padded(index_size)
+        _check_size(size, start, size, name)
+        index = file.read(start - ALIGNMENT)
+        if zlib.crc32(index) != checksum:
+            raise ValueError(f"{name} is corrupted: its index does not match its checksum")
+        try:
+            tree = json.loads(index[:index_size])
+            sizes = [(int(size), int(checksum)) for size, checksum in tree["data"]]
+            node = tree["value"]
+        except (TypeError, ValueError, LookupError, RecursionError) as error:
+            raise ValueError(f"{name} is corrupted: its index is not as it must be: {error}") from None
+        _check_size(size, start + sum(_padded(size) for size, _ in sizes), start, name)
+        mapped = np.memmap(file, np.uint8, "r").view(np.ndarray) if mmap else None
+        data: list[Bytes] = []
+        for nbytes, checksum in sizes:
+            if mapped is not None:
+                array = mapped[start : start + _padded(nbytes)]
+            else:
+                array = aligned_bytes(_padded(nbytes)).view(np.uint8)
+                if file.readinto(array.data) != array.size:
+                    raise ValueError(f"{name} is truncated: it ended while it was read")
+                array.flags.writeable = False
+            if zlib.crc32(array.data) != checksum:
+                raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
+            data.append(array[:nbytes])
+            start += array.size
+    try:
+        return _value(node, data)
+    except (AttributeError, TypeError, ValueError, LookupError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{name} is corrupted, or of a later int8blas: {error}") from None
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of another when all is written, and is gone after an error."""
+    path = os.fsdecode(path)
+    unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(unfinished, "xb") as file:
+            yield file
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def aligned_bytes(size: int) -> npt.NDArray[np.int8]:
+    """Uninitialised int8 memory that begins at a multiple of 64 bytes."""
+    memory = np.empty(size + ALIGNMENT, np.int8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
+
+
+def _padded(size: int) -> int:
+    return size + -size % ALIGNMENT
+
+
+def _checksum(data: Bytes) -> int:
+    """Of the bytes and the zeros behind them."""
+    return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
+
+
+def _read_header(header: bytes, name: str) -> tuple[int, int]:
+    """Size and checksum of the index."""
+    if header[: len(MAGIC)] != MAGIC[: len(header)] or not header:
+        raise ValueError(f"{name} is not a file of int8blas: it begins with {header[: len(MAGIC)]!r}")
+    if len(header) < ALIGNMENT:
+        raise ValueError(f"{name} is truncated: its header has {len(header)} of {ALIGNMENT} bytes")
+    _, version, checksum, size = HEADER.unpack_from(header)
+    if version != VERSION:
+        raise ValueError(f"{name} has version {version} of the format, this int8blas reads version {VERSION}")
+    own = struct.pack("<I", zlib.crc32(header[: HEADER.size]))
+    if header[HEADER.size :] != own.ljust(ALIGNMENT - HEADER.size, b"\0"):
+        raise ValueError(f"{name} is corrupted: its header does not match its checksum")
+    return size, checksum
+
+
+def _check_size(size: int, least: int, most: int, name: str) -> None:
+    if not least <= size <= max(least, most):
+        problem = "truncated" if size < least else "corrupted"
+        raise ValueError(f"{name} is {problem}: it has {size} bytes, its index asks for {least}")
+
+
+def _add(array: Bytes, data: list[Bytes]) -> int:
+    data.append(array)
+    return len(data) - 1
+
+
+def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[Any]:
+    if array.dtype.name not in DTYPES:
+        raise TypeError(f"{name} must be an array of bool, integers, real or complex numbers, got {array.dtype}")
+    little = np.asarray(array, DTYPES[array.dtype.name], order="C")
+    return [_add(little.reshape(-1).view(np.uint8), data), array.dtype.name, list(array.shape)]
+
+
+def _node(value: Any, name: str, data: list[Bytes]) -> Any:
+    """A value as JSON; the bytes of its arrays are added to `data`. `name` is for errors."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, or a NumPy scalar, got {value}")
+        return value
+    if kind in (list, tuple):
+        nodes = [_node(item, f"{name}[{i}]", data) for i, item in enumerate(value)]
+        return nodes if kind is list else {"tuple": nodes}
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"{name} must have names that are str, got {key!r}")
+        return {"dict": {key: _node(item, f"{name}[{key!r}]", data) for key, item in value.items()}}
+    if kind in (np.ndarray, np.memmap):
+        return {"array": _array_node(value, name, data)}
+    if isinstance(value, np.generic):
+        return {"scalar": _array_node(np.asarray(value), name, data)}
+    if isinstance(value, np.dtype) and value.name in DTYPES:
+        return {"dtype": value.name}
+    if kind is pickle.PickleBuffer:
+        return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
+    if kind.__name__ in RESTORE:
+        restore, arguments = value.__reduce_ex__(5)
+        keywords = restore.keywords if isinstance(restore, functools.partial) else {}
+        where = f"{name} ({kind.__name__})"
+        named = {key: _node(item, f"{where} {key}", data) for key, item in keywords.items()}
+        return {kind.__name__: [[_node(item, where, data) for item in arguments], named]}
+    raise TypeError(f"{name} must be a layer, an array, a plain value, or a list, tuple or dict of these, got "
+                    f"{kind.__name__}")  # fmt: skip
+
+
+def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
+    i, dtype, shape = node
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array must have a shape, got {shape!r}")
+    array: npt.NDArray[Any] = data[i].view(DTYPES[dtype]).reshape(shape)
+    return array.astype(dtype, copy=False)
+
+
+def _value(node: Any, data: list[Bytes]) -> Any:
+    """The inverse of :func:`_node`."""
+    if isinstance(node, list):
+        return [_value(item, data) for item in node]
+    if not isinstance(node, dict):
+        return node
+    ((tag, content),) = node.items()
+    match tag:
+        case "dict":
+            return {key: _value(item, data) for key, item in content.items()}
+        case "tuple":
+            return tuple([_value(item, data) for item in content])
+        case "dtype":
+            return np.dtype(DTYPES[content].name)
+        case "array":
+            return _array(content, data)
+        case "scalar":
+            return _array(content, data)[()]
+        case "buffer":
+            return data[content]
+    if tag not in RESTORE:
+        raise ValueError(f"there is a {tag!r}, which this int8blas does not know")
+    arguments, keywords = content
+    return RESTORE[tag](*_value(arguments, data), **_value({"dict": keywords}, data))
