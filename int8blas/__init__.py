@@ -10,6 +10,7 @@ The modules, and who calls whom::
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     folding                     fold_batch_norm, shifted_bias
+    elementwise                 eltwise, binary, sum, concat
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
@@ -25,6 +26,7 @@ The modules, and who calls whom::
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
+      +-> _chain        chains of functions of every element of some arrays, for elementwise
       +-> _pool         the driver of pooling
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
@@ -36,6 +38,7 @@ The modules, and who calls whom::
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
+                              chain_body.h     the steps of _chain
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
@@ -57,6 +60,7 @@ from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
+from int8blas.elementwise import binary, concat, eltwise, sum
 from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
@@ -83,8 +87,11 @@ __all__ = [
     "activation_factor",
     "available_isas",
     "avg_pool",
+    "binary",
     "calibration",
+    "concat",
     "dequantize",
+    "eltwise",
     "explain",
     "fold_batch_norm",
     "gemm_s8s8s32",
@@ -105,6 +112,7 @@ __all__ = [
     "requantize",
     "shifted_bias",
     "show_config",
+    "sum",
     "use_isa",
     "weights_factor",
     "weights_scales",
