@@ -10,6 +10,7 @@ are evenly spaced in each array, and the outer dimensions. A block is a part of 
 from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
@@ -119,13 +120,14 @@ cdef void find_block(const Job *job, int64_t number, Block *block) noexcept nogi
     block.index[0] = run
 
 
-cdef inline void next_run(const Job *job, Block *block) noexcept nogil:
+cdef inline void advance(const Job *job, Block *block, int64_t runs) noexcept nogil:
+    """Go on by some runs, at most to the end of the last outer dimension."""
     cdef int d = job.dims - 1
-    block.first += 1
-    while d > 0 and block.index[d] == job.shape[d] - 1:
+    block.first += runs
+    block.index[d] += runs
+    while d > 0 and block.index[d] == job.shape[d]:
         block.index[d] = 0
         d -= 1
-    if d >= 0:
         block.index[d] += 1
 
 
@@ -145,37 +147,54 @@ cdef inline bint in_place(const Operand *operand, const Block *block) noexcept n
     return operand.whole or (block.runs == 1 and operand.step == operand.size)
 
 
+cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char *results, const Operand *x,
+                    const char *gathered) noexcept nogil:
+    """Copy the runs of a block: from x, or where that is NULL from the buffer `gathered`; to out, or to `results`."""
+    cdef Block walk
+    cdef int size = x.size if x is not NULL else out.size
+    cdef ptrdiff_t step = x.step if x is not NULL else size, out_step = out.step if out is not NULL else size
+    cdef ptrdiff_t stride, out_stride
+    cdef const char *source = gathered
+    cdef char *to = results
+    cdef int64_t left = block.runs, together, i
+    if left == 1:
+        copy_strided(address(job, out, block) if out is not NULL else to, out_step,
+                     address(job, x, block) if x is not NULL else source, step, size, block.n)
+        return
+    # Several runs: there are outer dimensions. Those of the last one are evenly spaced.
+    walk.first, walk.start = block.first, 0
+    memcpy(walk.index, block.index, job.dims * sizeof(int64_t))
+    stride = x.strides[job.dims - 1] if x is not NULL else block.n * size
+    out_stride = out.strides[job.dims - 1] if out is not NULL else block.n * size
+    while left:
+        together = min(left, job.shape[job.dims - 1] - walk.index[job.dims - 1])
+        if x is not NULL:
+            source = address(job, x, &walk)
+        if out is not NULL:
+            to = address(job, out, &walk)
+        for i in range(together):
+            copy_strided(to, out_step, source, step, size, block.n)
+            source += stride
+            to += out_stride
+        advance(job, &walk, together)
+        left -= together
+
+
 cdef const char *gather(const Job *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
     """The elements of a block side by side: where they are, or in a buffer."""
-    cdef Block walk
-    cdef int64_t i
     if in_place(operand, block):
         return address(job, operand, block)
-    walk = block[0]
-    for i in range(block.runs):
-        copy_strided(buffer + i * block.n * operand.size, operand.size, address(job, operand, &walk), operand.step,
-                     operand.size, block.n)
-        next_run(job, &walk)
+    copy_runs(job, block, NULL, buffer, operand, NULL)
     return buffer
 
 
 cdef void scatter(const Job *job, const Block *block, const char *buffer) noexcept nogil:
     """Results that are side by side in a buffer, to where they belong."""
-    cdef Block walk = block[0]
-    cdef const Operand *out = &job.out
-    cdef int64_t i
-    for i in range(block.runs):
-        copy_strided(address(job, out, &walk), out.step, buffer + i * block.n * out.size, out.size, out.size, block.n)
-        next_run(job, &walk)
+    copy_runs(job, block, &job.out, NULL, NULL, buffer)
 
 
 cdef void compute_copy(const Job *job, const Block *block) noexcept nogil:
-    cdef Block walk = block[0]
-    cdef const Operand *x = &job.links[0].operand
-    cdef int64_t _run
-    for _run in range(block.runs):
-        copy_strided(address(job, &job.out, &walk), job.out.step, address(job, x, &walk), x.step, x.size, block.n)
-        next_run(job, &walk)
+    copy_runs(job, block, &job.out, NULL, &job.links[0].operand, NULL)
 
 
 cdef void compute_floats(const Job *job, const Block *block) noexcept nogil:
@@ -244,14 +263,14 @@ cdef class Chain:
     cdef object memory, arrays
 
 
-cdef void set_operand(Operand *operand, cnp.ndarray view, int dims):
+cdef void set_operand(Operand *operand, cnp.ndarray view, int dims, bint whole):
     cdef int d
     operand.data = cnp.PyArray_BYTES(view)
     operand.type = element_type(cnp.PyArray_TYPE(view))
     operand.size = operand.step = cnp.PyArray_ITEMSIZE(view)
-    if cnp.PyArray_NDIM(view):
+    operand.whole = whole or cnp.PyArray_IS_C_CONTIGUOUS(view)
+    if not operand.whole:
         operand.step = cnp.PyArray_STRIDE(view, cnp.PyArray_NDIM(view) - 1)
-    operand.whole = cnp.PyArray_IS_C_CONTIGUOUS(view)
     for d in range(dims):
         operand.strides[d] = cnp.PyArray_STRIDE(view, d)
 
@@ -259,6 +278,7 @@ cdef void set_operand(Operand *operand, cnp.ndarray view, int dims):
 cdef bint one_run(list arrays):
     """Whether all of them are contiguous in the same order."""
     cdef bint c = True, f = True
+    cdef cnp.ndarray array
     for array in arrays:
         c = c and cnp.PyArray_IS_C_CONTIGUOUS(array)
         f = f and cnp.PyArray_IS_F_CONTIGUOUS(array)
@@ -270,7 +290,10 @@ cdef Chain laid_out(list steps, cnp.ndarray target):
     cdef Chain self = Chain.__new__(Chain)
     cdef Job *job = &self.job
     cdef Step step
-    cdef int d, i
+    cdef Link *link
+    cdef cnp.ndarray array
+    cdef int d
+    cdef bint whole
     cdef list arrays = [target]
     for step in steps:
         if step.array is not None:
@@ -278,31 +301,28 @@ cdef Chain laid_out(list steps, cnp.ndarray target):
     self.size = 0
     for array in arrays:
         self.size += cnp.PyArray_NBYTES(array)
-    if one_run(arrays):
-        arrays = [array.reshape(-1, order="A") for array in arrays]
-        job.dims = 0
-    else:
+    job.outer, job.dims, job.n = 1, 0, cnp.PyArray_SIZE(target)
+    whole = one_run(arrays)
+    if not whole:
         arrays = in_memory_order(target, arrays)
+        target = arrays[0]
         job.dims = even_from(arrays)
-    target = arrays[0]
+        for d in range(job.dims):
+            job.shape[d] = cnp.PyArray_DIM(target, d)
+            job.outer *= job.shape[d]
+        job.n //= job.outer
     self.arrays = arrays
-    job.outer, job.n = 1, 1
-    for d in range(target.ndim):
-        if d < job.dims:
-            job.shape[d] = target.shape[d]
-            job.outer *= target.shape[d]
-        else:
-            job.n *= target.shape[d]
     self.memory = bytearray(len(steps) * sizeof(Link))
     job.links, job.count = <Link *><char *>self.memory, len(steps)
-    set_operand(&job.out, target, job.dims)
-    d = 0
-    for i, step in enumerate(steps):
-        job.links[i].reads = step.array is not None
-        job.links[i].scale, job.links[i].zero, job.links[i].op = step.scale, step.zero, step.op
-        if step.array is not None:
+    set_operand(&job.out, target, job.dims, whole)
+    link, d = job.links, 0
+    for step in steps:
+        link.reads = step.array is not None
+        link.scale, link.zero, link.op = step.scale, step.zero, step.op
+        if link.reads:
             d += 1
-            set_operand(&job.links[i].operand, arrays[d], job.dims)
+            set_operand(&link.operand, arrays[d], job.dims, whole)
+        link += 1
     job.kernels = current_kernels()
     return self
 
@@ -421,13 +441,16 @@ cdef void do_part(const void *shared, int64_t part) noexcept nogil:
 cdef int run(list chains) except -1:
     """Run chains whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
     cdef Work work
-    cdef Chain one
+    cdef Chain one = chains[0]
+    cdef const Job *first = &one.job
     cdef int64_t size = 0
     cdef int i
-    memory = np.empty(len(chains), np.uintp)
-    work.jobs, work.count = <const Job **>cnp.PyArray_DATA(memory), len(chains)
+    work.jobs, work.count = &first, len(chains)
+    if work.count > 1:
+        memory = np.empty(work.count, np.uintp)
+        work.jobs = <const Job **>cnp.PyArray_DATA(memory)
     for i, one in enumerate(chains):
         work.jobs[i] = &one.job
         size += one.size
-    work.parts = work.jobs[0].blocks if work.count == 1 else ceil_div(size, PART_BYTES)
+    work.parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
     return run_units(do_part, &work, work.parts, size)

@@ -8,7 +8,7 @@ all of it, or, where that would make runs short, they are written out for a stre
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
@@ -78,12 +78,25 @@ cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
         do_strided(job, &e, n)
 
 
+cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
+    """memcpy; for short runs without a call, the last bytes in a copy that overlaps the one before."""
+    cdef int64_t i
+    if n < 16 or n > 1024:
+        memcpy(to, source, n)
+    else:
+        for i in range(0, n - 16, 16):
+            memcpy(to + i, source + i, 16)
+        memcpy(to + n - 16, source + n - 16, 16)
+
+
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil:
     """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
     cdef int64_t i
     if to_step == size and step == size:
-        memcpy(to, source, n * size)
+        copy_bytes(to, source, n * size)
+    elif size == 1 and to_step == 1 and step == 0:
+        memset(to, source[0], n)
     elif size == 1:
         for i in range(n):
             to[i * to_step] = source[i * step]

@@ -58,13 +58,13 @@ cdef dict values_of(object values, str name, tuple tensors):
     """A mapping of some of these tensors to values, as a dict."""
     if values is None:
         return {}
-    if not isinstance(values, Mapping):
+    if type(values) is not dict and not isinstance(values, Mapping):
         raise TypeError(f"{name} must be a mapping of {', '.join(map(repr, tensors))} to values, got "
                         f"{type(values).__name__}")
     for tensor in values:
         if tensor not in tensors:
             raise ValueError(f"{name} must be for {', '.join(map(repr, tensors))}, got {tensor!r}")
-    return dict(values)
+    return values if type(values) is dict else dict(values)
 
 
 cdef list sources(object srcs):
@@ -100,6 +100,8 @@ cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray l
     """`out`, or a new array in the order of `like`, if that has its shape."""
     if out is not None:
         return elements_output(out, "out", typenum, shape)
+    if (<object>like).shape == shape and cnp.PyArray_IS_C_CONTIGUOUS(like):
+        return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like), typenum, 0)
     if (<object>like).shape == shape:
         return np.empty_like(like, dtype=cnp.PyArray_DescrFromType(typenum))
     return np.empty(shape, cnp.PyArray_DescrFromType(typenum))
@@ -109,6 +111,8 @@ cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int ty
     """Post-ops as steps; `old` is the destination if the user gave it."""
     cdef Step step
     cdef list steps = []
+    if type(ops) is tuple and not ops:
+        return steps
     if isinstance(ops, POST_OPS):
         ops = (ops,)
     elif isinstance(ops, (str, bytes)) or not hasattr(ops, "__iter__"):
@@ -319,11 +323,13 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     dst_scale = scale_from(scale.get("dst", 1), "scales['dst']")
     dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
     steps = []
-    for name, array in (("src0", first), ("src1", second)):
-        step = reading(broadcast(array, shape, name), scale_from(scale.get(name, 1), f"scales[{name!r}]"),
-                       zero_point_from(zero.get(name, 0), f"zero_points[{name!r}]", cnp.PyArray_TYPE(array)))
-        step.op.kind = kind
-        steps.append(step)
+    step = reading(broadcast(first, shape, "src0"), scale_from(scale.get("src0", 1), "scales['src0']"),
+                   zero_point_from(zero.get("src0", 0), "zero_points['src0']", cnp.PyArray_TYPE(first)))
+    steps.append(step)
+    step = reading(broadcast(second, shape, "src1"), scale_from(scale.get("src1", 1), "scales['src1']"),
+                   zero_point_from(zero.get("src1", 0), "zero_points['src1']", cnp.PyArray_TYPE(second)))
+    step.op.kind = kind
+    steps.append(step)
     target = destination(out, typenum, shape, first if (<object>first).shape == shape else second)
     steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
     return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
@@ -484,7 +490,8 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
                              f"{along}, got {(<object>array).shape}")
         steps.append(reading(array, scale_from(scales[i], f"scales[{i}]"),
                              zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array))))
-    shape[along] = int(np.sum([array.shape[along] for array in arrays]))
+    for array in arrays:
+        shape[along] += array.shape[along]
     if out is None:
         order = sorted(range(first.ndim), key=lambda d: -abs((<object>first).strides[d]))
         target = np.empty([shape[d] for d in order], cnp.PyArray_DescrFromType(typenum)).transpose(np.argsort(order))
