@@ -39,8 +39,10 @@ cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
     COPIED = 1 << 14                # bytes of a block that is only copied
-    # Blocks that runs must fill an eighth of to be computed one by one.
-    SHORT = 8
+    # Elements from which a run is worth a block of its own, rather than to be gathered with others.
+    LONG_FLOATS = 128
+    LONG_BYTES = 256
+    LONG_LOOKUP = 64
 # Elements from which a table of all results of one byte is worth making.
 cdef int64_t LOOKED_UP = 1024
 # Bytes read and written of all chains before the first one goes on: a part of the L2 cache.
@@ -156,7 +158,7 @@ cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char
     cdef ptrdiff_t stride, out_stride
     cdef const char *source = gathered
     cdef char *to = results
-    cdef int64_t left = block.runs, together, i
+    cdef int64_t left = block.runs, together, _run
     if left == 1:
         copy_strided(address(job, out, block) if out is not NULL else to, out_step,
                      address(job, x, block) if x is not NULL else source, step, size, block.n)
@@ -172,7 +174,7 @@ cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char
             source = address(job, x, &walk)
         if out is not NULL:
             to = address(job, out, &walk)
-        for i in range(together):
+        for _run in range(together):
             copy_strided(to, out_step, source, step, size, block.n)
             source += stride
             to += out_stride
@@ -327,9 +329,10 @@ cdef Chain laid_out(list steps, cnp.ndarray target):
     return self
 
 
-cdef void set_blocks(Job *job, int64_t block):
+cdef void set_blocks(Job *job, int64_t block, int64_t long_run):
+    """Blocks of that many elements; shorter runs than `long_run` are put together."""
     job.block, job.together = block, 0
-    if job.n * SHORT <= block and job.outer > 1:
+    if job.n < long_run and job.outer > 1:
         job.together = block // job.n
         job.blocks = ceil_div(job.outer, job.together)
     else:
@@ -406,21 +409,22 @@ cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zer
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
         job.compute = compute_lookup
-        set_blocks(job, BUFFER)
+        set_blocks(job, BUFFER, LONG_LOOKUP)
     elif set_bytes(job):
         job.compute = compute_bytes
-        set_blocks(job, BUFFER)
+        set_blocks(job, BUFFER, LONG_BYTES)
     else:
         job.compute = compute_floats
-        set_blocks(job, FLOATS)
+        set_blocks(job, FLOATS, LONG_FLOATS)
     return self
 
 
 cdef object copying(cnp.ndarray array, cnp.ndarray target):
     """The elements of an array of the same type, as they are."""
     cdef Chain self = laid_out([reading(array, 1, 0)], target)
+    cdef int64_t block = COPIED // self.job.out.size
     self.job.compute = compute_copy
-    set_blocks(&self.job, COPIED // self.job.out.size)
+    set_blocks(&self.job, block, block)
     return self
 
 
