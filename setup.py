@@ -86,6 +86,8 @@ EXTENSIONS = [
     extension("packing"),
     extension("saturation"),
     extension("_elementwise"),
+    extension("_chain"),
+    extension("elementwise"),
     extension("quantization"),
     extension("quantization_factors"),
     extension("_pool"),

@@ -11,23 +11,18 @@ each, on one thread, by numpy.copyto.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import ctypes
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import int8blas
 import numpy as np
 
-import environment
+import bandwidth
+from bandwidth import Calls
 from peers import onednn
 from peers.base import UnavailableError, import_peer
-from timing import Plan, measure
-
-Calls = dict[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -199,38 +194,8 @@ def contestants(p: Pooling, threads: int) -> tuple[Calls, int]:
             calls |= peer()
         except UnavailableError as error:
             print(f"  {error}")
-    size = x.size + expected.size
-    source = np.ones(size // 2, np.uint8)
-    return {"copy": partial(np.copyto, np.empty_like(source), source)} | calls, size
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="of all contestants (default: %(default)s)")
-    parser.add_argument("--isa", help="hold int8blas and oneDNN to this ISA")
-    parser.add_argument("--budget", type=float, default=3.0, help="seconds per layer (default: %(default)s)")
-    options = parser.parse_args()
-    plan = Plan(rounds=30, budget=options.budget, min_sample=2e-4, settle=5e-3 if options.threads > 1 else 0.0)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(int8blas.num_threads(options.threads))
-        if options.isa is not None:
-            onednn.limit_isa(options.isa)
-            stack.enter_context(int8blas.use_isa(options.isa))
-        from threadpoolctl import threadpool_limits
-
-        stack.enter_context(threadpool_limits(options.threads))
-        for key, value in environment.describe().items():
-            print(f"{key}: {value}")
-        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}")
-        for p in POOLINGS:
-            print(f"\n{p}")
-            calls, size = contestants(p, options.threads)
-            timings = measure(calls, plan)
-            copied = timings["copy"].best
-            for name, timing in timings.items():
-                rate = size / timing.best / 1e9
-                print(f"  {name:28}{timing.best * 1e6:10.1f} us {rate:7.1f} GB/s  ratio {copied / timing.best:5.2f}")
+    return calls, x.size + expected.size
 
 
 if __name__ == "__main__":
-    main()
+    bandwidth.run(__doc__, [(p, partial(contestants, p)) for p in POOLINGS], budget=3.0)

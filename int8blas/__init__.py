@@ -12,6 +12,7 @@ The modules, and who calls whom::
     folding                     fold_batch_norm, shifted_bias
     network                     calibrate, fuse_quantization, move_strides
     _file                       save, load
+    elementwise                 eltwise, binary, sum, concat
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
@@ -27,6 +28,7 @@ The modules, and who calls whom::
             |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
+      +-> _chain        chains of functions of every element of some arrays, for elementwise
       +-> _pool         the driver of pooling
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
@@ -38,6 +40,7 @@ The modules, and who calls whom::
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
+                              chain_body.h     the steps of _chain
                               pool_body.h      the kernels of pooling
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
@@ -61,6 +64,7 @@ from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
+from int8blas.elementwise import binary, concat, eltwise, sum
 from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
@@ -89,9 +93,12 @@ __all__ = [
     "activation_factor",
     "available_isas",
     "avg_pool",
+    "binary",
     "calibrate",
     "calibration",
+    "concat",
     "dequantize",
+    "eltwise",
     "explain",
     "fold_batch_norm",
     "fuse_quantization",
@@ -116,6 +123,7 @@ __all__ = [
     "save",
     "shifted_bias",
     "show_config",
+    "sum",
     "use_isa",
     "weights_factor",
     "weights_scales",

@@ -8,7 +8,7 @@ all of it, or, where that would make runs short, they are written out for a stre
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
@@ -52,8 +52,9 @@ cdef struct Job:
     const char *parameters[PARAMETERS]
 
 
-cdef void do_piece(const Job *job, int64_t unit) noexcept nogil:
+cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
     """One piece of one run."""
+    cdef const Job *job = <const Job *>work
     cdef i8_elements_args e
     cdef int64_t run = unit // job.pieces, start = unit % job.pieces * job.piece, index
     cdef int64_t n = min(job.piece, job.n - start)
@@ -77,12 +78,31 @@ cdef void do_piece(const Job *job, int64_t unit) noexcept nogil:
         do_strided(job, &e, n)
 
 
-cdef inline void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
-                              int64_t n) noexcept nogil:
+cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
+    """memcpy; for short runs without a call, the last bytes in a copy that overlaps the one before."""
     cdef int64_t i
-    if size == 1:
+    if n < 16 or n > 1024:
+        memcpy(to, source, n)
+    else:
+        for i in range(0, n - 16, 16):
+            memcpy(to + i, source + i, 16)
+        memcpy(to + n - 16, source + n - 16, 16)
+
+
+cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
+                       int64_t n) noexcept nogil:
+    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
+    cdef int64_t i
+    if to_step == size and step == size:
+        copy_bytes(to, source, n * size)
+    elif size == 1 and to_step == 1 and step == 0:
+        memset(to, source[0], n)
+    elif size == 1:
         for i in range(n):
             to[i * to_step] = source[i * step]
+    elif size == 2:
+        for i in range(n):
+            memcpy(to + i * to_step, source + i * step, 2)
     else:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 4)
@@ -114,10 +134,28 @@ cdef void do_strided(const Job *job, i8_elements_args *e, int64_t n) noexcept no
                 e.parameters[p] = <const char *>e.parameters[p] + 4 * e.n
 
 
-cdef int do_all(Job *job) except -1:
-    """Every piece, on as many threads as the work pays for."""
-    cdef int64_t units, unit, size = job.outer * job.n * (job.x_size + job.out_size)
+cdef int run_units(unit_fn function, const void *job, int64_t units, int64_t size) except -1:
+    """Every unit of a job that reads and writes `size` bytes, on as many threads as that pays for."""
+    cdef int64_t unit
     cdef int threads
+    if size <= KEEP_GIL_BYTES:
+        for unit in range(units):
+            function(job, unit)
+        return 0
+    with nogil:
+        threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
+        if threads > 1:
+            parallel_region_ran()
+            for unit in prange(units, num_threads=threads, schedule="static"):
+                function(job, unit)
+        else:
+            for unit in range(units):
+                function(job, unit)
+    return 0
+
+
+cdef int do_all(Job *job) except -1:
+    """Every piece."""
     if not job.each:
         job.piece = PIECE
     elif job.period >= job.n:
@@ -126,45 +164,44 @@ cdef int do_all(Job *job) except -1:
         job.piece = job.period
     job.pieces = ceil_div(job.n, job.piece)
     job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
-    units = job.outer * job.pieces
-    if size <= KEEP_GIL_BYTES:
-        for unit in range(units):
-            do_piece(job, unit)
-        return 0
-    with nogil:
-        threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
-        if threads > 1:
-            parallel_region_ran()
-            for unit in prange(units, num_threads=threads, schedule="static"):
-                do_piece(job, unit)
-        else:
-            for unit in range(units):
-                do_piece(job, unit)
-    return 0
+    return run_units(do_piece, job, job.outer * job.pieces, job.outer * job.n * (job.x_size + job.out_size))
+
+
+cdef list in_memory_order(cnp.ndarray out, list arrays):
+    """Views of arrays of one shape: the dimensions in the order in which `out` lies in memory, forwards, those of size
+    1 left out."""
+    order = [axis for _, axis in sorted([(-abs(step), axis) for axis, step in enumerate((<object>out).strides)])]
+    forward = tuple([slice(None, None, -1 if step < 0 else 1) for step in (<object>out).strides])
+    return [array[forward].transpose(order).squeeze() for array in arrays]
+
+
+cdef int even_from(list arrays):
+    """The dimension from which on the elements of each of these arrays are evenly spaced."""
+    cdef int first = max(arrays[0].ndim - 1, 0)
+    while first > 0:
+        for array in arrays:
+            if array.strides[first - 1] != array.shape[first] * array.strides[first]:
+                return first
+        first -= 1
+    return first
 
 
 cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
     """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
     cdef int d, p, first, inner
     ndim = x.ndim
-    order = [axis for _, axis in sorted([(-abs(step), axis) for axis, step in enumerate((<object>out).strides)])]
-    forward = tuple([slice(None, None, -1 if step < 0 else 1) for step in (<object>out).strides])
     selected = tuple([slice(None) if axis in axes else None for axis in range(ndim)])
     by_axis = [axes.index(axis) for axis in sorted(axes)]
     shaped = [array if array.ndim else np.broadcast_to(array, [x.shape[axis] for axis in axes]) for array in parameters]
     shaped = [np.broadcast_to(np.array(array.transpose(by_axis), order="C")[selected], (<object>x).shape)
               for array in shaped]
-    x, out, *shaped = [array[forward].transpose(order).squeeze() for array in (x, out, *shaped)]
+    x, out, *shaped = in_memory_order(out, [x, out, *shaped])
     x_strides, out_strides, steps, shape = x.strides, out.strides, shaped[0].strides, (<object>x).shape
     inner = x.ndim - 1
-    # x and out are evenly spaced over the dimensions from `first` on.
-    first, job.n = max(inner, 0), 1
+    first = even_from([x, out])
     job.x_step, job.out_step = job.x_size, job.out_size
     if inner >= 0:
-        job.x_step, job.out_step, job.n = x_strides[inner], out_strides[inner], shape[inner]
-    while first > 0 and x_strides[first - 1] == job.n * job.x_step and out_strides[first - 1] == job.n * job.out_step:
-        first -= 1
-        job.n *= shape[first]
+        job.x_step, job.out_step = x_strides[inner], out_strides[inner]
     # The parameters are the same over the dimensions from `d` on.
     d, job.n = inner + 1, 1
     while d > first and steps[d - 1] == 0:

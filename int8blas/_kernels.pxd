@@ -9,7 +9,7 @@ cdef extern from "i8_types.h" nogil:
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16
-    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX
+    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE
     enum: I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS
     enum: I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND, I8_CHUNK
 
@@ -220,6 +220,20 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
 
+    enum: I8_ADD_BYTES, I8_MULTIPLY_BYTES
+
+    ctypedef struct i8_bytes_args:
+        int64_t n
+        const uint8_t *x[2]
+        uint8_t flip[2]
+        float scale[2]
+        float zero[2]
+        float dst_scale
+        float dst_zero
+        uint8_t *out
+
+    ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -276,6 +290,11 @@ cdef extern from "i8_types.h" nogil:
         i8_elements_fn requantize[3][3]
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
+        void (*load[5])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
+        void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n) noexcept nogil
+        void (*store[5])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
+        void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
+        i8_bytes_fn bytes[2][2][2]
 
 
 # The kernel table that the calling thread uses.

@@ -49,3 +49,5 @@ cdef class Bound:
 
 
 cdef int element_type(int typenum) noexcept
+cdef int binary_kind(str algorithm) except -1
+cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1

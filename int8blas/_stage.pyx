@@ -16,14 +16,20 @@ from int8blas._kernels cimport (
     I8_CLIP,
     I8_DIV,
     I8_ELU,
+    I8_EQ,
+    I8_GE,
     I8_GELU_ERF,
     I8_GELU_TANH,
+    I8_GT,
     I8_HARDSWISH,
+    I8_LE,
     I8_LINEAR,
     I8_LOGISTIC,
+    I8_LT,
     I8_MAX,
     I8_MIN,
     I8_MUL,
+    I8_NE,
     I8_PRELU,
     I8_RELU,
     I8_ROUND,
@@ -51,7 +57,10 @@ cdef dict ELTWISE_KINDS = {
     "gelu_tanh": I8_GELU_TANH, "swish": I8_SWISH, "hardswish": I8_HARDSWISH, "clip": I8_CLIP, "abs": I8_ABS,
     "square": I8_SQUARE, "sqrt": I8_SQRT, "linear": I8_LINEAR, "round": I8_ROUND,
 }
-cdef dict BINARY_KINDS = {"add": I8_ADD, "sub": I8_SUB, "mul": I8_MUL, "div": I8_DIV, "min": I8_MIN, "max": I8_MAX}
+cdef dict BINARY_KINDS = {
+    "add": I8_ADD, "sub": I8_SUB, "mul": I8_MUL, "div": I8_DIV, "min": I8_MIN, "max": I8_MAX, "ge": I8_GE, "gt": I8_GT,
+    "le": I8_LE, "lt": I8_LT, "eq": I8_EQ, "ne": I8_NE,
+}
 # Masks that a primitive with one output channel for each column can have, and the length that each stands for.
 cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns"}, "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -69,6 +78,27 @@ cdef int element_type(int typenum) noexcept:
     if typenum == cnp.NPY_FLOAT:
         return I8_TYPE_F32
     return I8_TYPE_F16 if typenum == cnp.NPY_FLOAT16 else -1
+
+
+cdef int binary_kind(str algorithm) except -1:
+    """The kernels' name of a binary operation."""
+    return BINARY_KINDS[algorithm]
+
+
+cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
+    """A post-op as the kernels have it, without its operand."""
+    p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
+    p.operand_row = p.operand_col = 0
+    if isinstance(op, Sum):
+        p.kind = I8_SUM
+        p.scale, p.alpha = op.scale, op.zero_point
+        p.type = element_type(dst_type if op.dtype is None else op.dtype.num)
+    elif isinstance(op, Eltwise):
+        p.kind = ELTWISE_KINDS[op.algorithm]
+        p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
+    else:
+        p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
+    return 0
 
 
 cdef object padded(object values, object dtype):
@@ -329,17 +359,8 @@ cdef class Layer:
                 continue
             p = &bound.ops[count]
             count += 1
-            p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
-            p.operand_row = p.operand_col = 0
-            if isinstance(op, Sum):
-                p.kind = I8_SUM
-                p.scale, p.alpha = op.scale, op.zero_point
-                p.type = element_type(self.dst_type if op.dtype is None else op.dtype.num)
-            elif isinstance(op, Eltwise):
-                p.kind = ELTWISE_KINDS[op.algorithm]
-                p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
-            else:
-                p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
+            set_post_op(p, op, self.dst_type)
+            if isinstance(op, (Binary, PReLU)):
                 operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
                 self.bind_operand(bound, p, operand, dst_shape, channels_last, part)
         bound.stage.op_count = count

@@ -40,7 +40,7 @@ ELTWISE = {
     "linear": "alpha * x + beta",
     "round": "x rounded half to even",
 }
-BINARY = ("add", "sub", "mul", "div", "min", "max")
+BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
 def _real(value: Any, name: str) -> float:
@@ -165,15 +165,15 @@ class _WithOperand(_PostOp):
 
 @dataclass(frozen=True, eq=False)
 class Binary(_WithOperand):
-    """Post-op: y = y + operand, and the same with -, *, /, min and max.
+    """Post-op: y = y + operand, and the same with -, *, /, min and max; 1 or 0 for the comparisons.
 
     Parameters
     ----------
     operand : array_like, optional
         Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
         execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
-    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max'}
-        The operation.
+    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
+        The operation. A comparison with NaN is false, apart from 'ne'.
 
     Examples
     --------

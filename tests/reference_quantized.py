@@ -58,6 +58,12 @@ BINARY = {
     "div": lambda y, z: y / z,
     "min": lambda y, z: np.where(z < y, z, y),
     "max": lambda y, z: np.where(z > y, z, y),
+    "ge": lambda y, z: (y >= z).astype(np.float32),
+    "gt": lambda y, z: (y > z).astype(np.float32),
+    "le": lambda y, z: (y <= z).astype(np.float32),
+    "lt": lambda y, z: (y < z).astype(np.float32),
+    "eq": lambda y, z: (y == z).astype(np.float32),
+    "ne": lambda y, z: (y != z).astype(np.float32),
 }
 
 

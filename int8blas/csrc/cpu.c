@@ -26,7 +26,7 @@ static uint64_t xgetbv(void)
 enum { EAX, EBX, ECX, EDX };
 #define BIT(word, n) (((word) >> (n)) & 1u)
 
-int i8_cpu_features(void)
+static int detect(void)
 {
     uint32_t leaf0[4], leaf1[4], leaf7[4], leaf7_1[4] = {0};
     cpuid(0, 0, leaf0);
@@ -46,7 +46,17 @@ int i8_cpu_features(void)
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
     return (avx2 ? I8_CPU_AVX2 : 0) | (avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU_AVXVNNI : 0) |
-           (avx512 ? I8_CPU_AVX512BW : 0) | (avx512 && BIT(leaf7[ECX], 11) ? I8_CPU_AVX512VNNI : 0);
+           (avx512 ? I8_CPU_AVX512BW : 0) | (avx512 && BIT(leaf7[ECX], 11) ? I8_CPU_AVX512VNNI : 0) |
+           (avx512 && BIT(leaf7[ECX], 1) ? I8_CPU_AVX512VBMI : 0);
+}
+
+/* CPUID takes microseconds where a hypervisor answers it: each thread asks once. */
+int i8_cpu_features(void)
+{
+    static I8_THREAD_LOCAL int features = -1;
+    if (features < 0)
+        features = detect();
+    return features;
 }
 
 /* The brand string, or "" on a CPU that has none. */

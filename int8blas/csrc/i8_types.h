@@ -46,7 +46,7 @@ typedef struct {
 } i8_column_values;
 
 /* Element types of the quantized primitives: integers first. */
-enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16 };
+enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPES };
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
@@ -163,7 +163,7 @@ enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
 
 /* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
 enum {
-    I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX,
+    I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
     I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS,
     I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND
 };
@@ -323,6 +323,23 @@ typedef struct {
 
 typedef void (*i8_pool_fn)(const i8_pool_args *);
 
+/* The sum or the product of bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
+ *
+ *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
+ *
+ * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and everything
+ * must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or apart. */
+enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
+typedef struct {
+    int64_t n;
+    const uint8_t *x[2];
+    uint8_t flip[2]; /* 0 or 0x80 */
+    float scale[2], zero[2], dst_scale, dst_zero;
+    uint8_t *out;
+} i8_bytes_args;
+
+typedef void (*i8_bytes_fn)(const i8_bytes_args *);
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -400,6 +417,16 @@ typedef struct {
     i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
+
+    /* Steps of a chain of element-wise functions, on n contiguous elements that need no alignment (formulas in
+     * chain_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
+    void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
+    void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */
+    void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
+    /* out[i] = table[x[i]]; out may be x. */
+    void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
+    /* [I8_ADD_BYTES and so on][whether there is a ReLU][I8_U8 or I8_S8, of out]; may be NULL. */
+    i8_bytes_fn bytes[2][2][2];
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */
@@ -412,7 +439,7 @@ void i8_set_default(const i8_kernels *kernels);
 const i8_kernels *i8_selected(void); /* NULL if this thread follows the default */
 
 /* cpu.c */
-enum { I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8 };
+enum { I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16 };
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 

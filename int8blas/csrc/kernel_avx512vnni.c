@@ -47,6 +47,7 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "pack_body.h"
 #include "quantize_body.h"
 #include "pool_body.h"
+#include "chain_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
@@ -55,6 +56,31 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "depthwise_body.h"
 
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
+I8_TARGET_END
+
+/* VBMI indexes 128 bytes at once: Ice Lake and later, Zen 4 and later. */
+I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi")
+static void lookup_vbmi(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
+{
+    const __m512i part0 = _mm512_loadu_si512(table), part1 = _mm512_loadu_si512(table + 64);
+    const __m512i part2 = _mm512_loadu_si512(table + 128), part3 = _mm512_loadu_si512(table + 192);
+    for (int64_t i = 0; i < n; i += 64) {
+        const __mmask64 rest = n - i < 64 ? ((__mmask64)1 << (n - i)) - 1 : ~(__mmask64)0;
+        const __m512i bytes = _mm512_maskz_loadu_epi8(rest, x + i);
+        const __m512i low = _mm512_permutex2var_epi8(part0, bytes, part1);
+        const __m512i high = _mm512_permutex2var_epi8(part2, bytes, part3);
+        _mm512_mask_storeu_epi8(out + i, rest, _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high));
+    }
+}
+I8_TARGET_END
+
+static void lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
+{
+    if (i8_cpu_features() & I8_CPU_AVX512VBMI)
+        lookup_vbmi(out, x, n, table);
+    else
+        i8_lookup(out, x, n, table);
+}
 
 const i8_kernels i8_kernels_avx512vnni = {
     .name = "avx512vnni",
@@ -88,6 +114,7 @@ const i8_kernels i8_kernels_avx512vnni = {
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
+    I8_CHAIN_SLOTS(lookup),
+    I8_BYTES_SLOTS,
 };
-I8_TARGET_END
 #endif

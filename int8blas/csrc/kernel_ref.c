@@ -67,6 +67,8 @@ typedef struct {
     return result
 static i8_floats i8_floats_load(const float *p) { I8_LANEWISE(p[v]); }
 static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from_s8(const int8_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
 {
     I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)a * (uint32_t)q[v]));
@@ -102,6 +104,7 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 #include "pack_body.h"
 #include "quantize_body.h"
 #include "pool_body.h"
+#include "chain_body.h"
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -142,4 +145,5 @@ const i8_kernels i8_kernels_ref = {
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
+    I8_CHAIN_SLOTS(i8_lookup),
 };

@@ -111,6 +111,12 @@ I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *y, const float *z)
     case I8_DIV: I8_EACH y[v] = y[v] / z[v]; break;
     case I8_MIN: I8_EACH y[v] = z[v] < y[v] ? z[v] : y[v]; break;
     case I8_MAX: I8_EACH y[v] = z[v] > y[v] ? z[v] : y[v]; break;
+    case I8_GE: I8_EACH y[v] = y[v] >= z[v] ? 1.0f : 0.0f; break;
+    case I8_GT: I8_EACH y[v] = y[v] > z[v] ? 1.0f : 0.0f; break;
+    case I8_LE: I8_EACH y[v] = y[v] <= z[v] ? 1.0f : 0.0f; break;
+    case I8_LT: I8_EACH y[v] = y[v] < z[v] ? 1.0f : 0.0f; break;
+    case I8_EQ: I8_EACH y[v] = y[v] == z[v] ? 1.0f : 0.0f; break;
+    case I8_NE: I8_EACH y[v] = y[v] != z[v] ? 1.0f : 0.0f; break;
     default: break;
     }
 }

@@ -243,3 +243,27 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
 }
+
+/* For chain_body.h: 16 bytes as f32. */
+I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
+I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
+I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
+I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return _mm512_sub_ps(x, y); }
+/* Half to even, where that is known to be in the range of s32. */
+I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return _mm512_cvtps_epi32(x); }
+/* 4 vectors of s32, saturated, as bytes in the order that i8_interleave had them in. */
+I8_INLINE i8_vec i8_pack_u8(const i8_vec *v)
+{
+    return _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
+}
+I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
+{
+    return _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
+}
+I8_INLINE i8_vec i8_set_8(int x) { return _mm512_set1_epi8((char)x); }
+/* Of each 128 bits of `table`, the byte that the byte of `index`, below 16, says. */
+I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm512_shuffle_epi8(table, index); }
+/* One bit of every byte, and y where it is set, else x. */
+typedef __mmask64 i8_bits;
+I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
+I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }

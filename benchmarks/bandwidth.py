@@ -1,0 +1,50 @@
+"""What benchmarks of functions that memory limits have in common: options, a copy to compare with, output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import int8blas
+import numpy as np
+
+import environment
+from peers import onednn
+from timing import Plan, measure
+
+Calls = dict[str, Callable[[], object]]
+
+
+def run(description: str, cases: Iterable[tuple[object, Callable[[int], tuple[Calls, int]]]], budget: float) -> None:
+    """Measure each case beside a plain copy of as many bytes.
+
+    A case is a title, and what gives, for a number of threads, the calls and the bytes that each reads and writes.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="of all but the copy (default: %(default)s)")
+    parser.add_argument("--isa", help="hold int8blas and oneDNN to this ISA")
+    parser.add_argument("--budget", type=float, default=budget, help="seconds per case (default: %(default)s)")
+    options = parser.parse_args()
+    plan = Plan(rounds=30, budget=options.budget, min_sample=2e-4, settle=5e-3 if options.threads > 1 else 0.0)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(int8blas.num_threads(options.threads))
+        if options.isa is not None:
+            onednn.limit_isa(options.isa)
+            stack.enter_context(int8blas.use_isa(options.isa))
+        from threadpoolctl import threadpool_limits
+
+        stack.enter_context(threadpool_limits(options.threads))
+        for key, value in environment.describe().items():
+            print(f"{key}: {value}")
+        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}")
+        for title, contestants in cases:
+            print(f"\n{title}")
+            calls, size = contestants(options.threads)
+            source = np.ones(size // 2, np.uint8)
+            timings = measure({"copy": partial(np.copyto, np.empty_like(source), source)} | calls, plan)
+            copied = timings["copy"].best
+            for name, timing in timings.items():
+                rate = size / timing.best / 1e9
+                print(f"  {name:28}{timing.best * 1e6:10.1f} us {rate:7.1f} GB/s  ratio {copied / timing.best:5.2f}")

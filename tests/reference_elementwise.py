@@ -1,0 +1,66 @@
+"""Oracles of the element-wise primitives: the documented formulas in NumPy float32, one operation after the other."""
+
+import numpy as np
+import reference_quantized
+from reference_quantized import ONE, quiet
+
+
+# y = scale * (f32(x) - f32(zero_point))
+@quiet
+def real(x, scale=1, zero_point=0):
+    """An array in real units."""
+    return np.float32(scale) * (np.asarray(x).astype(np.float32) - np.float32(zero_point))
+
+
+# sat(rne(y * (1 / scale) + zero_point)), the zero point for NaN        integers
+# y * (1 / scale), rounded to the type                                   float32, float16
+@quiet
+def destination(y, dtype, scale=1, zero_point=0):
+    """Real numbers as they are stored."""
+    y = y * (ONE / np.float32(scale))
+    assert y.dtype == np.float32
+    if np.dtype(dtype).kind == "f":
+        return y.astype(dtype)
+    y = np.where(np.isnan(y), np.float32(0), y) + np.float32(zero_point)
+    return reference_quantized.to_integer(y, dtype)
+
+
+def values(scales, zero_points, name):
+    return (scales or {}).get(name, 1), (zero_points or {}).get(name, 0)
+
+
+def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, old=None):
+    """One tensor; `old` is what a Sum adds to."""
+    y = reference_quantized.post_ops(real(src, *values(scales, zero_points, "src")), ops, old=old)
+    return destination(y, src.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
+
+
+@quiet
+def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, old=None):
+    """Two tensors that broadcast."""
+    y0, y1 = (real(src, *values(scales, zero_points, name)) for name, src in (("src0", src0), ("src1", src1)))
+    y = reference_quantized.post_ops(reference_quantized.BINARY[op](y0, y1), post_ops, old=old)
+    return destination(y, src0.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
+
+
+@quiet
+def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
+    """Tensors of one shape, added from the first to the last."""
+    scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
+    terms = [real(*source) for source in zip(srcs, scales, zero_points, strict=True)]
+    y = terms[0]
+    for term in terms[1:]:
+        y = y + term
+    return destination(y, srcs[0].dtype if dst_dtype is None else dst_dtype, dst_scale, dst_zero_point)
+
+
+def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
+    """Tensors one behind the other; those that are like the destination as they are."""
+    dtype = np.dtype(srcs[0].dtype if dst_dtype is None else dst_dtype)
+    scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
+    parts = []
+    for src, scale, zero_point in zip(srcs, scales, zero_points, strict=True):
+        like = src.dtype == dtype and np.float32(scale) == np.float32(dst_scale) and zero_point == dst_zero_point
+        y = real(src, scale, zero_point)
+        parts.append(src if like else destination(y, dtype, dst_scale, dst_zero_point))
+    return np.concatenate(parts, axis)
