@@ -86,6 +86,13 @@ def test_layers(isa, rng):
     w = normal(rng, 150, 70).T
     x = rng.integers(0, 256, (40, 150), np.uint8)
     assert_same(int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.int32)(x), x.astype(np.int32) @ w.T)
+    dynamic = int8blas.InnerProduct(
+        w, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row", scales={"weights": np.float32(0.01)}
+    )
+    source = rng.standard_normal((40, 150)).astype(np.float32)
+    result = dynamic(source)
+    with int8blas.use_isa("ref"):
+        assert_same(result, dynamic(source))
     for groups in (1, 2):
         filters = normal(rng, 9 * 32 // groups, 96).T.reshape(96, 32 // groups, 3, 3)
         if groups > 1:
