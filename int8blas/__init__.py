@@ -35,6 +35,7 @@ The modules, and who calls whom::
                               gemm_body.h      the micro-kernel
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
                               pack_body.h, im2col_body.h              packing, sums, certificates; windows
+                              outliers_body.h  a dense B with sums in 16 bits, and outliers
                               depthwise_body.h the kernel of _depthwise
                               source_body.h    the quantization of a float A
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages

@@ -18,8 +18,11 @@ from libc.string cimport memset
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
+    I8_DOT8,
     I8_MAX_TILE,
+    I8_OUTLIER_K,
     I8_PANEL,
+    i8_outlier_args,
     i8_output_args,
     i8_tile_args,
     i8_tile_output,
@@ -33,6 +36,8 @@ from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
+    # Columns of A are so many bytes apart, in multiples: outliers take them in vectors.
+    COLUMN_ROWS = 64
     # Sums that are gathered from tiles of few rows for one run of a primitive's output stage.
     GATHERED = 2048
 
@@ -61,7 +66,9 @@ cdef struct Workspace:
     # of one thread
     uint8_t *a
     uint32_t *a_wide
-    uint32_t *b_wide
+    uint32_t *b_wide                    # or dense parts of panels
+    uint8_t *a_columns
+    int32_t *outlier_sums
     void *partial
     int32_t *tile
     int64_t *ao
@@ -127,6 +134,8 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * made_row(kc // 4))
     w.a_wide = <uint32_t *>carve(&memory, 2 * mc * kc if p.may_widen else 0)
     w.b_wide = <uint32_t *>carve(&memory, 2 * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
+    w.a_columns = <uint8_t *>carve(&memory, column_size(mc) * kc if p.splits else 0)
+    w.outlier_sums = <int32_t *>carve(&memory, 4 * mc * p.np * I8_PANEL if p.splits else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
     w.tile = <int32_t *>carve(&memory, 4 * max(I8_MAX_TILE, GATHERED) if p.wide or not p.from_registers else 0)
     w.ao = <int64_t *>carve(&memory, 8 * mc if outer_ao(g, p) else 0)
@@ -251,6 +260,53 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
                           (share(rows, i + 1, tiles) - first) * groups)
 
 
+cdef inline ptrdiff_t column_size(int64_t rows) noexcept nogil:
+    return ceil_div(rows, COLUMN_ROWS) * COLUMN_ROWS
+
+
+cdef void turn_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
+    """The packed block of A once more, by columns."""
+    cdef int64_t tiles = ceil_div(rows, p.mr), i, first
+    for i in range(tiles):
+        first = share(rows, i, tiles)
+        g.kernels.columns_of(w.a_columns + first, column_size(rows), w.a + 4 * first * groups,
+                             <int>(share(rows, i + 1, tiles) - first), groups)
+
+
+cdef inline const int64_t *outlier_starts(const Gemm *g, int64_t panel, int64_t part) noexcept nogil:
+    return g.outlier_starts + (panel * g.outlier_parts + part) * I8_PANEL
+
+
+cdef inline bint has_outliers(const Gemm *g, int64_t panel, int width) noexcept nogil:
+    return outlier_starts(g, panel, 0)[0] != outlier_starts(g, panel + width, 0)[0]
+
+
+cdef void multiply_outliers(const Gemm *g, const Workspace *w, const Slab *s, int64_t panel, int width, int64_t rows,
+                            int64_t k0, int64_t k, int32_t *sums, bint add) noexcept nogil:
+    """The dense parts of some panels to w.b_wide, the products of their outliers with the block to `sums`."""
+    cdef i8_outlier_args t
+    cdef int64_t done, some
+    cdef int x
+    t.rows = rows
+    t.a_k = column_size(rows)
+    t.outliers = g.outliers
+    t.dst_row = width * I8_PANEL
+    for x in range(width):
+        t.dst = sums + x * I8_PANEL
+        t.add = add
+        done = 0
+        while done < k:
+            some = min(<int64_t>I8_OUTLIER_K, k - done)
+            t.a = w.a_columns + done * t.a_k
+            t.starts = outlier_starts(g, s.first + panel + x, (k0 + done) // I8_OUTLIER_K)
+            g.kernels.dense_panel(<int8_t *>w.b_wide + x * ceil_div(k, 4) * 4 * I8_PANEL + done * I8_PANEL,
+                                  s.data + (panel + x) * s.panel_size + (k0 - s.k0 + done) * I8_PANEL,
+                                  ceil_div(some, 4), t.outliers, t.starts)
+            g.kernels.multiply_outliers(&t)
+            t.add = True
+            done += some
+
+
 cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint first) noexcept nogil:
     cdef int i
     for i in range(size):
@@ -340,13 +396,14 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
-    cdef bint a_is_wide = False, to_output
+    cdef bint a_is_wide = False, a_is_turned = False, to_output
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
     cdef bint gathers = (
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
     )
     cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
     cdef int32_t *partial
+    cdef int32_t *outlier_sums
     cdef i8_tile_args t
     cdef i8_output_args o
     cdef i8_tile_output out
@@ -378,6 +435,13 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             for x in range(width):
                 if not s.certified[c + x]:
                     dot = p.uncertified
+        if p.splits:
+            x = 0
+            while x < width and g.split[s.first + c + x]:
+                x += 1
+            if x == width:
+                dot = I8_DOT8
+        outlier_sums = NULL
         t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
@@ -390,6 +454,18 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
+
+        elif dot == I8_DOT8 and has_outliers(g, s.first + c, width):
+            if not a_is_turned:
+                turn_rows(g, p, w, rows, groups)
+                a_is_turned = True
+            # On top of the sums of the blocks of K so far.
+            outlier_sums = w.outlier_sums
+            if w.partial is not NULL and not p.wide:
+                outlier_sums = <int32_t *>w.partial + (c - panel) * rows * I8_PANEL
+            multiply_outliers(g, w, s, c, width, rows, k0, k, outlier_sums, not first_block and not p.wide)
+            t.b = <const int8_t *>w.b_wide
+            t.b_panel = groups * 4 * I8_PANEL
 
         if p.skips:
             at = block
@@ -415,6 +491,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             if partial is not NULL:
                 partial += ((c - panel) * rows + r * width) * I8_PANEL * (2 if p.wide else 1)
             t.acc_in = NULL if first_block or p.wide else partial
+            if outlier_sums is not NULL:
+                t.acc_in = outlier_sums + r * width * I8_PANEL
             if first_block:
                 t.row_init = w.row_init + r if w.row_init is not NULL else NULL
             if k_block == s.first_block:

@@ -26,6 +26,7 @@ class Explanation:
     wide_sums: bool
     may_widen: bool
     certified_panels: tuple[int, int] | None
+    split_panels: tuple[int, int] | None
     @property
     def kernel(self) -> str: ...
 

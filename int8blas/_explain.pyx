@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
@@ -13,7 +13,7 @@ from int8blas._convolution_layer cimport ConvolutionLayer
 from int8blas._kernels cimport I8_PANEL, i8_image
 from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport set_a_operand, set_b_operand, start
-from int8blas._split cimport split
+from int8blas._split cimport ceil_div, split
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB
 
@@ -66,9 +66,12 @@ class Explanation:
         'depthwise'; panels of a plain B, which all share, come on top.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
-        carried in int64; panels of B without a certificate are widened to 16 bits.
+        carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split.
     certified_panels : tuple of int, or None
         Panels of B with a certificate, and all of them, where that matters and is known before the call.
+    split_panels : tuple of int, or None
+        Panels of a packed B that are multiplied as a dense part, with sums in 16 bits, and outliers, and all of them;
+        None where no panel may be.
     """
 
     shape: tuple[int, int, int]
@@ -89,6 +92,7 @@ class Explanation:
     wide_sums: bool
     may_widen: bool
     certified_panels: tuple[int, int] | None
+    split_panels: tuple[int, int] | None
 
     @property
     def kernel(self) -> str:
@@ -117,6 +121,9 @@ class Explanation:
             lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
             if self.certified_panels is not None:
                 lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
+            if self.split_panels is not None:
+                lines.append("  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(
+                    *self.split_panels))
         if self.threads == self.max_threads:
             reason = "all there are"
         elif self.threads == 1:
@@ -188,6 +195,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
+    cdef int64_t panels = ceil_div(g.n, I8_PANEL), i
     memset(&p, 0, sizeof(p))
     p.k_parts = 1
     split(1, 1, 1, False, &p.grid)
@@ -219,6 +227,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         wide_sums=bool(p.wide),
         may_widen=bool(p.may_widen),
         certified_panels=certified if p.may_widen else None,
+        split_panels=(sum(g.split[i] for i in range(panels)), panels) if p.splits else None,
     )
 
 
@@ -254,4 +263,5 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         wide_sums=False,
         may_widen=False,
         certified_panels=None,
+        split_panels=None,
     )

@@ -72,6 +72,9 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     g.packed += group * j.panels * g.panel_size
     g.col_sums += group * j.panels * I8_PANEL
     g.certified += group * j.panels
+    if g.split is not NULL:
+        g.split += group * j.panels
+        g.outlier_starts += group * j.panels * g.outlier_parts * I8_PANEL
     if g.col_init is not NULL:
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:
@@ -214,7 +217,7 @@ cdef class Filters:
         return 0
 
 
-cdef void prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
     """All of an execution that its groups have in common."""
     cdef int64_t line
     cdef ptrdiff_t line_step
@@ -248,6 +251,7 @@ cdef void prepare(Job *j, Filters f, Bound bound, const Images *src, const Image
     start(&j.g, f.saturating)
     even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
     f.packed.fill(&j.g)
+    f.packed.fill_split(&j.g)
     bound.fill(&j.g)
     if f.partial:
         j.g.col_init = NULL
@@ -260,6 +264,7 @@ cdef void prepare(Job *j, Filters f, Bound bound, const Images *src, const Image
     j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
     j.g.doubled = f.doubled
+    return 0
 
 
 cdef bint is_empty(const Images *images) noexcept:

@@ -1,11 +1,12 @@
 # The C declarations of csrc/i8_types.h, and the way to the selected kernel table for the other extension modules.
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
 cdef extern from "i8_types.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE, I8_MAX_COLUMNS
-    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2
+    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
+    enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16
@@ -49,6 +50,20 @@ cdef extern from "i8_types.h" nogil:
         const char *fetch
         ptrdiff_t fetch_row
         const i8_tile_output *output
+
+    ctypedef struct i8_outliers:
+        uint16_t k[4]
+        int8_t rest[4]
+
+    ctypedef struct i8_outlier_args:
+        int64_t rows
+        const uint8_t *a
+        ptrdiff_t a_k
+        const i8_outliers *outliers
+        const int64_t *starts
+        int add
+        int32_t *dst
+        ptrdiff_t dst_row
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
 
@@ -245,7 +260,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t nc
         double thread_work
         int64_t tiny_work
-        i8_tile_fn tile[3][8][3]
+        i8_tile_fn tile[4][8][3]
         int tile_output
         int rows_mr
         int rows_columns
@@ -285,6 +300,12 @@ cdef extern from "i8_types.h" nogil:
                             int64_t x, int64_t columns, uint8_t flip) noexcept nogil
         void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
         void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
+        int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups) noexcept nogil
+        void (*dense_panel)(int8_t *dst, const int8_t *panel, int64_t groups, const i8_outliers *outliers,
+                            const int64_t *starts) noexcept nogil
+        void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
+        void (*columns_of)(uint8_t *dst, ptrdiff_t dst_k, const uint8_t *panel, int rows,
+                           int64_t groups) noexcept nogil
         i8_elements_fn quantize[3]
         i8_elements_fn dequantize[3]
         i8_elements_fn requantize[3][3]

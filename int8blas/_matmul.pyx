@@ -67,6 +67,7 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     if isinstance(b, PackedB):
         packed = b
         packed.fill(&g)
+        packed.fill_split(&g)
         g.n = packed._n
         b_rows, b_unsigned, b_batch, y = packed._k, packed._typenum == cnp.NPY_UINT8, (), None
     else:

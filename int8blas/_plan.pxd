@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_stage, i8_tile_output
+from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_outliers, i8_stage, i8_tile_output
 from int8blas._split cimport Grid, part_count
 
 
@@ -29,6 +29,13 @@ cdef struct Gemm:
     ptrdiff_t panel_size        # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified
+    # Which panels of a packed B' are split into a dense part and outliers, and these (csrc/outliers_body.h): those of
+    # the columns of panel p and part q of K, `outlier_parts` in all, start at outlier_starts[(p * outlier_parts + q) *
+    # 16 + column]. NULL with VNNI.
+    const uint8_t *split
+    const i8_outliers *outliers
+    const int64_t *outlier_starts
+    int64_t outlier_parts
     const uint8_t *b
     ptrdiff_t b_row, b_col
     uint8_t b_flip
@@ -99,6 +106,7 @@ cdef struct Plan:
     bint direct_a               # the micro-kernel reads A in place
     bint may_widen              # panels without a certificate need
     int uncertified             # this dot: I8_DOT2, or I8_DOT4
+    bint splits                 # panels that are split are multiplied so
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil

@@ -25,6 +25,10 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
+    # From how many rows and columns on a B that is split is multiplied so: outliers take 32 or 64 rows at a time, and A
+    # by columns.
+    SPLIT_ROWS = 20
+    SPLIT_COLUMNS = 48
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K.
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
@@ -262,7 +266,7 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
-    p.may_widen = p.direct_a = p.independent = False
+    p.may_widen = p.direct_a = p.independent = p.splits = False
     p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
@@ -281,11 +285,15 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
+    p.splits = p.may_widen and g.split is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
     p.direct_a = g.a_col == 1 and not is_made(g) and g.a_flip == 0 and not p.may_widen
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
     set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
+    if p.splits and p.k_blocks > 1:
+        p.kc = g.kernels.kc
+        p.k_blocks = ceil_div(g.k, p.kc)
     p.mr, p.skips = g.kernels.mr, False
     if g.image is not NULL:
         plan_image(g, p)

@@ -24,7 +24,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept:
     g.a_flip = 0
     g.packed = NULL
     g.col_sums = NULL
-    g.certified = NULL
+    g.certified = g.split = NULL
     g.b = NULL
     g.b_row = g.b_col = 0
     g.b_flip = 0

@@ -228,6 +228,7 @@ cdef class InnerProduct:
         start(&g, self._saturating)
         set_a(&g, matrix, False)
         self._packed.fill(&g)
+        self._packed.fill_split(&g)
         g.n = self._packed._n
         set_c(&g, target)
         bound.fill(&g)

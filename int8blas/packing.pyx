@@ -20,7 +20,7 @@ import numpy as np
 from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._file import aligned_bytes
-from int8blas._kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
+from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div
 from int8blas._threads cimport max_threads, parallel_region_ran
@@ -29,6 +29,15 @@ cnp.import_array()
 
 # Bytes that pay for waking one more thread to pack or check them.
 cdef int64_t THREAD_BYTES = 1 << 18
+# Looking for outliers takes so many times as long.
+cdef int64_t SPLIT_WORK = 32
+
+
+# A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
+# else, and where it has a certificate.
+cdef enum:
+    WIDENED_PART = 10
+    CERTIFIED_PART = 32
 
 
 cdef int threads_for(int64_t size) noexcept nogil:
@@ -87,6 +96,51 @@ cdef class PackedB:
         g.panel_size = cnp.PyArray_STRIDES(self._data)[0]
         g.col_sums = <const int64_t *>cnp.PyArray_DATA(self._sums)
         g.certified = <const uint8_t *>cnp.PyArray_DATA(self._certified)
+
+    cdef int fill_split(self, Gemm *g) except -1:
+        """Let it use outliers, where that helps; they are found when they are needed for the first time."""
+        if g.kernels.exact == I8_DOT2 and not g.saturating:
+            if self._split is None:
+                self.split(g.kernels)
+            g.split = <const uint8_t *>cnp.PyArray_DATA(self._split)
+            g.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
+            g.outlier_starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
+            g.outlier_parts = ceil_div(self._k, I8_OUTLIER_K)
+        return 0
+
+    cdef int split(self, const i8_kernels *kernels) except -1:
+        """Find the outliers of all panels; see csrc/outliers_body.h."""
+        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, first, total = 0
+        cdef int64_t parts = ceil_div(self._k, I8_OUTLIER_K), columns = parts * I8_PANEL
+        cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
+        cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
+        cdef cnp.ndarray count_array = np.empty(panels, np.int64), split_array = np.empty(panels, np.bool_)
+        cdef cnp.ndarray starts_array = np.empty(panels * columns + 1, np.int64), outliers_array
+        cdef int64_t *counts = <int64_t *>cnp.PyArray_DATA(count_array)
+        cdef int64_t *starts = <int64_t *>cnp.PyArray_DATA(starts_array)
+        cdef uint8_t *is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
+        cdef i8_outliers *outliers
+        cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
+        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+            counts[i] = kernels.split_panel(NULL, starts + i * columns, data + i * panel_size, groups)
+        for i in range(panels):
+            is_split[i] = 4 * counts[i] * (CERTIFIED_PART if self._certified[i] else WIDENED_PART) <= panel_size
+            first = total
+            total += counts[i] if is_split[i] else 0
+            counts[i] = first
+        outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
+        outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
+        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+            if is_split[i]:
+                kernels.split_panel(outliers + counts[i], starts + i * columns, data + i * panel_size, groups)
+            for j in range(columns):
+                starts[i * columns + j] = counts[i] + (starts[i * columns + j] if is_split[i] else 0)
+        starts[panels * columns] = total
+        # Another thread may have come first; its arrays may be in use already.
+        if self._split is None:
+            self._outliers, self._starts = outliers_array, starts_array
+            self._split = split_array
+        return 0
 
     @property
     def shape(self):

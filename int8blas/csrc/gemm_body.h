@@ -3,6 +3,7 @@
  *
  *   I8_PREFIX            the tile of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
+ *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_MR, I8_NP         the full tile: 8 x 3, 6 x 1 or 4 x 1
  *   I8_LANES             s32 lanes of an i8_vec: 16, 8 or 1 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
@@ -21,13 +22,27 @@
         }                                                                                                              \
     } while (0)
 
+#define I8_ADD_2_GROUPS(acc_, a_, a_row_, a_group_)                                                                    \
+    do {                                                                                                               \
+        i8_vec bv[2][I8_NP * I8_VECS];                                                                                 \
+        I8_FOR(d, 2)                                                                                                   \
+            I8_FOR(p, np) I8_FOR(v, I8_VECS)                                                                           \
+                bv[d][p * I8_VECS + v] = i8_load(b + d * 4 * I8_PANEL + p * b_panel + v * 4 * I8_LANES);               \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * (a_row_)), aw = i8_broadcast((a_) + (a_group_) + i * (a_row_));  \
+            I8_FOR(j, width) I8_STEP_2(acc_[i][j], av, bv[0][j], aw, bv[1][j]);                                        \
+        }                                                                                                              \
+    } while (0)
+
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
     i8_vec acc[4][I8_MR][I8_NP * I8_VECS];
     const int width = np * I8_VECS;
+#ifndef I8_STEP_2
     const int depth = mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+#endif
     const uint8_t *segment = t->a;
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
@@ -47,11 +62,20 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         }
     if (t->fetch)
         I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + i * t->fetch_row + j * 4 * I8_LANES);
+#ifndef I8_STEP_2
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
+#endif
     for (int64_t more = t->more_segments;; --more, segment += t->a_segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
+#ifdef I8_STEP_2
+        for (; groups >= 2; groups -= 2) {
+            I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
+            a += 2 * a_group;
+            b += 2 * 4 * I8_PANEL;
+        }
+#else
         if (depth > 1)
             for (; groups >= depth; groups -= depth) {
                 I8_FOR(d, depth) {
@@ -60,6 +84,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
                     b += 4 * I8_PANEL;
                 }
             }
+#endif
         for (; groups > 0; --groups) {
             I8_ADD_GROUP(acc[0], a, a_row);
             a += a_group;
@@ -68,8 +93,10 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         if (more == 0)
             break;
     }
+#ifndef I8_STEP_2
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
+#endif
     if (t->a_tail)
         I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
 
@@ -119,6 +146,8 @@ I8_DEFINE(8, 3)
 
 #undef I8_DEFINE_ROWS
 #undef I8_DEFINE
+#undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
+#undef I8_STEP_2
 #undef I8_STEP
 #undef I8_PREFIX

@@ -154,12 +154,41 @@ typedef void (*i8_rows_fn)(const i8_rows_args *);
 /* Which operand of a kernel that reads both in place is the u8 one. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
+/* Values of one column of B' that are taken out of it (outliers_body.h), and their k, counted from the last multiple of
+ * I8_OUTLIER_K. `rest` is 0 where there are fewer than four, and at most I8_MAX_REST in magnitude, so that any two have a
+ * certificate; a larger one comes in parts. */
+#define I8_OUTLIER_K 512
+#define I8_MAX_REST 64
+typedef struct {
+    uint16_t k[4];
+    int8_t rest[4];
+} i8_outliers;
+
+/* A panel's outliers, of one I8_OUTLIER_K at most, times A' by columns: element (i, k) of A' is at a + k * a_k + i, with
+ * rows readable up to a multiple of 64.
+ *
+ *     dst[i, j] = (dst[i, j] if add) + sum over outliers of column j of A'[i, k] * rest
+ *
+ * The outliers of column j are those from starts[j] to starts[j + 1]. */
+typedef struct {
+    int64_t rows;
+    const uint8_t *a;
+    ptrdiff_t a_k;
+    const i8_outliers *outliers;
+    const int64_t *starts;
+    int add;
+    int32_t *dst;
+    ptrdiff_t dst_row; /* in elements */
+} i8_outlier_args;
+
 /* The multiply-adds.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without it, widened in registers, for few rows)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
  *                exact where B' has a certificate
- *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD) */
-enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT_KINDS = 3 };
+ *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
+ *   I8_DOT8      two groups at a time, two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
+ *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h) */
+enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_KINDS = 4 };
 
 /* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
 enum {
@@ -412,6 +441,15 @@ typedef struct {
      * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
     void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);
     void (*widen_b)(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords);
+    /* Without VNNI: the number of i8_outliers of a panel of B', stored to dst unless that is NULL, and their starts, for
+     * each I8_OUTLIER_K, for each column. */
+    int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups);
+    /* The panel without its outliers, for at most I8_OUTLIER_K; their products; and the columns of a packed A' for them,
+     * dst_k bytes apart. */
+    void (*dense_panel)(int8_t *restrict dst, const int8_t *restrict panel, int64_t groups, const i8_outliers *outliers,
+                        const int64_t *starts);
+    void (*multiply_outliers)(const i8_outlier_args *);
+    void (*columns_of)(uint8_t *dst, ptrdiff_t dst_k, const uint8_t *panel, int rows, int64_t groups);
 
     /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
     i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];

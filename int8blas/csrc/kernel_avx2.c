@@ -20,6 +20,11 @@ I8_TARGET_BEGIN("avx2")
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
 #include "gemm_body.h"
 
+#define I8_PREFIX i8_avx2_dot8
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
+#include "gemm_body.h"
+
 #define I8_PREFIX i8_avx2_dot4
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "gemm_body.h"
@@ -42,6 +47,7 @@ I8_TARGET_BEGIN("avx2")
 
 #include "epilogue_body.h"
 #include "pack_body.h"
+#include "outliers_body.h"
 #include "quantize_body.h"
 #include "pool_body.h"
 #include "chain_body.h"
@@ -66,7 +72,7 @@ const i8_kernels i8_kernels_avx2 = {
     .thread_work = 2e6,
     .tiny_work = 1 << 20,
     .tile = {[I8_DOT4_SAT] = I8_TILES_6X1(i8_avx2_dot4_sat), [I8_DOT2] = I8_TILES_6X1(i8_avx2_dot2),
-             [I8_DOT4] = I8_TILES_6X1(i8_avx2_dot4)},
+             [I8_DOT4] = I8_TILES_6X1(i8_avx2_dot4), [I8_DOT8] = I8_TILES_6X1(i8_avx2_dot8)},
     .tile_output = 1,
     .rows_mr = I8_ROWS_MR,
     .rows_columns = 4 * I8_LANES,
@@ -85,6 +91,7 @@ const i8_kernels i8_kernels_avx2 = {
     .depthwise_channels = I8_DEPTHWISE_CHANNELS,
     .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
+    I8_OUTLIER_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
     I8_CHAIN_SLOTS(i8_lookup),

@@ -34,6 +34,11 @@
     .source_largest = i8_source_largest, .quantize_within = i8_quantize_within, .im2col = i8_im2col,        \
     .image_lines = i8_image_lines
 
+/* The slots of outliers_body.h. */
+#define I8_OUTLIER_SLOTS                                                                                               \
+    .split_panel = i8_split_panel, .dense_panel = i8_dense_panel, .multiply_outliers = i8_multiply_outliers,           \
+    .columns_of = i8_columns_of
+
 /* The slots of quantize_body.h. */
 #define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}
 #define I8_ELEMENT_SLOTS                                                                                               \

@@ -49,6 +49,12 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
     const __m256i pairs = _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1));
     return _mm256_add_epi32(acc, pairs);
 }
+/* Both dots in s16 before they are added up. */
+I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
+{
+    const __m256i sums = _mm256_add_epi16(_mm256_maddubs_epi16(a, b), _mm256_maddubs_epi16(c, d));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+}
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
@@ -62,6 +68,17 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[1] = _mm256_unpackhi_epi16(lo01, lo23);
     v[2] = _mm256_unpacklo_epi16(hi01, hi23);
     v[3] = _mm256_unpackhi_epi16(hi01, hi23);
+}
+
+/* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
+I8_INLINE void i8_transpose_lanes(i8_vec *v)
+{
+    const __m256i lo01 = _mm256_unpacklo_epi32(v[0], v[1]), hi01 = _mm256_unpackhi_epi32(v[0], v[1]);
+    const __m256i lo23 = _mm256_unpacklo_epi32(v[2], v[3]), hi23 = _mm256_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm256_unpacklo_epi64(lo01, lo23);
+    v[1] = _mm256_unpackhi_epi64(lo01, lo23);
+    v[2] = _mm256_unpacklo_epi64(hi01, hi23);
+    v[3] = _mm256_unpackhi_epi64(hi01, hi23);
 }
 
 /* The first two vectors of i8_interleave, or the last two. */

@@ -1,0 +1,132 @@
+"""A packed B that is split, without VNNI, into a dense part with sums in 16 bits and outliers."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import reference
+from arrays import assert_same
+
+import int8blas
+
+# K around multiples of 8 and 512, and in several blocks; panels and rows that are whole and not.
+SHAPES = ((24, 48, 1), (20, 50, 7), (64, 48, 64), (61, 130, 300), (97, 63, 511), (70, 65, 513), (71, 49, 1027))
+LONGER = ((33, 67, 2100), (21, 49, 66003))
+# 255 times 128 and minus 128 are the last products within 16 bits.
+FOURS = (
+    (32, 32, 32, 32), (32, 32, 32, 33), (-32, -32, -32, -32), (-33, -32, -32, -32), (127, 1, 0, 0), (127, 0, 2, 0),
+    (-128, 0, 0, 0), (-128, 0, 0, -1), (127, 127, 127, 127), (-128, -128, -128, -128), (127, -128, 127, -128),
+    (127, 127, -128, -128), (65, 64, -64, -65), (64, 64, 64, 64), (-128, -128, 1, 1),
+)  # fmt: skip
+
+
+def normal(rng, k, n):
+    """Normally distributed weights with a scale for each column."""
+    w = rng.standard_normal((k, n))
+    return np.rint(w * (127 / np.abs(w).max(axis=0))).astype(np.int8)
+
+
+def small(rng, k, n):
+    """Values of 5 bits, and a few of all 8."""
+    return np.where(rng.random((k, n)) < 0.01, rng.integers(-128, 128, (k, n)), rng.integers(-16, 16, (k, n))).astype(
+        np.int8
+    )
+
+
+def no_outliers(rng, k, n):
+    return rng.integers(-32, 33, (k, n), np.int8)
+
+
+def mixed(rng, k, n):
+    """Panels that are split beside some that are not."""
+    b = small(rng, k, n)
+    b[:, 16:32] = rng.integers(-128, 128, b[:, 16:32].shape)
+    return b
+
+
+@pytest.mark.parametrize("weights", [normal, small, no_outliers, mixed])
+def test_products_are_exact(isa, pair, weights, rng):
+    for m, n, k in SHAPES:
+        b = weights(rng, k, n)
+        if pair.b_dtype == np.uint8:
+            b = (b.astype(int) + 128).astype(np.uint8)
+        low, high = np.iinfo(pair.a_dtype).min, np.iinfo(pair.a_dtype).max
+        packed = int8blas.pack_b(b)
+        for a in (rng.integers(low, high + 1, (m, k), pair.a_dtype), np.full((m, k), high, pair.a_dtype)):
+            assert_same(pair.gemm(1, a, packed), reference.gemm(1, a, b), m=m, n=n, k=k)
+        expected = reference.gemm(0.5, a, b, ao=3, bo=-1 if pair.b_dtype == np.int8 else 1, co=7)
+        result = pair.gemm(0.5, a, packed, ao=3, bo=-1 if pair.b_dtype == np.int8 else 1, co=7)
+        assert_same(result, expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_of_k_and_wide_sums(isa, threads, rng):
+    for m, n, k in LONGER:
+        a, b = np.full((m, k), 255, np.uint8), small(rng, k, n)
+        b[:, 0] = 127
+        packed = int8blas.pack_b(b)
+        with int8blas.num_threads(threads):
+            assert_same(int8blas.matmul(a, packed), reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("four", FOURS)
+def test_around_the_boundary_of_16_bits(isa, four):
+    k = np.array([0, 1, 4, 5])
+    for first in (0, 2, 8, 10, 120):
+        b = np.zeros((128, 50), np.int8)
+        b[first + k, 3] = four
+        b[first + k, 49] = four[::-1]
+        a = np.full((24, 128), 255, np.uint8)
+        a[0] = np.arange(128) % 2 * 255
+        a[1] = 255 - a[0]
+        assert_same(int8blas.matmul(a, int8blas.pack_b(b)), reference.gemm(1, a, b), first=first)
+
+
+def test_layers(isa, rng):
+    w = normal(rng, 150, 70).T
+    x = rng.integers(0, 256, (40, 150), np.uint8)
+    assert_same(int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.int32)(x), x.astype(np.int32) @ w.T)
+    dynamic = int8blas.InnerProduct(
+        w, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row", scales={"weights": np.float32(0.01)}
+    )
+    source = rng.standard_normal((40, 150)).astype(np.float32)
+    result = dynamic(source)
+    with int8blas.use_isa("ref"):
+        assert_same(result, dynamic(source))
+    for groups in (1, 2):
+        filters = normal(rng, 9 * 32 // groups, 96).T.reshape(96, 32 // groups, 3, 3)
+        if groups > 1:
+            filters = filters.reshape(groups, 96 // groups, 32 // groups, 3, 3)
+        layer = int8blas.Convolution(
+            filters, padding=1, groups=groups, layout="nhwc", src_dtype=np.uint8, dst_dtype=np.int32
+        )
+        image = rng.integers(0, 256, (1, 9, 11, 32), np.uint8)
+        result = layer(image)
+        with int8blas.use_isa("ref"):
+            assert_same(result, layer(image), groups=groups)
+
+
+def test_threads_may_use_a_matrix_for_the_first_time_together(isa, rng):
+    a, b = rng.integers(0, 256, (64, 700), np.uint8), normal(rng, 700, 400)
+    expected = reference.gemm(1, a, b)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            packed = int8blas.pack_b(b)
+
+            def product(packed=packed):
+                with int8blas.use_isa(isa):
+                    return int8blas.matmul(a, packed)
+
+            for future in [pool.submit(product) for _ in range(4)]:
+                assert_same(future.result(), expected)
+
+
+@pytest.mark.parametrize("isa_without_vnni", sorted({"avx2", "avx512bw"} & set(int8blas.available_isas())))
+def test_explain_counts_the_panels(isa_without_vnni, rng):
+    a = np.zeros((64, 600), np.uint8)
+    with int8blas.use_isa(isa_without_vnni):
+        plan = int8blas.explain(a, int8blas.pack_b(mixed(rng, 600, 80)))
+        assert plan.split_panels == (4, 5)
+        assert "4 of 5 panels are a dense part, with sums in 16 bits, and outliers" in str(plan)
+        assert int8blas.explain(a, mixed(rng, 600, 80)).split_panels is None
+        assert int8blas.explain(a, int8blas.pack_b(mixed(rng, 600, 80)), numerics="saturating").split_panels is None
