@@ -19,4 +19,5 @@ cdef list in_memory_order(cnp.ndarray out, list arrays)
 cdef int even_from(list arrays)
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil
+cdef bint share_memory(cnp.ndarray x, cnp.ndarray out)
 cdef bint clash(cnp.ndarray x, cnp.ndarray out)

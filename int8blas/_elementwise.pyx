@@ -237,15 +237,20 @@ cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list par
     return shaped
 
 
-cdef bint clash(cnp.ndarray x, cnp.ndarray out):
-    """Whether writing `out` may change elements of `x` that are still to be read."""
+cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
+    """Whether the bytes from the first to the last of one array overlap those of another."""
     cdef uintptr_t low, high, from_, to
     bounds(out, &low, &high)
     bounds(x, &from_, &to)
-    if low >= to or from_ >= high:
-        return False
-    return (cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
-            or (<object>x).strides != (<object>out).strides)
+    return low < to and from_ < high
+
+
+cdef bint clash(cnp.ndarray x, cnp.ndarray out):
+    """Whether writing `out`, which has the shape of `x`, may change elements of `x` that are still to be read."""
+    return share_memory(x, out) and (
+        cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
+        or (<object>x).strides != (<object>out).strides
+    )
 
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):

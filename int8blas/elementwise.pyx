@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from int8blas._arrays cimport axes_from, choice, elements, elements_output, integers_in_range, positive_numbers, real
 from int8blas._chain cimport Step, chain, copying, reading, run
-from int8blas._elementwise cimport clash
+from int8blas._elementwise cimport clash, share_memory
 from int8blas._stage cimport binary_kind, set_post_op
 from int8blas._layer_arguments import DST_DTYPES, check_dtype
 from int8blas.attributes import BINARY, Binary, Eltwise, PReLU, Sum
@@ -499,7 +499,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     else:
         result = target = elements_output(out, "out", typenum, tuple(shape))
         for array in arrays:
-            if cnp.PyArray_SIZE(array) and clash(array, result):
+            if share_memory(array, result):
                 target = np.empty_like(result)
                 break
     start = 0

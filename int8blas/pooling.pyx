@@ -1,13 +1,14 @@
 """Max and average pooling of quantized images, in one, two or three spatial dimensions."""
 
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 import math
 
 import numpy as np
 
-from int8blas._arrays cimport bounds, elements_output, int8_operand
+from int8blas._arrays cimport elements_output, int8_operand
+from int8blas._elementwise cimport share_memory
 from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
 from int8blas._spatial import CHANNELS_LAST_AXES, output_size, parse_layout, parse_padding, per_dimension
 
@@ -43,13 +44,6 @@ cdef cnp.ndarray new_array(cnp.ndarray src, cnp.npy_intp *shape, int typenum):
     order = sorted(range(src.ndim), key=lambda axis: -abs((<object>src).strides[axis]))
     array = np.empty([shape[axis] for axis in order], cnp.PyArray_DescrFromType(typenum))
     return array.transpose(np.argsort(order))
-
-
-cdef bint share_memory(cnp.ndarray src, cnp.ndarray out):
-    cdef uintptr_t low, high, from_, to
-    bounds(out, &low, &high)
-    bounds(src, &from_, &to)
-    return low < to and from_ < high
 
 
 cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, int typenum, object out):

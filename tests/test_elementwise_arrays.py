@@ -218,12 +218,13 @@ def test_out_may_be_a_source(isa, rng):
 
 
 def test_concat_in_place(isa, rng):
-    for shift in (0, 1, 20):
+    other = random_integers(rng, np.int8, 30)
+    for shift, sources in product((0, 1, 20), (lambda x, y: [x, y], lambda x, y: [y, x], lambda x, y: [other, y])):
         memory = random_integers(rng, np.int8, 100)
-        x, y = memory[:30], memory[20:60]
-        expected = reference.concat([y, x], 0)
+        parts = sources(memory[:30], memory[20:60])
+        expected = reference.concat(parts, 0)
         out = memory[shift : shift + 70]
-        int8blas.concat([y, x], 0, out=out)
+        int8blas.concat(parts, 0, out=out)
         assert_same_bits(out, expected, shift=shift)
 
 
