@@ -13,6 +13,7 @@ The modules, and who calls whom::
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
+    normalization               softmax, layer_norm
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -26,6 +27,7 @@ The modules, and who calls whom::
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _pool         the driver of pooling
+      +-> _normalize    the driver of softmax and layer normalization
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
@@ -37,6 +39,7 @@ The modules, and who calls whom::
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
                               pool_body.h      the kernels of pooling
+                              normalize_body.h softmax and layer normalization
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; the file), and folding are NumPy alone.
@@ -60,6 +63,7 @@ from int8blas.deconvolution import Deconvolution
 from int8blas.folding import fold_batch_norm, shifted_bias
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
+from int8blas.normalization import layer_norm, softmax
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
@@ -94,6 +98,7 @@ __all__ = [
     "global_avg_pool",
     "global_max_pool",
     "im2col",
+    "layer_norm",
     "matmul",
     "max_pool",
     "num_threads",
@@ -105,6 +110,7 @@ __all__ = [
     "requantize",
     "shifted_bias",
     "show_config",
+    "softmax",
     "use_isa",
     "weights_factor",
     "weights_scales",

@@ -7,4 +7,5 @@ from int8blas._kernels cimport i8_elements_fn
 cdef enum:
     PARAMETERS = 3
 
+cdef bint clash(cnp.ndarray x, cnp.ndarray out)
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters)

@@ -217,6 +217,28 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
 
+    int64_t I8_ROW_ROOM(int64_t n)
+
+    ctypedef struct i8_normalize_args:
+        int64_t rows
+        int64_t n
+        const char *src
+        char *dst
+        ptrdiff_t src_row
+        ptrdiff_t dst_row
+        int src_type
+        int dst_type
+        float scale
+        float dst_scale
+        float dst_zero
+        int log
+        const float *gamma
+        const float *beta
+        float epsilon
+        float *workspace
+
+    ctypedef void (*i8_normalize_fn)(const i8_normalize_args *) noexcept nogil
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -271,6 +293,8 @@ cdef extern from "i8_types.h" nogil:
         i8_elements_fn requantize[3][3]
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
+        i8_normalize_fn softmax
+        i8_normalize_fn layer_norm
 
 
 # The kernel table that the calling thread uses.

@@ -44,4 +44,7 @@
 #define I8_POOL_SLOTS                                                                                                  \
     .maximum = {i8_maximum_u8, i8_maximum_s8}, .average = {i8_average_u8, i8_average_s8}
 
+/* The slots of normalize_body.h. */
+#define I8_NORMALIZE_SLOTS .softmax = i8_softmax, .layer_norm = i8_layer_norm
+
 #endif
