@@ -91,6 +91,7 @@ EXTENSIONS = [
     extension("pooling"),
     extension("_normalize"),
     extension("normalization"),
+    extension("gather"),
 ]
 
 

@@ -14,6 +14,7 @@ The modules, and who calls whom::
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
     normalization               softmax, layer_norm
+    gather                      gather
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -61,6 +62,7 @@ from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
 from int8blas.folding import fold_batch_norm, shifted_bias
+from int8blas.gather import gather
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
 from int8blas.normalization import layer_norm, softmax
@@ -91,6 +93,7 @@ __all__ = [
     "dequantize",
     "explain",
     "fold_batch_norm",
+    "gather",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_u8s8s32",
