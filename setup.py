@@ -92,6 +92,9 @@ EXTENSIONS = [
     extension("quantization_factors"),
     extension("_pool"),
     extension("pooling"),
+    extension("_normalize"),
+    extension("normalization"),
+    extension("gather"),
 ]
 
 

@@ -16,6 +16,8 @@ The modules, and who calls whom::
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
+    normalization               softmax, layer_norm
+    gather                      gather
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -30,6 +32,7 @@ The modules, and who calls whom::
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _chain        chains of functions of every element of some arrays, for elementwise
       +-> _pool         the driver of pooling
+      +-> _normalize    the driver of softmax and layer normalization
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
@@ -43,6 +46,7 @@ The modules, and who calls whom::
                               quantize_body.h  the kernels of quantization
                               chain_body.h     the steps of _chain
                               pool_body.h      the kernels of pooling
+                              normalize_body.h softmax and layer normalization
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; their file), folding and network are NumPy alone. _file
@@ -67,9 +71,11 @@ from int8blas.convolution import Convolution
 from int8blas.deconvolution import Deconvolution
 from int8blas.elementwise import binary, concat, eltwise, sum
 from int8blas.folding import fold_batch_norm, shifted_bias
+from int8blas.gather import gather
 from int8blas.im2col import im2col
 from int8blas.inner_product import InnerProduct
 from int8blas.network import LayerQuantization, calibrate, fuse_quantization, move_strides
+from int8blas.normalization import layer_norm, softmax
 from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
@@ -103,6 +109,7 @@ __all__ = [
     "explain",
     "fold_batch_norm",
     "fuse_quantization",
+    "gather",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_u8s8s32",
@@ -110,6 +117,7 @@ __all__ = [
     "global_avg_pool",
     "global_max_pool",
     "im2col",
+    "layer_norm",
     "load",
     "matmul",
     "max_pool",
@@ -124,6 +132,7 @@ __all__ = [
     "save",
     "shifted_bias",
     "show_config",
+    "softmax",
     "sum",
     "use_isa",
     "weights_factor",

@@ -16,8 +16,10 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
 cdef cnp.ndarray elements(object x, str name, tuple typenums)
 cdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
 cdef tuple axes_from(object x, str name, int ndim)
+cdef int axis_from(object x, str name, int ndim) except -1
 cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape)
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape)
+cdef dict by_tensor(object x, str name, tuple tensors)
 cdef int choice(object x, str name, tuple choices) except -1
 cdef int quantized_type(object dtype, str name) except -1
 cdef cnp.ndarray finite_numbers(object x, str name)

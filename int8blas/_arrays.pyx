@@ -11,6 +11,7 @@ cimport numpy as cnp
 import numpy as np
 
 import operator
+from collections.abc import Mapping
 
 cnp.import_array()
 
@@ -173,6 +174,17 @@ cdef tuple axes_from(object x, str name, int ndim):
     return tuple(axes)
 
 
+cdef int axis_from(object x, str name, int ndim) except -1:
+    """The axis that an integer selects, from 0 to ndim - 1."""
+    try:
+        axis = operator.index(x)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {x!r}") from None
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{name} must be between {-ndim} and {ndim - 1} for {ndim} dimensions, got {axis}")
+    return axis % ndim
+
+
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape):
     """`x` as an array of 0 dimensions, or of that shape, with a dtype of one of these kinds."""
     cdef cnp.ndarray array = as_array(x, name)
@@ -228,6 +240,19 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
         if smallest < low or largest > high:
             raise ValueError(f"{name} must be between {low} and {high}, got {smallest if smallest < low else largest}")
     return array.astype(np.int32, order="C")
+
+
+cdef dict by_tensor(object x, str name, tuple tensors):
+    """A mapping from some of these tensors' names, or None for an empty one."""
+    if x is None:
+        return {}
+    if not isinstance(x, Mapping):
+        raise TypeError(f"{name} must be a mapping, got {type(x).__name__}")
+    for tensor in x:
+        if tensor not in tensors:
+            wanted = f"{', '.join(map(repr, tensors[:-1]))} or {tensors[-1]!r}"
+            raise ValueError(f"{name} must be for {wanted}, got {tensor!r}")
+    return dict(x)
 
 
 cdef int choice(object x, str name, tuple choices) except -1:

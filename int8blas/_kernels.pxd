@@ -248,6 +248,27 @@ cdef extern from "i8_types.h" nogil:
         uint8_t *out
 
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
+    int64_t I8_ROW_ROOM(int64_t n)
+
+    ctypedef struct i8_normalize_args:
+        int64_t rows
+        int64_t n
+        const char *src
+        char *dst
+        ptrdiff_t src_row
+        ptrdiff_t dst_row
+        int src_type
+        int dst_type
+        float scale
+        float dst_scale
+        float dst_zero
+        int log
+        const float *gamma
+        const float *beta
+        float epsilon
+        float *workspace
+
+    ctypedef void (*i8_normalize_fn)(const i8_normalize_args *) noexcept nogil
 
     ctypedef struct i8_kernels:
         const char *name
@@ -316,6 +337,8 @@ cdef extern from "i8_types.h" nogil:
         void (*store[5])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
+        i8_normalize_fn softmax
+        i8_normalize_fn layer_norm
 
 
 # The kernel table that the calling thread uses.

@@ -14,8 +14,9 @@ PUBLIC = (
     "gemm_u8s8s32", "gemm_s8s8s32", "gemm_s8u8s32", "gemm_u8u8s32", "matmul", "pack_b", "PackedB", "would_saturate",
     "available_isas", "use_isa", "num_threads", "show_config", "explain", "reorder", "weights_scales",
     "quantize", "dequantize", "requantize", "quantized_multiplier", "activation_factor", "weights_factor",
-    "quantize_bias", "eltwise", "binary", "sum", "concat", "InnerProduct", "Convolution", "Deconvolution", "im2col",
-    "fold_batch_norm", "shifted_bias", "Attributes", "Sum", "Eltwise", "ReLU", "Binary", "PReLU",
+    "quantize_bias", "eltwise", "binary", "sum", "concat", "softmax", "layer_norm", "gather", "InnerProduct",
+    "Convolution", "Deconvolution", "im2col", "fold_batch_norm", "shifted_bias", "Attributes", "Sum", "Eltwise", "ReLU",
+    "Binary", "PReLU",
 )  # fmt: skip
 
 

@@ -368,6 +368,27 @@ typedef struct {
 } i8_bytes_args;
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
+/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any; dst_type
+ * u8, s8, f32 or f16. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
+ * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
+ * size. The workspace has I8_ROW_ROOM(n) floats; twice as many for a softmax with `log`. */
+#define I8_PARTS 64
+#define I8_ROW_ROOM(n) (((n) + I8_PARTS - 1) / I8_PARTS * I8_PARTS + I8_CHUNK)
+typedef struct {
+    int64_t rows, n;
+    const char *src;
+    char *dst;
+    ptrdiff_t src_row, dst_row; /* in bytes */
+    int src_type, dst_type;
+    float scale; /* of src */
+    float dst_scale, dst_zero; /* the reciprocal of the scale of dst; -0.0 without a zero point */
+    int log;
+    const float *gamma, *beta;
+    float epsilon;
+    float *workspace;
+} i8_normalize_args;
+
+typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
@@ -465,6 +486,7 @@ typedef struct {
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
     /* [I8_ADD_BYTES and so on][whether there is a ReLU][I8_U8 or I8_S8, of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
+    i8_normalize_fn softmax, layer_norm;
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

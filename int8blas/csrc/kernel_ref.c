@@ -67,6 +67,7 @@ typedef struct {
     return result
 static i8_floats i8_floats_load(const float *p) { I8_LANEWISE(p[v]); }
 static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from_u32(const uint32_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_s8(const int8_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
@@ -78,6 +79,13 @@ static i8_floats i8_floats_add(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v]
 static i8_floats i8_floats_mul(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] * y.lane[v]); }
 static i8_floats i8_floats_min(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] < y.lane[v] ? x.lane[v] : y.lane[v]); }
 static i8_floats i8_floats_max(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] > y.lane[v] ? x.lane[v] : y.lane[v]); }
+static float i8_floats_sum(i8_floats x)
+{
+    for (int width = I8_CHUNK / 2; width > 0; width /= 2)
+        for (int v = 0; v < width; ++v)
+            x.lane[v] += x.lane[v + width];
+    return x.lane[0];
+}
 static i8_floats i8_floats_finite(i8_floats x) { I8_LANEWISE(fabsf(x.lane[v]) <= 3.402823466e38f ? x.lane[v] : 0.0f); }
 static i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
@@ -105,6 +113,7 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 #include "quantize_body.h"
 #include "pool_body.h"
 #include "chain_body.h"
+#include "normalize_body.h"
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -146,4 +155,5 @@ const i8_kernels i8_kernels_ref = {
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
     I8_CHAIN_SLOTS(i8_lookup),
+    I8_NORMALIZE_SLOTS,
 };

@@ -198,6 +198,14 @@ I8_INLINE i8_floats i8_floats_max(i8_floats x, i8_floats y)
     const i8_floats z = {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
     return z;
 }
+/* Halves are added, the second to the first, until one element is left. */
+I8_INLINE float i8_floats_sum(i8_floats x)
+{
+    const __m256 y = _mm256_add_ps(x.low, x.high);
+    const __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    const __m128 w = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
 /* 0 for infinities and NaN. */
 I8_INLINE i8_floats i8_floats_finite(i8_floats x)
 {
@@ -328,6 +336,17 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 }
 
 /* For chain_body.h: 16 bytes as f32. */
+/* For normalize_body.h: 16 integers as f32. The halves of 32 bits are exact, so that their sum is rounded once. */
+I8_INLINE i8_f32 i8_half_from_u32(const uint32_t *p)
+{
+    const i8_vec x = i8_load(p), high = _mm256_srli_epi32(x, 16), low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    return i8_add_f32(i8_mul_f32(i8_to_f32(high), i8_set_f32(65536)), i8_to_f32(low));
+}
+I8_INLINE i8_floats i8_floats_from_u32(const uint32_t *p)
+{
+    const i8_floats x = {i8_half_from_u32(p), i8_half_from_u32(p + 8)};
+    return x;
+}
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
 {
     const i8_floats x = {i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8))};

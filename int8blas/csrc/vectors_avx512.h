@@ -162,6 +162,14 @@ I8_INLINE i8_floats i8_floats_add(i8_floats x, i8_floats y) { return _mm512_add_
 I8_INLINE i8_floats i8_floats_mul(i8_floats x, i8_floats y) { return _mm512_mul_ps(x, y); }
 I8_INLINE i8_floats i8_floats_min(i8_floats x, i8_floats y) { return _mm512_min_ps(x, y); }
 I8_INLINE i8_floats i8_floats_max(i8_floats x, i8_floats y) { return _mm512_max_ps(x, y); }
+/* Halves are added, the second to the first, until one element is left. */
+I8_INLINE float i8_floats_sum(i8_floats x)
+{
+    const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    const __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    const __m128 w = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
 /* 0 for infinities and NaN. */
 I8_INLINE i8_floats i8_floats_finite(i8_floats x)
 {
@@ -261,7 +269,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
 }
 
-/* For chain_body.h: 16 bytes as f32. */
+/* For chain_body.h and normalize_body.h: 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
@@ -284,3 +292,5 @@ I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm512_shuffle_
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }
+/* For normalize_body.h: 16 integers as f32. */
+I8_INLINE i8_floats i8_floats_from_u32(const uint32_t *p) { return _mm512_cvtepu32_ps(i8_load(p)); }

@@ -1,0 +1,83 @@
+from collections.abc import Mapping
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas._arrays import _Array, _Real
+
+_Source: TypeAlias = _Array[np.uint8 | np.int8 | np.int32 | np.float32 | np.float16]
+_Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16)
+_Tensor: TypeAlias = Literal["src", "dst"]
+_Scales: TypeAlias = Mapping[_Tensor, _Real] | None
+_ZeroPoints: TypeAlias = Mapping[_Tensor, SupportsIndex] | None
+
+@overload
+def softmax(
+    src: _Source,
+    axis: SupportsIndex = -1,
+    *,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    log: bool = False,
+    dst_dtype: type[_Result] | np.dtype[_Result],
+    out: npt.NDArray[_Result] | None = None,
+) -> npt.NDArray[_Result]: ...
+@overload
+def softmax(
+    src: _Source,
+    axis: SupportsIndex = -1,
+    *,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    log: bool = False,
+    dst_dtype: type[np.float32] = ...,
+    out: npt.NDArray[np.float32] | None = None,
+) -> npt.NDArray[np.float32]: ...
+@overload
+def softmax(
+    src: _Source,
+    axis: SupportsIndex = -1,
+    *,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    log: bool = False,
+    dst_dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]: ...
+@overload
+def layer_norm(
+    src: _Source,
+    gamma: _Array[np.float32] | None = None,
+    beta: _Array[np.float32] | None = None,
+    *,
+    epsilon: _Real = 1e-5,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    dst_dtype: type[_Result] | np.dtype[_Result],
+    out: npt.NDArray[_Result] | None = None,
+) -> npt.NDArray[_Result]: ...
+@overload
+def layer_norm(
+    src: _Source,
+    gamma: _Array[np.float32] | None = None,
+    beta: _Array[np.float32] | None = None,
+    *,
+    epsilon: _Real = 1e-5,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    dst_dtype: type[np.float32] = ...,
+    out: npt.NDArray[np.float32] | None = None,
+) -> npt.NDArray[np.float32]: ...
+@overload
+def layer_norm(
+    src: _Source,
+    gamma: _Array[np.float32] | None = None,
+    beta: _Array[np.float32] | None = None,
+    *,
+    epsilon: _Real = 1e-5,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    dst_dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]: ...

@@ -1,0 +1,261 @@
+"""Softmax and layer normalization have the bits of their oracles, and nothing but their result is written."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import reference_normalization as reference
+from arrays import BROADCASTS, LAYOUTS, Canary, assert_same, guarded, needs_mprotect, place, with_strides
+from elementwise import random_floats, random_integers
+from layers import assert_same_bits, name_of
+
+import int8blas
+
+SRC_DTYPES = (np.uint8, np.int8, np.int32, np.float32, np.float16)
+DST_DTYPES = (np.uint8, np.int8, np.float32, np.float16)
+LENGTHS = (*range(1, 101), 127, 128, 129, 384, 511, 512, 513, 1000, 4097)
+FEW_LENGTHS = (1, 15, 16, 17, 64, 100, 130)
+
+every_function = pytest.mark.parametrize("name", ["softmax", "log softmax", "layer_norm"])
+every_src = pytest.mark.parametrize("src_dtype", SRC_DTYPES, ids=name_of)
+every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
+
+
+def random_rows(rng, dtype, shape):
+    """Values of a row that are near each other, but for int32, which have all magnitudes."""
+    if np.dtype(dtype).kind == "f":
+        return (rng.standard_normal(shape) * 5).astype(dtype)
+    return random_integers(rng, dtype, shape)
+
+
+def call(name, rng, src_dtype, dst_dtype, n):
+    """A function and its oracle, with parameters for rows of n elements."""
+    integer = np.dtype(dst_dtype).kind in "iu"
+    scales = {"src": {np.int32: 3e-9, np.uint8: 0.05, np.int8: 0.05}.get(src_dtype, 0.7)}
+    options = {"scales": scales, "dst_dtype": dst_dtype}
+    if integer:
+        scales["dst"] = 0.03 if name != "softmax" else 1 / 255
+        options["zero_points"] = {"dst": {"softmax": 0, "log softmax": 120, "layer_norm": 3}[name]}
+    if name == "layer_norm":
+        options["gamma"], options["beta"] = rng.standard_normal((2, n)).astype(np.float32)
+        options["epsilon"] = 1e-3
+    elif name == "log softmax":
+        options["log"] = True
+    function = name.split()[-1]
+    return (
+        lambda x, **more: getattr(int8blas, function)(x, **options, **more),
+        lambda x, **more: getattr(reference, function)(x, **options, **more),
+    )
+
+
+@every_function
+@every_dst
+@every_src
+def test_rows_of_every_length(isa, name, src_dtype, dst_dtype, rng):
+    for n in LENGTHS:
+        x = random_rows(rng, src_dtype, (3, n))
+        ours, oracle = call(name, rng, src_dtype, dst_dtype, n)
+        assert_same(ours(x), oracle(x), n=n)
+
+
+@every_function
+def test_a_very_long_row(isa, name, rng):
+    x = random_rows(rng, np.float32, (1, 300_001))
+    ours, oracle = call(name, rng, np.float32, np.float32, x.size)
+    assert_same(ours(x), oracle(x))
+
+
+@every_src
+def test_equal_and_extreme_values(isa, src_dtype, rng):
+    if np.dtype(src_dtype).kind == "f":
+        values = [0, -0.0, 1, np.finfo(src_dtype).max, np.finfo(src_dtype).min, np.finfo(src_dtype).tiny]
+    else:
+        values = [0, 1, np.iinfo(src_dtype).min, np.iinfo(src_dtype).max]
+    for n, name in product(FEW_LENGTHS, ("softmax", "log softmax", "layer_norm")):
+        ours, oracle = call(name, rng, src_dtype, np.float32, n)
+        equal = np.array(values, src_dtype)[:, None].repeat(n, 1)
+        ends = rng.choice(equal[-2:, 0] if np.dtype(src_dtype).kind != "f" else equal[3:5, 0], (4, n))
+        for x in (equal, ends):
+            assert_same_bits(ours(x), oracle(x), n=n, name=name)
+
+
+@pytest.mark.parametrize("src_dtype", [np.float32, np.float16], ids=name_of)
+@every_dst
+@every_function
+def test_nan_and_infinities(isa, name, src_dtype, dst_dtype, rng):
+    for n, special in product(FEW_LENGTHS, (np.nan, np.inf, -np.inf)):
+        x = random_rows(rng, src_dtype, (4, n))
+        x[0, rng.integers(n)] = x[1, 0] = x[2, n - 1] = special
+        x[3] = special
+        ours, oracle = call(name, rng, src_dtype, dst_dtype, n)
+        assert_same_bits(ours(x), oracle(x), n=n, special=special)
+
+
+def test_floats_of_all_magnitudes(isa, rng):
+    x = random_floats(rng, (50, 40))
+    for name in ("softmax", "log softmax", "layer_norm"):
+        ours, oracle = call(name, rng, np.float32, np.float32, 40)
+        assert_same_bits(ours(x), oracle(x), name=name)
+
+
+def test_masked_scores_are_zero(isa):
+    x = np.array([[1, -np.inf, 2, -np.inf]], np.float32)
+    assert_same(int8blas.softmax(x)[:, [1, 3]], np.zeros((1, 2), np.float32))
+    result = int8blas.softmax(x * np.nan, scales={"dst": 1 / 255}, zero_points={"dst": 7}, dst_dtype=np.uint8)
+    assert_same(result, np.full((1, 4), 7, np.uint8))
+
+
+def test_near_the_exact_values(isa, rng):
+    x = rng.standard_normal((20, 300)) * 4
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    exact = e / e.sum(axis=1, keepdims=True)
+    x = x.astype(np.float32)
+    np.testing.assert_allclose(int8blas.softmax(x), exact, rtol=2e-6)
+    np.testing.assert_allclose(int8blas.softmax(x, log=True), np.log(exact), rtol=1e-6, atol=1e-6)
+    centered = x - x.mean(axis=1, keepdims=True, dtype=np.float64)
+    exact = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(int8blas.layer_norm(x), exact, rtol=1e-5, atol=1e-6)
+
+
+def test_the_zero_point_of_the_source_cancels(isa, rng):
+    x = random_integers(rng, np.uint8, (5, 70))
+    for function in (int8blas.softmax, int8blas.layer_norm):
+        options = {"scales": {"src": 0.05}}
+        assert_same(function(x, zero_points={"src": 77}, **options), function(x, **options))
+
+
+def test_defaults(isa, rng):
+    x = random_rows(rng, np.float32, (6, 50))
+    assert_same(int8blas.softmax(x), reference.softmax(x))
+    assert_same(int8blas.layer_norm(x), reference.layer_norm(x))
+    gamma, beta = random_rows(rng, np.float32, (2, 50))
+    assert_same(int8blas.layer_norm(x, gamma), reference.layer_norm(x, gamma))
+    assert_same(int8blas.layer_norm(x, None, beta), reference.layer_norm(x, None, beta))
+    assert_same(int8blas.layer_norm(x, gamma[::-1], beta), reference.layer_norm(x, gamma[::-1], beta))
+    assert_same(int8blas.layer_norm(x, epsilon=0), reference.layer_norm(x, epsilon=0))
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 21, 9, 11), (3, 40, 1, 20), (100, 2), (7,), (5, 1)])
+def test_axis(isa, shape, rng):
+    for dtype, axis in product((np.int32, np.int8), range(-len(shape), len(shape))):
+        x = random_rows(rng, dtype, shape)
+        options = {"scales": {"src": 3e-9 if dtype == np.int32 else 0.1, "dst": 1 / 256}, "dst_dtype": np.uint8}
+        for array in (x, np.asfortranarray(x), x[..., ::-1], x.transpose(np.roll(range(x.ndim), 1))):
+            result = int8blas.softmax(array, axis, **options)
+            assert_same(result, reference.softmax(array, axis, **options), axis=axis, dtype=dtype)
+
+
+@every_function
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCASTS])
+def test_any_strides_of_src(isa, name, layout, rng):
+    for dtype, shape in product((np.int8, np.float16, np.int32), ((1, 1), (3, 17), (33, 70), (700, 20))):
+        x = place(random_rows(rng, dtype, shape), layout, misalign=1)
+        ours, oracle = call(name, rng, dtype, np.int8, shape[1])
+        assert_same(ours(x), oracle(np.array(x)), shape=shape, dtype=dtype)
+
+
+@every_function
+@pytest.mark.parametrize("misalign", [0, 1])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_strides_of_out_and_nothing_else_is_written(isa, name, layout, misalign, rng):
+    for dtype, shape in product(DST_DTYPES, ((1, 1), (3, 17), (33, 70), (5, 16))):
+        x = random_rows(rng, np.float32, shape)
+        ours, oracle = call(name, rng, np.float32, dtype, shape[1])
+        canary = Canary()
+        out = place(np.zeros(shape, dtype), layout, canary, misalign)
+        assert ours(x, out=out) is out
+        assert_same(out, oracle(x), shape=shape, dtype=dtype)
+        canary.assert_only_elements_written(out)
+
+
+@needs_mprotect
+@every_function
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_nothing_outside_is_read_or_written(isa, name, side, rng):
+    for dtypes, n in product(((np.uint8, np.int8), (np.int32, np.float32), (np.float32, np.uint8)), FEW_LENGTHS):
+        x = with_strides(random_rows(rng, dtypes[0], (2, n)), (n, 1), guarded(side))
+        ours, oracle = call(name, rng, *dtypes, n)
+        out = with_strides(np.zeros((2, n), dtypes[1]), (n, 1), guarded(side))
+        ours(x, out=out)
+        assert_same(out, oracle(x), n=n)
+    gamma, beta = (with_strides(random_rows(rng, np.float32, 37), (1,), guarded(side)) for _ in range(2))
+    x = random_rows(rng, np.float32, (2, 37))
+    assert_same(int8blas.layer_norm(x, gamma, beta), reference.layer_norm(x, gamma, beta))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 64, 100, -64])
+def test_out_may_overlap_src(isa, offset, rng):
+    for shape, dtype in product(((5, 40), (40, 5)), (np.float32, np.uint8)):
+        values = random_rows(rng, np.float32, shape)
+        ours, oracle = call("softmax", rng, np.float32, dtype, shape[1])
+        memory = np.zeros(3000, np.uint8)
+        x = memory[800:1600].view(np.float32).reshape(shape)
+        x[:] = values
+        size = np.dtype(dtype).itemsize
+        start = 800 + offset // size * size
+        out = memory[start : start + 200 * size].view(dtype).reshape(shape)
+        ours(x, out=out)
+        assert_same(out, oracle(values), shape=shape)
+
+
+@every_function
+def test_out_may_be_src_itself(isa, name, rng):
+    for shape in ((30, 41), (41, 7)):
+        ours, oracle = call(name, rng, np.float32, np.float32, shape[1])
+        x = random_rows(rng, np.float32, shape)
+        for view in (lambda a: a, lambda a: a[::-1], lambda a: a[:, ::-1]):
+            out = x.copy()
+            ours(view(out), out=view(out))
+            assert_same(view(out), oracle(view(x)), shape=shape)
+            out = x.copy()
+            ours(out, out=view(out))
+            assert_same(view(out), oracle(x), shape=shape)
+    q = random_rows(rng, np.int8, (30, 41))
+    ours, oracle = call(name, rng, np.int8, np.uint8, 41)
+    expected = oracle(q)
+    ours(q, out=q.view(np.uint8))
+    assert_same(q.view(np.uint8), expected)
+
+
+def test_empty_arrays():
+    for shape in ((0,), (0, 5), (5, 0), (2, 0, 3)):
+        x = np.zeros(shape, np.float32)
+        for function in (int8blas.softmax, int8blas.layer_norm):
+            assert_same(function(x), x)
+            out = x.astype(np.uint8)
+            assert function(x, dst_dtype=np.uint8, out=out) is out
+        assert_same(int8blas.softmax(x, 0), x)
+
+
+def test_a_new_array_has_the_order_of_src(rng):
+    x = random_rows(rng, np.float32, (3, 4, 5))
+    assert int8blas.softmax(x).flags.c_contiguous
+    assert int8blas.softmax(x.T, 1).flags.f_contiguous
+
+
+def test_arguments_are_never_written(rng):
+    x, gamma, beta = (random_rows(rng, np.float32, shape) for shape in ((5, 70), 70, 70))
+    for array in (x, gamma, beta):
+        array.flags.writeable = False
+    assert_same(int8blas.layer_norm(x, gamma, beta), reference.layer_norm(x, gamma, beta))
+    assert_same(int8blas.softmax(x), reference.softmax(x))
+
+
+@every_function
+def test_any_number_of_threads_gives_the_same_bits(isa, name, rng):
+    for shape in ((1000, 100), (3, 40_000), (10_000, 9)):
+        x = random_rows(rng, np.int32, shape)
+        ours, oracle = call(name, rng, np.int32, np.uint8, shape[1])
+        expected = oracle(x)
+        for threads in (1, 2, 3, 4):
+            with int8blas.num_threads(threads):
+                assert_same(ours(x), expected, threads=threads)
+                assert_same(ours(np.asfortranarray(x)), expected, threads=threads)
+
+
+def test_the_oracles_exponential_is_that_of_the_kernels(isa):
+    x = np.linspace(-110, 0, 10_001, dtype=np.float32)[:, None] * np.array([0, 1], np.float32)
+    assert_same_bits(int8blas.softmax(x), reference.softmax(x))
