@@ -89,6 +89,8 @@ EXTENSIONS = [
     extension("quantization_factors"),
     extension("_pool"),
     extension("pooling"),
+    extension("_rnn"),
+    extension("rnn"),
 ]
 
 

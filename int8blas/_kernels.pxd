@@ -217,6 +217,28 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
 
+    enum: I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR
+
+    ctypedef struct i8_cell_args:
+        int rows
+        const int32_t *x
+        const int32_t *h
+        ptrdiff_t x_row
+        ptrdiff_t h_row
+        const float *scale
+        const float *bias
+        float data_scale
+        float data_reciprocal
+        float data_shift
+        const uint8_t *before
+        uint8_t *after
+        ptrdiff_t state_row
+        float *memory
+        float *output
+        ptrdiff_t memory_row
+
+    ctypedef void (*i8_cell_fn)(const i8_cell_args *) noexcept nogil
+
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -271,6 +293,7 @@ cdef extern from "i8_types.h" nogil:
         i8_elements_fn requantize[3][3]
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
+        i8_cell_fn cells[4]
 
 
 # The kernel table that the calling thread uses.

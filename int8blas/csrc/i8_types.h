@@ -319,6 +319,36 @@ typedef struct {
 
 typedef void (*i8_pool_fn)(const i8_pool_args *);
 
+/* A cell of a recurrent layer makes the new state of `rows` rows of 16 units from the sums of its gates, x from the
+ * source and h from the state before, which lie gate after gate, 16 of each:
+ *
+ *     gate = f32(x + h) * scale + bias
+ *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
+ *     I8_GRU_RESET:    u = logistic(u);  y = logistic(r) * before                                   gates u, r
+ *     I8_GRU_OUTPUT:   y = u * before + (1 - u) * tanh(o)                                           gate o
+ *     I8_GRU_LINEAR:   both, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
+ *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
+ *     before = (state - data_shift) * data_reciprocal
+ *
+ * in f32, in this order. `memory` is c, or u where a GRU has it from one call to the next; NULL for I8_GRU_LINEAR. The
+ * recurrent bias is that of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are in elements;
+ * rows are whole, with values for 16 units also where a layer ends before. */
+enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
+typedef struct {
+    int rows;
+    const int32_t *x, *h;
+    ptrdiff_t x_row, h_row;
+    const float *scale, *bias; /* [gates][16] */
+    float data_scale, data_reciprocal, data_shift;
+    const uint8_t *before;
+    uint8_t *after;
+    ptrdiff_t state_row; /* of before and after */
+    float *memory, *output;
+    ptrdiff_t memory_row; /* of both */
+} i8_cell_args;
+
+typedef void (*i8_cell_fn)(const i8_cell_args *);
+
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
 typedef struct {
@@ -391,6 +421,8 @@ typedef struct {
     i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
+
+    i8_cell_fn cells[I8_CELLS];
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

@@ -54,6 +54,7 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #include "pack_body.h"
 #include "quantize_body.h"
 #include "pool_body.h"
+#include "cell_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
@@ -95,6 +96,7 @@ const i8_kernels i8_kernels_avxvnni = {
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
+    I8_CELL_SLOTS,
 };
 I8_TARGET_END
 #endif

@@ -101,6 +101,7 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 #include "pack_body.h"
 #include "quantize_body.h"
 #include "pool_body.h"
+#include "cell_body.h"
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -141,4 +142,5 @@ const i8_kernels i8_kernels_ref = {
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,
+    I8_CELL_SLOTS,
 };

@@ -44,4 +44,7 @@
 #define I8_POOL_SLOTS                                                                                                  \
     .maximum = {i8_maximum_u8, i8_maximum_s8}, .average = {i8_average_u8, i8_average_s8}
 
+/* The slot of cell_body.h. */
+#define I8_CELL_SLOTS .cells = {i8_cell_lstm, i8_cell_gru_reset, i8_cell_gru_output, i8_cell_gru_linear}
+
 #endif

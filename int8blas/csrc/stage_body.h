@@ -6,8 +6,6 @@
  * that is stored. */
 #include "eltwise_body.h"
 
-#define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
-
 /* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
 I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
 {
