@@ -73,7 +73,7 @@ def cells_of(
     directions = 2 if direction.startswith("bidirectional") else 1
     of_source, lead = by_layer(weights_layer, "weights_layer", ("input", "gates", "units"))
     of_state, _ = by_layer(weights_iter, "weights_iter", ("units", "gates", "units"))
-    inputs, units = of_source[0][0].shape[0] if of_source[0] else 0, of_state[0][0].shape[0] if of_state[0] else 0
+    inputs, units = (arrays[0][0].shape[0] if arrays and arrays[0] else 0 for arrays in (of_source, of_state))
     if inputs == 0 or units == 0:
         raise ValueError(
             "weights_layer and weights_iter must have at least 1 input, unit, layer and direction, got "

@@ -41,18 +41,22 @@ cdef class Cell:
 
     cdef PackedB of_source, of_state
     cdef cnp.ndarray start, scale, bias
+    cdef int data_shift
 
     def __init__(self, PackedB of_source, PackedB of_state, int data_shift, scale, bias):
-        self.of_source, self.of_state = of_source, of_state
+        self.of_source, self.of_state, self.data_shift = of_source, of_state, data_shift
         self.scale, self.bias = scale, bias
         self.start = (-data_shift * of_state._sums).astype(np.int32)
 
-    cdef void fill(self, Direction *d, int data_shift) noexcept:
+    def __reduce__(self):
+        return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias)
+
+    cdef void fill(self, Direction *d) noexcept:
         cdef Gemm *g = &d.product
         start(g, False)
         g.k, g.n = self.of_source._k, self.of_source._n
         self.of_source.fill(g)
-        g.ao = data_shift
+        g.ao = self.data_shift
         d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
         d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
         d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)
@@ -80,6 +84,8 @@ cdef class RecurrentLayer:
         src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
         dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
         scale = positive_numbers(data_scale, "data_scale", cnp.NPY_FLOAT32, ())[()]
+        if scale < 1 / np.finfo(np.float32).max:
+            raise ValueError(f"data_scale must have a reciprocal in float32, got {data_scale}")
         shift = int(integers(data_shift, "data_shift", 0, 255, -1, ""))
         cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
                                direction)
@@ -106,9 +112,7 @@ cdef class RecurrentLayer:
         return 0
 
     def __reduce__(self):
-        cells = [[(cell.of_source, cell.of_state, self.data_shift, cell.scale, cell.bias) for cell in <list>cells]
-                 for cells in self._cells]
-        return _restore, (type(self), self._kind, cells, self._lead, self.units, self.direction,
+        return _restore, (type(self), self._kind, self._cells, self._lead, self.units, self.direction,
                           np.float32(self.data_scale), self.data_shift, self.src_dtype, self.dst_dtype)
 
     def __repr__(self):
@@ -204,7 +208,7 @@ cdef class RecurrentLayer:
         size = layer.rows * layer.units
         for i in range(layer.directions):
             d = &layer.direction[i]
-            (<Cell>(<list>self._cells[index])[i]).fill(d, self.data_shift)
+            (<Cell>(<list>self._cells[index])[i]).fill(d)
             d.product.threads = layer.threads
             d.backwards = i == 1 or self.direction == "right2left"
             place = y if halves is None else halves[i]
@@ -231,8 +235,7 @@ cdef class RecurrentLayer:
 def _restore(cls, kind, cells, lead, units, direction, data_scale, data_shift, src_dtype, dst_dtype):
     """The inverse of RecurrentLayer.__reduce__."""
     cdef RecurrentLayer layer = cls.__new__(cls)
-    layer.set_up(kind, [[Cell(*cell) for cell in cells_] for cells_ in cells], lead, units, direction, data_scale,
-                 data_shift, src_dtype, dst_dtype)
+    layer.set_up(kind, cells, lead, units, direction, data_scale, data_shift, src_dtype, dst_dtype)
     return layer
 
 
