@@ -11,6 +11,7 @@ from convolutions import RESNET50, ConvolutionProblem
 from peers.blas_f32 import SCIPY
 from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
 from peers.ours_linear import BARE, FUSED
+from recurrent import RecurrentProblem
 from shapes import Problem, Product
 from timing import Timing
 
@@ -36,7 +37,7 @@ class Entry:
 class Row(ABC):
     """All contestants on one problem."""
 
-    problem: Product | ConvolutionProblem
+    problem: Product | ConvolutionProblem | RecurrentProblem
     threads: int
     entries: dict[str, Entry]
     peak_gops: float | None = None  # compute peak
