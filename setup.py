@@ -95,6 +95,8 @@ EXTENSIONS = [
     extension("_normalize"),
     extension("normalization"),
     extension("gather"),
+    extension("_rnn"),
+    extension("rnn"),
 ]
 
 

@@ -1,5 +1,5 @@
-/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, or one
- * convolution with it, so that Python makes one call per run.
+/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, one
+ * convolution with it, or one stack of recurrent layers, so that Python makes one call per run.
  *
  * Declares the few entry points of oneDNN's C API that it uses (names, enumerators and layouts are part of the ABI of
  * version 3), because the run-time packages of oneDNN come without headers. Link with libdnnl.so.3.
@@ -14,11 +14,12 @@ typedef struct {
 } exec_arg_t;
 
 enum { SUCCESS = 0, CPU = 1, STREAM_DEFAULT = 1, FORWARD_INFERENCE = 96, CONVOLUTION_DIRECT = 1 };
+enum { LEFT_TO_RIGHT = 1, BIDIRECTIONAL_CONCAT = 3 };
 enum { QUERY_IMPLEMENTATION = 8, QUERY_WEIGHTS = 131 };
 enum { F32 = 3, S32 = 4, S8 = 5, U8 = 6 };           /* data types */
-/* Format tags: oneDNN chooses; row-major in one, two, four and five dimensions; column-major. */
-enum { ANY = 1, A = 2, AB = 3, ABCD = 5, ABCDE = 6, BA = 14 };
-enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_BIAS = 41, ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
+/* Format tags: oneDNN chooses; row-major in one to five dimensions; column-major. */
+enum { ANY = 1, A = 2, AB = 3, ABC = 4, ABCD = 5, ABCDE = 6, BA = 14 };
+enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_WEIGHTS_ITER = 34, ARG_BIAS = 41, ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
 enum { ELTWISE_RELU = 32 };
 #define ALLOCATE ((void *)(size_t)-1)
 
@@ -41,12 +42,24 @@ int dnnl_convolution_forward_primitive_desc_create(void **pd, void *engine, int 
                                                    const void *src, const void *weights, const void *bias,
                                                    const void *dst, const dims_t strides, const dims_t dilates,
                                                    const dims_t padding_l, const dims_t padding_r, const void *attr);
+int dnnl_lstm_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, int direction, const void *src_layer,
+                                            const void *src_iter, const void *src_iter_c, const void *weights_layer,
+                                            const void *weights_iter, const void *weights_peephole,
+                                            const void *weights_projection, const void *bias, const void *dst_layer,
+                                            const void *dst_iter, const void *dst_iter_c, unsigned flags,
+                                            const void *attr);
+int dnnl_gru_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, int direction, const void *src_layer,
+                                           const void *src_iter, const void *weights_layer, const void *weights_iter,
+                                           const void *bias, const void *dst_layer, const void *dst_iter,
+                                           unsigned flags, const void *attr);
 int dnnl_reorder_primitive_desc_create(void **pd, const void *src, void *src_engine, const void *dst, void *dst_engine,
                                        const void *attr);
 int dnnl_primitive_attr_create(void **attr);
 int dnnl_primitive_attr_destroy(void *attr);
 int dnnl_primitive_attr_set_scales_mask(void *attr, int arg, int mask);
 int dnnl_primitive_attr_set_zero_points_mask(void *attr, int arg, int mask);
+int dnnl_primitive_attr_set_rnn_data_qparams(void *attr, float scale, float shift);
+int dnnl_primitive_attr_set_rnn_weights_qparams(void *attr, int64_t count, int mask, const float *scales);
 int dnnl_primitive_attr_set_post_ops(void *attr, const void *post_ops);
 int dnnl_post_ops_create(void **post_ops);
 int dnnl_post_ops_append_eltwise(void *post_ops, int algorithm, float alpha, float beta);
@@ -83,6 +96,17 @@ typedef struct {
     int64_t batch, h, w, ic, kh, kw, oc, oh, ow, stride, top, left, dilation, groups;
     operands_t operands;
 } convolution_t;
+
+/* dst (t, n, directions * units; uint8) = LSTM or GRU of src (t, n, input; uint8), from states of zero. weights_layer
+ * (layers, directions, input, gates, units; int8), weights_iter (layers, directions, units, gates, units; int8), bias
+ * (layers, directions, gates, units); with more than one layer, input is directions * units. A weight is its float32
+ * value * weights_scale[gate, unit], rounded; src and dst are theirs * data_scale + data_shift. */
+typedef struct {
+    int32_t gru;
+    int64_t t, n, input, units, layers, directions;
+    void *src, *weights_layer, *weights_iter, *dst;
+    float *bias, *weights_scale, *data_scale, *data_shift;
+} recurrent_t;
 
 enum { MAX_ARGS = 9 };
 
@@ -135,12 +159,12 @@ static int add_vector(plan_t *plan, int arg, int type, int64_t count, void *data
     return status;
 }
 
-/* Add the weights (described by `plain`) in the layout that the primitive asks for. */
-static int add_packed_weights(plan_t *plan, const void *plain, void *weights)
+/* Add the weights of that argument (described by `plain`) in the layout that the primitive asks for. */
+static int add_packed_weights(plan_t *plan, int arg, const void *plain, void *weights)
 {
     void *source = NULL, *pd = NULL, *reorder = NULL;
-    const void *wanted = dnnl_primitive_desc_query_md(plan->pd, QUERY_WEIGHTS, 0);
-    int status = add_argument(plan, ARG_WEIGHTS, wanted, ALLOCATE);
+    const void *wanted = dnnl_primitive_desc_query_md(plan->pd, QUERY_WEIGHTS, arg - ARG_WEIGHTS);
+    int status = add_argument(plan, arg, wanted, ALLOCATE);
     if (status != SUCCESS) return status;
     void *packed = plan->args[plan->nargs - 1].memory;
     status = dnnl_memory_create(&source, plain, plan->engine, weights);
@@ -178,6 +202,7 @@ static int set_output_stage(void *attr, const operands_t *o, int weights_mask)
  * where both are the same, `weights` is null. */
 typedef struct {
     void *src, *plain, *weights, *bias, *dst, *attr;
+    void *plain_iter, *weights_iter; /* of the state, in recurrent layers */
 } descs_t;
 
 static int begin(plan_t *plan, descs_t *d)
@@ -188,15 +213,22 @@ static int begin(plan_t *plan, descs_t *d)
     return status;
 }
 
+/* Make the primitive of plan->pd. */
+static int create_primitive(plan_t *plan)
+{
+    const int status = dnnl_primitive_create(&plan->primitive, plan->pd);
+    if (status == SUCCESS)
+        dnnl_primitive_desc_query(plan->pd, QUERY_IMPLEMENTATION, 0, (void *)&plan->implementation);
+    return status;
+}
+
 /* Make the primitive of plan->pd and bind its arguments. */
 static int bind_arguments(plan_t *plan, const descs_t *d, const operands_t *o, int64_t outputs)
 {
-    int status = dnnl_primitive_create(&plan->primitive, plan->pd);
-    if (status == SUCCESS)
-        dnnl_primitive_desc_query(plan->pd, QUERY_IMPLEMENTATION, 0, (void *)&plan->implementation);
+    int status = create_primitive(plan);
     if (status == SUCCESS) status = add_argument(plan, ARG_SRC, d->src, o->src);
     if (status == SUCCESS)
-        status = d->weights ? add_packed_weights(plan, d->plain, o->weights)
+        status = d->weights ? add_packed_weights(plan, ARG_WEIGHTS, d->plain, o->weights)
                             : add_argument(plan, ARG_WEIGHTS, d->plain, o->weights);
     if (status == SUCCESS) status = add_argument(plan, ARG_DST, d->dst, o->dst);
     if (status == SUCCESS && o->bias) status = add_argument(plan, ARG_BIAS, d->bias, o->bias);
@@ -211,7 +243,7 @@ static int bind_arguments(plan_t *plan, const descs_t *d, const operands_t *o, i
 /* Free what only the making needed; gives the plan, or NULL if it failed. */
 static plan_t *finish(plan_t *plan, const descs_t *d, int status)
 {
-    void *const descs[] = {d->src, d->plain, d->weights, d->bias, d->dst};
+    void *const descs[] = {d->src, d->plain, d->weights, d->bias, d->dst, d->plain_iter, d->weights_iter};
     for (size_t index = 0; index < sizeof descs / sizeof *descs; index++)
         if (descs[index]) dnnl_memory_desc_destroy(descs[index]);
     if (d->attr) dnnl_primitive_attr_destroy(d->attr);
@@ -286,5 +318,47 @@ plan_t *onednn_create_convolution(const convolution_t *p)
                                                                 CONVOLUTION_DIRECT, d.src, d.weights, d.bias, d.dst,
                                                                 strides, dilates, padding, padding, d.attr);
     if (status == SUCCESS) status = bind_arguments(plan, &d, &p->operands, p->oc);
+    return finish(plan, &d, status);
+}
+
+/* A plan for recurrent layers; NULL if oneDNN cannot do them. */
+plan_t *onednn_create_recurrent(const recurrent_t *p)
+{
+    plan_t *plan = calloc(1, sizeof *plan);
+    if (!plan) return NULL;
+    enum { GATES_AND_UNITS = 1 << 3 | 1 << 4 }; /* the dimensions of the weights that their scales belong to */
+    const int64_t gates = p->gru ? 3 : 4;
+    const int direction = p->directions == 2 ? BIDIRECTIONAL_CONCAT : LEFT_TO_RIGHT;
+    const dims_t src_dims = {p->t, p->n, p->input}, dst_dims = {p->t, p->n, p->directions * p->units};
+    const dims_t layer_dims = {p->layers, p->directions, p->input, gates, p->units};
+    const dims_t iter_dims = {p->layers, p->directions, p->units, gates, p->units};
+    const dims_t bias_dims = {p->layers, p->directions, gates, p->units};
+    descs_t d = {0};
+    int status = begin(plan, &d);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.src, 3, src_dims, U8, ABC);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.plain, 5, layer_dims, S8, ABCDE);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.weights, 5, layer_dims, S8, ANY);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.plain_iter, 5, iter_dims, S8, ABCDE);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.weights_iter, 5, iter_dims, S8, ANY);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.bias, 4, bias_dims, F32, ABCD);
+    if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.dst, 3, dst_dims, U8, ABC);
+    if (status == SUCCESS) status = dnnl_primitive_attr_set_rnn_data_qparams(d.attr, *p->data_scale, *p->data_shift);
+    if (status == SUCCESS)
+        status = dnnl_primitive_attr_set_rnn_weights_qparams(d.attr, gates * p->units, GATES_AND_UNITS,
+                                                             p->weights_scale);
+    if (status == SUCCESS && p->gru)
+        status = dnnl_gru_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, direction, d.src,
+                                                        NULL, d.weights, d.weights_iter, d.bias, d.dst, NULL, 0,
+                                                        d.attr);
+    else if (status == SUCCESS)
+        status = dnnl_lstm_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, direction, d.src,
+                                                         NULL, NULL, d.weights, d.weights_iter, NULL, NULL, d.bias,
+                                                         d.dst, NULL, NULL, 0, d.attr);
+    if (status == SUCCESS) status = create_primitive(plan);
+    if (status == SUCCESS) status = add_argument(plan, ARG_SRC, d.src, p->src);
+    if (status == SUCCESS) status = add_packed_weights(plan, ARG_WEIGHTS, d.plain, p->weights_layer);
+    if (status == SUCCESS) status = add_packed_weights(plan, ARG_WEIGHTS_ITER, d.plain_iter, p->weights_iter);
+    if (status == SUCCESS) status = add_argument(plan, ARG_BIAS, d.bias, p->bias);
+    if (status == SUCCESS) status = add_argument(plan, ARG_DST, d.dst, p->dst);
     return finish(plan, &d, status);
 }

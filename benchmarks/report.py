@@ -101,7 +101,7 @@ def print_summary(summaries: list[Summary], title: str) -> None:
         width for ratio, shape in zip(ratios, shapes, strict=True) for width in (6, 6, max(len(ratio), shape) + 1)
     ]
     print(f"\n{title}: int8blas's speed over others', geometric means and worst shapes")
-    _print_columns(head, body, [8, *widths])
+    _print_columns(head, body, [max(8, *map(len, classes)), *widths])
 
 
 def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> None:

@@ -11,6 +11,7 @@ from convolutions import RESNET50, ConvolutionProblem
 from peers.blas_f32 import SCIPY
 from peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
 from peers.ours_linear import BARE, FUSED
+from recurrent import RecurrentProblem
 from shapes import Problem, Product
 from timing import Timing
 
@@ -36,7 +37,7 @@ class Entry:
 class Row(ABC):
     """All contestants on one problem."""
 
-    problem: Product | ConvolutionProblem
+    problem: Product | ConvolutionProblem | RecurrentProblem
     threads: int
     entries: dict[str, Entry]
     peak_gops: float | None = None  # compute peak
@@ -80,6 +81,7 @@ class Row(ABC):
             "class": sizes.pop("cls"),
             **sizes,
             "threads": self.threads,
+            "peak_gops": self.peak_gops,
             "best_peer": self.best_peers,
             "ratio": self.ratios,
             "contestants": {
@@ -138,7 +140,7 @@ class GemmRow(Row):
         return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
 
     def as_json(self) -> dict[str, object]:
-        return super().as_json() | {"peak_gops": self.peak_gops, "read_gbs": self.read_gbs}
+        return super().as_json() | {"read_gbs": self.read_gbs}
 
 
 @dataclass
@@ -162,12 +164,19 @@ class LayerRow(Row):
 
 
 @dataclass
-class ConvolutionRow(LayerRow):
-    """Convolutions, and the compute peak of the machine."""
+class ShapeRow(LayerRow):
+    """Layers whose shapes are more than three numbers."""
 
     def as_json(self) -> dict[str, object]:
-        p = self.problem
-        return super().as_json() | {"shape": str(p), "occurrences": p.occurrences, "peak_gops": self.peak_gops}
+        return super().as_json() | {"shape": str(self.problem)}
+
+
+@dataclass
+class ConvolutionRow(ShapeRow):
+    """Convolutions, of which some occur in a network."""
+
+    def as_json(self) -> dict[str, object]:
+        return super().as_json() | {"occurrences": self.problem.occurrences}
 
 
 @dataclass(frozen=True)

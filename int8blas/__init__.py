@@ -80,9 +80,12 @@ from int8blas.packing import PackedB, pack_b
 from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
 from int8blas.quantization_factors import activation_factor, quantize_bias, weights_factor
+from int8blas.rnn import GRU, LSTM
 from int8blas.saturation import Saturation, would_saturate
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "Attributes",
     "Binary",
     "Convolution",

@@ -248,6 +248,7 @@ cdef extern from "i8_types.h" nogil:
         uint8_t *out
 
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
+
     int64_t I8_ROW_ROOM(int64_t n)
 
     ctypedef struct i8_normalize_args:
@@ -269,6 +270,28 @@ cdef extern from "i8_types.h" nogil:
         float *workspace
 
     ctypedef void (*i8_normalize_fn)(const i8_normalize_args *) noexcept nogil
+
+    enum: I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR
+
+    ctypedef struct i8_cell_args:
+        int rows
+        const int32_t *x
+        const int32_t *h
+        ptrdiff_t x_row
+        ptrdiff_t h_row
+        const float *scale
+        const float *bias
+        float data_scale
+        float data_reciprocal
+        float data_shift
+        const uint8_t *before
+        uint8_t *after
+        ptrdiff_t state_row
+        float *memory
+        float *output
+        ptrdiff_t memory_row
+
+    ctypedef void (*i8_cell_fn)(const i8_cell_args *) noexcept nogil
 
     ctypedef struct i8_kernels:
         const char *name
@@ -339,6 +362,7 @@ cdef extern from "i8_types.h" nogil:
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax
         i8_normalize_fn layer_norm
+        i8_cell_fn cells[4]
 
 
 # The kernel table that the calling thread uses.

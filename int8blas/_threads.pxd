@@ -2,3 +2,5 @@
 
 cdef int max_threads() noexcept nogil
 cdef void parallel_region_ran() noexcept nogil
+cdef int team_size() noexcept nogil
+cdef void barrier() noexcept nogil

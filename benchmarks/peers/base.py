@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from linear import LinearProblem
+from recurrent import RecurrentProblem
 from shapes import Operands, Product
 
 
@@ -35,7 +36,7 @@ class Peer(ABC):
 
     name: unique, in words of at most 8 letters where possible (it heads a column).
     kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies;
-        for linear layers see `LinearPeer`.
+        for linear and recurrent layers see `LayerPeer`.
     library, version: what it comes from.
     comparable: False where the result is less than what is asked for (such as int8 output of a GEMM); then never the
         best peer.
@@ -59,10 +60,10 @@ class Peer(ABC):
         """Convert, pack and bind the operands of a problem; none of this is timed."""
 
 
-class LinearPeer(Peer):
-    """A linear layer; `kind` is that of its problems, or "f32": a float32 layer beside the dynamic ones."""
+class LayerPeer(Peer):
+    """A layer; `kind` is that of its problems, or "f32": a float32 layer beside the dynamic ones."""
 
-    def supports(self, problem: LinearProblem) -> bool:
+    def supports(self, problem: LinearProblem | RecurrentProblem) -> bool:
         return problem.kind == ("dynamic" if self.kind == "f32" else self.kind)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LinearPeer, Peer, Prepared
+from peers.base import LayerPeer, Peer, Prepared
 from peers.litert import Runtime, Tensor, less_128
 
 
-class Linear(LinearPeer):
+class Linear(LayerPeer):
     """An interpreter of one layer.
 
     Static: int8 source and result, which are the uint8 ones less 128, with zero points that are less by 128 too; int32

@@ -93,13 +93,25 @@ class ConvolutionStruct(ctypes.Structure):
     ]
 
 
+class RecurrentStruct(ctypes.Structure):
+    """recurrent_t of the shim."""
+
+    create = "onednn_create_recurrent"
+    _fields_ = [
+        ("gru", ctypes.c_int32),
+        *((name, ctypes.c_int64) for name in ("t", "n", "input", "units", "layers", "directions")),
+        *((name, ctypes.c_void_p) for name in ("src", "weights_layer", "weights_iter", "dst")),
+        *((name, ctypes.c_void_p) for name in ("bias", "weights_scale", "data_scale", "data_shift")),
+    ]
+
+
 class Plan:
     """Owns a plan of the shim for a `problem`; flags and sizes as in that struct, which names the arrays too."""
 
     def __init__(
         self,
         shim: ctypes.CDLL,
-        problem: type[ProductStruct] | type[ConvolutionStruct],
+        problem: type[ProductStruct] | type[ConvolutionStruct] | type[RecurrentStruct],
         sizes: dict[str, int],
         arrays: dict[str, np.ndarray],
     ) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 
 import native
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LinearPeer, Peer, Prepared, UnavailableError
+from peers.base import LayerPeer, Peer, Prepared, UnavailableError
 from peers.onednn import Plan, ProductStruct, build_shim, load_library
 
 
-class Primitive(LinearPeer):
+class Primitive(LayerPeer):
     """One primitive with the weights in the layout that it asks for; its attributes hold the whole output stage.
 
     The inner product knows no zero points: the source's is part of its bias, as the weights are known beforehand.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LinearPeer, Peer, Prepared
+from peers.base import LayerPeer, Peer, Prepared
 from peers.onnxruntime_matmul import MICROSOFT, Runtime
 
 
-class Linear(LinearPeer):
+class Linear(LayerPeer):
     """A session of one node with constant weights, which it packs.
 
     Static: QGemm, with the bias in int32; its saturation at the output's zero point is the ReLU. Dynamic:

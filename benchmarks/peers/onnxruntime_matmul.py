@@ -14,7 +14,7 @@ MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 
 
 class Runtime:
-    """The packages, and sessions of one node."""
+    """The packages, and sessions of few nodes."""
 
     def __init__(self) -> None:
         self._ort, self.version = import_peer("onnxruntime", "onnxruntime")
@@ -37,13 +37,30 @@ class Runtime:
     ) -> tuple[Callable[[], object], object]:
         """A call of the operator on `arguments`, the names of inputs and constants, and what must be kept with it.
 
-        The operator is the standard's or of another domain. Inputs and output are bound to the memory of their arrays
-        beforehand.
+        The operator is the standard's or of another domain; the rest is as in `bind_nodes`.
+        """
+        node = self.node(operator, arguments, ["output"], domain=domain, **attributes)
+        return self.bind_nodes([node], inputs, constants, output, threads)
+
+    def node(self, operator: str, arguments: list[str], results: list[str], **attributes: object) -> object:
+        return self._onnx.helper.make_node(operator, arguments, results, **attributes)
+
+    def bind_nodes(
+        self,
+        nodes: list[object],
+        inputs: Mapping[str, np.ndarray],
+        constants: Mapping[str, np.ndarray],
+        output: np.ndarray,
+        threads: int,
+    ) -> tuple[Callable[[], object], object]:
+        """A call of the graph of these nodes, which gives "output", and what must be kept with it.
+
+        Inputs and output are bound to the memory of their arrays beforehand.
         """
         helper = self._onnx.helper
         graph = helper.make_graph(
-            [helper.make_node(operator, arguments, ["output"], domain=domain, **attributes)],
-            operator,
+            nodes,
+            "graph",
             [self._value(name, array) for name, array in inputs.items()],
             [self._value("output", output)],
             [self._onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],

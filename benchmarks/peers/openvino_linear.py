@@ -11,11 +11,11 @@ from types import ModuleType
 import numpy as np
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LinearPeer, Peer, Prepared
+from peers.base import LayerPeer, Peer, Prepared
 from peers.openvino_matmul import Runtime
 
 
-class Linear(LinearPeer):
+class Linear(LayerPeer):
     """A compiled model of one layer; the input is shared memory and the output stays in the request."""
 
     name, library = "OpenVINO", "OpenVINO"

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands, LinearProblem
-from peers.base import LinearPeer, Peer, Prepared
+from peers.base import LayerPeer, Peer, Prepared
 from peers.ours import LIBRARY, int8blas
 
 FUSED, BARE = "int8blas", "int8blas s32 gemm"
 
 
-class InnerProduct(LinearPeer):
+class InnerProduct(LayerPeer):
     """An InnerProduct made once, with its weights packed; each call fills a given dst."""
 
     name, library, version = FUSED, LIBRARY, int8blas.__version__

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from linear import LinearOperands
-from peers.base import LinearPeer, Peer, Prepared
+from peers.base import LayerPeer, Peer, Prepared
 from peers.blas_f32 import SCIPY, SciPy
 
 
-class Linear(LinearPeer):
+class Linear(LayerPeer):
     """The product alone, transposed so that no operand is copied: dst.T = weights @ src.T."""
 
     name, kind, library = SCIPY, "f32", "SciPy"

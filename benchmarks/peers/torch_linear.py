@@ -11,12 +11,12 @@ from functools import partial
 from types import ModuleType
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LinearPeer, Peer, Prepared, import_peer
+from peers.base import LayerPeer, Peer, Prepared, import_peer
 
 ENGINES = ("x86", "fbgemm", "onednn", "qnnpack")  # x86 chooses between the next two
 
 
-class _Torch(LinearPeer):
+class _Torch(LayerPeer):
     library = "torch"
 
     def __init__(self, torch: ModuleType, version: str) -> None:

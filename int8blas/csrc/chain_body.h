@@ -11,23 +11,6 @@
 
 /* ------------------------------------------------------------------------------------------------------- floats --- */
 
-I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
-{
-    float y[I8_CHUNK];
-    int32_t words[I8_CHUNK];
-    uint16_t halves[I8_CHUNK];
-    switch (type) {
-    case I8_TYPE_U8: return i8_floats_from_u8((const uint8_t *)x);
-    case I8_TYPE_S8: return i8_floats_from_s8((const int8_t *)x);
-    case I8_TYPE_S32: memcpy(words, x, sizeof words); return i8_floats_from(words);
-    case I8_TYPE_F16:
-        memcpy(halves, x, sizeof halves);
-        I8_EACH y[v] = i8_from_half(halves[v]);
-        return i8_floats_load(y);
-    default: memcpy(y, x, sizeof y); return i8_floats_load(y);
-    }
-}
-
 I8_INLINE void i8_load_run(float *y, const char *x, int64_t n, float scale, float zero, const int type)
 {
     const ptrdiff_t size = i8_size(type);

@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* A loop over a chunk, which becomes whole vectors. */
+#define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
+
 I8_INLINE uint32_t i8_bits_of(float x)
 {
     uint32_t bits;

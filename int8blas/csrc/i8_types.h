@@ -368,6 +368,7 @@ typedef struct {
 } i8_bytes_args;
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
+
 /* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any; dst_type
  * u8, s8, f32 or f16. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
  * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
@@ -389,6 +390,36 @@ typedef struct {
 } i8_normalize_args;
 
 typedef void (*i8_normalize_fn)(const i8_normalize_args *);
+
+/* A cell of a recurrent layer makes the new state of `rows` rows of 16 units from the sums of its gates, x from the
+ * source and h from the state before, which lie gate after gate, 16 of each:
+ *
+ *     gate = f32(x + h) * scale + bias
+ *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
+ *     I8_GRU_RESET:    u = logistic(u);  y = logistic(r) * before                                   gates u, r
+ *     I8_GRU_OUTPUT:   y = u * before + (1 - u) * tanh(o)                                           gate o
+ *     I8_GRU_LINEAR:   both, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
+ *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
+ *     before = (state - data_shift) * data_reciprocal
+ *
+ * in f32, in this order. `memory` is c, or u where a GRU has it from one call to the next; NULL for I8_GRU_LINEAR. The
+ * recurrent bias is that of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are in elements;
+ * rows are whole, with values for 16 units also where a layer ends before. */
+enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
+typedef struct {
+    int rows;
+    const int32_t *x, *h;
+    ptrdiff_t x_row, h_row;
+    const float *scale, *bias; /* [gates][16] */
+    float data_scale, data_reciprocal, data_shift;
+    const uint8_t *before;
+    uint8_t *after;
+    ptrdiff_t state_row; /* of before and after */
+    float *memory, *output;
+    ptrdiff_t memory_row; /* of both */
+} i8_cell_args;
+
+typedef void (*i8_cell_fn)(const i8_cell_args *);
 
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
  * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
@@ -487,6 +518,7 @@ typedef struct {
     /* [I8_ADD_BYTES and so on][whether there is a ReLU][I8_U8 or I8_S8, of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
     i8_normalize_fn softmax, layer_norm;
+    i8_cell_fn cells[I8_CELLS];
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

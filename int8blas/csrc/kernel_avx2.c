@@ -52,6 +52,7 @@ I8_TARGET_BEGIN("avx2")
 #include "pool_body.h"
 #include "chain_body.h"
 #include "normalize_body.h"
+#include "cell_body.h"
 
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "thin_body.h"
@@ -98,6 +99,7 @@ const i8_kernels i8_kernels_avx2 = {
     I8_CHAIN_SLOTS(i8_lookup),
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
+    I8_CELL_SLOTS,
 };
 I8_TARGET_END
 #endif

@@ -49,6 +49,7 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "pool_body.h"
 #include "chain_body.h"
 #include "normalize_body.h"
+#include "cell_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
@@ -118,5 +119,6 @@ const i8_kernels i8_kernels_avx512vnni = {
     I8_CHAIN_SLOTS(lookup),
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
+    I8_CELL_SLOTS,
 };
 #endif

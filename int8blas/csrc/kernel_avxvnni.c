@@ -56,6 +56,7 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #include "pool_body.h"
 #include "chain_body.h"
 #include "normalize_body.h"
+#include "cell_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "thin_body.h"
@@ -100,6 +101,7 @@ const i8_kernels i8_kernels_avxvnni = {
     I8_CHAIN_SLOTS(i8_lookup),
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
+    I8_CELL_SLOTS,
 };
 I8_TARGET_END
 #endif

@@ -114,6 +114,7 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
 #include "pool_body.h"
 #include "chain_body.h"
 #include "normalize_body.h"
+#include "cell_body.h"
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -156,4 +157,5 @@ const i8_kernels i8_kernels_ref = {
     I8_POOL_SLOTS,
     I8_CHAIN_SLOTS(i8_lookup),
     I8_NORMALIZE_SLOTS,
+    I8_CELL_SLOTS,
 };

@@ -56,7 +56,11 @@
     .load = I8_TYPE_TABLE(i8_load_run), .store = I8_TYPE_TABLE(i8_store_run), .apply = i8_apply, .lookup = table_lookup
 #define I8_BYTES_TABLE(f) {{f##_u8, f##_s8}, {f##_relu_u8, f##_relu_s8}}
 #define I8_BYTES_SLOTS .bytes = {I8_BYTES_TABLE(i8_add_bytes), I8_BYTES_TABLE(i8_multiply_bytes)}
+
 /* The slots of normalize_body.h. */
 #define I8_NORMALIZE_SLOTS .softmax = i8_softmax, .layer_norm = i8_layer_norm
+
+/* The slot of cell_body.h. */
+#define I8_CELL_SLOTS .cells = {i8_cell_lstm, i8_cell_gru_reset, i8_cell_gru_output, i8_cell_gru_linear}
 
 #endif

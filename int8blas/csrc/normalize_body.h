@@ -74,23 +74,6 @@ I8_NOINLINE float i8_center_row(float *x, int64_t n, float mean)
 
 /* --------------------------------------------------------------------------------------------------- the source --- */
 
-/* A chunk of elements, contiguous and aligned. */
-I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
-{
-    float y[I8_CHUNK];
-    uint16_t halves[I8_CHUNK];
-    switch (type) {
-    case I8_TYPE_U8: return i8_floats_from_u8((const uint8_t *)x);
-    case I8_TYPE_S8: return i8_floats_from_s8((const int8_t *)x);
-    case I8_TYPE_S32: return i8_floats_from((const int32_t *)(const void *)x);
-    case I8_TYPE_F32: return i8_floats_load((const float *)(const void *)x);
-    default:
-        memcpy(halves, x, sizeof(halves));
-        I8_EACH y[v] = i8_from_half(halves[v]);
-        return i8_floats_load(y);
-    }
-}
-
 /* The largest element of a row, if not one is NaN. */
 I8_INLINE float i8_largest(const char *src, int64_t n, const int type)
 {

@@ -6,8 +6,6 @@
  * that is stored. */
 #include "eltwise_body.h"
 
-#define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
-
 /* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
 I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
 {
@@ -187,6 +185,24 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
 I8_INLINE ptrdiff_t i8_size(int type)
 {
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 ? 2 : 4;
+}
+
+/* A chunk of contiguous elements as f32. */
+I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
+{
+    float y[I8_CHUNK];
+    int32_t words[I8_CHUNK];
+    uint16_t halves[I8_CHUNK];
+    switch (type) {
+    case I8_TYPE_U8: return i8_floats_from_u8((const uint8_t *)x);
+    case I8_TYPE_S8: return i8_floats_from_s8((const int8_t *)x);
+    case I8_TYPE_S32: memcpy(words, x, sizeof words); return i8_floats_from(words);
+    case I8_TYPE_F16:
+        memcpy(halves, x, sizeof halves);
+        I8_EACH y[v] = i8_from_half(halves[v]);
+        return i8_floats_load(y);
+    default: memcpy(y, x, sizeof y); return i8_floats_load(y);
+    }
 }
 
 /* All rows of a whole chunk of columns where y is just scaled, shifted, clipped at 0 and scaled again. */

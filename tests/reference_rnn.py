@@ -1,0 +1,152 @@
+"""Oracle of the recurrent layers: the documented formulas in NumPy, sums exact, all else float32 in the order written.
+
+Weights are int8, of shape (layers, directions, input, gates, units) and (layers, directions, units, gates, units),
+biases (layers, directions, gates, units); layers may be a list.
+"""
+
+import numpy as np
+from reference_quantized import quiet, to_integer
+
+ONE = np.float32(1)
+MAGIC = np.float32(12582912)
+
+
+def horner(x, *coefficients):
+    """A polynomial, its first coefficient that of the highest power."""
+    result = np.float32(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + np.float32(coefficient)
+    return result
+
+
+# e**x = 2**n * e**r with x = n ln 2 + r; ln 2 in two parts, 2**n in two factors
+@quiet
+def exp(x):
+    """e**x of float32, as csrc/eltwise_body.h has it."""
+    x = np.where(x > 89, np.float32(89), x)
+    x = np.where(x < -105, np.float32(-105), x)
+    n = (x * np.float32(1.44269504088896341) + MAGIC) - MAGIC
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = horner(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+    p = p * (r * r) + r + ONE
+    exponent = np.where(np.isnan(n), 0, n).astype(np.int64)
+    half = (exponent + 512) // 2 - 256
+    return p * np.exp2(half.astype(np.float32)) * np.exp2((exponent - half).astype(np.float32))
+
+
+# an odd polynomial up to 0.625, else 1 - 2 / (e**2|x| + 1) with the sign of x
+@quiet
+def tanh(x):
+    """The hyperbolic tangent of float32."""
+    a, z = np.abs(x), x * x
+    p = horner(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+    large = ONE - np.float32(2) / (exp(a + a) + ONE)
+    return np.where(a > np.float32(0.625), np.where(x < 0, -large, large), p * z * x + x)
+
+
+# 1 / (1 + e**-x)
+@quiet
+def logistic(x):
+    """The logistic function of float32."""
+    e = exp(-np.abs(x))
+    s = ONE / (ONE + e)
+    return np.where(x < 0, e * s, s)
+
+
+# u8 = sat(rne(f32 * scale + shift)), the shift for NaN;  f32 = (u8 - shift) * (1 / scale)
+@quiet
+def to_uint8(x, scale, shift):
+    """float32 in 8 bits."""
+    y = x * np.float32(scale)
+    return to_integer(np.where(np.isnan(y), np.float32(0), y) + np.float32(shift), np.uint8)
+
+
+def to_real(x, scale, shift):
+    """uint8 as float32."""
+    return (x.astype(np.float32) - np.float32(shift)) * (ONE / np.float32(scale))
+
+
+def sums(x, weights, shift):
+    """(n, k) times (k, gates, units), exact: (gates, n, units)."""
+    x = x.astype(np.int64) - shift
+    return np.stack([x @ weights[:, gate].astype(np.int64) for gate in range(weights.shape[1])])
+
+
+# gate = f32(acc) * (1 / (data_scale * weights_scale)) + bias
+@quiet
+def gate(acc, factor, bias):
+    """A gate (n, units) in real units."""
+    return acc.astype(np.float32) * factor + bias
+
+
+# c = logistic(f) * c + logistic(i) * tanh(c~);  h = logistic(o) * tanh(c)
+@quiet
+def lstm_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+    """h in float32, and c."""
+    acc = sums(x, weights, shift) + sums(h, recurrent, shift)
+    i, f, g, o = (gate(*values) for values in zip(acc, factors, bias, strict=True))
+    c = logistic(f) * c + logistic(i) * tanh(g)
+    return logistic(o) * tanh(c), c
+
+
+# u, r = logistic(...);  o = tanh(x W + u8(r * h) W' + b);  h = u * h + (1 - u) * o
+@quiet
+def gru_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+    """h in float32."""
+    of_x, before = sums(x, weights, shift), to_real(h, scale, shift)
+    acc = of_x[:2] + sums(h, recurrent[:, :2], shift)
+    u, r = (logistic(gate(*values)) for values in zip(acc, factors[:2], bias[:2], strict=True))
+    reset = to_uint8(r * before, scale, shift)
+    o = tanh(gate(of_x[2] + sums(reset, recurrent[:, 2:], shift)[0], factors[2], bias[2]))
+    return u * before + (ONE - u) * o, c
+
+
+# o = tanh((x W + b) + r * (h W' + b'))
+@quiet
+def gru_linear_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+    """h in float32, of a GRU with linear_before_reset."""
+    of_x, of_h, before = sums(x, weights, shift), sums(h, recurrent, shift), to_real(h, scale, shift)
+    acc = of_x[:2] + of_h[:2]
+    u, r = (logistic(gate(*values)) for values in zip(acc, factors[:2], bias[:2], strict=True))
+    o = tanh(gate(of_x[2], factors[2], bias[2]) + r * gate(of_h[2], factors[2], bias[3]))
+    return u * before + (ONE - u) * o, c
+
+
+STEPS = {"lstm": lstm_step, "gru": gru_step, "gru_linear": gru_linear_step}
+
+
+def rnn(
+    kind, src, weights_layer, weights_iter, bias, weights_scale, *, data_scale, data_shift, direction, dst_dtype,
+    h0=None, c0=None,
+):  # fmt: skip
+    """dst, h_t and c_t, these of shape (layers, directions, n, units)."""
+    scale, shift = np.float32(data_scale), data_shift
+    x = src if src.dtype == np.uint8 else to_uint8(src.astype(np.float32), scale, shift)
+    steps, n = x.shape[:2]
+    layers, directions, units = len(weights_layer), len(weights_layer[0]), weights_iter[0][0].shape[0]
+    h_t = np.empty((layers, directions, n, units), dst_dtype)
+    c_t = np.zeros((layers, directions, n, units), np.float32)
+    for layer in range(layers):
+        real = np.empty((directions, steps, n, units), np.float32)
+        for way in range(directions):
+            h = np.full((n, units), shift, np.uint8) if h0 is None else h0[layer, way]
+            h = h if h.dtype == np.uint8 else to_uint8(h, scale, shift)
+            y, c = to_real(h, scale, shift), c_t[layer, way] if c0 is None else c0[layer, way]
+            with np.errstate(all="ignore"):
+                factors = ONE / (scale * weights_scale[layer][way])
+            backwards = way == 1 or direction == "right2left"
+            for step in range(steps)[::-1] if backwards else range(steps):
+                y, c = STEPS[kind](
+                    x[step], h, c, weights_layer[layer][way], weights_iter[layer][way], factors, bias[layer][way],
+                    scale, shift,
+                )  # fmt: skip
+                h = to_uint8(y, scale, shift)
+                real[way, step] = y
+            h_t[layer, way] = h if dst_dtype == np.uint8 else y
+            c_t[layer, way] = c
+        with np.errstate(all="ignore"):
+            dst = real[0] + real[1] if direction == "bidirectional_sum" else np.concatenate(real, axis=-1)
+        x = to_uint8(dst, scale, shift)
+    if layers == 0 or dst_dtype == np.float32:
+        return dst, h_t, c_t
+    return x, h_t, c_t
