@@ -13,21 +13,27 @@ where the shortcut is x itself or, where the image gets smaller and the channels
 After training
 
     1. each batch normalization becomes part of the convolution before it (fold_batch_norm);
-    2. the range of every activation is observed on the training images (calibration), which gives scale and zero point;
-    3. weights become int8, with a scale for each output channel.
+    2. the range of every activation is observed on the training images (calibrate), which gives scale and zero point;
+    3. each layer gets those of its sources and of its result (fuse_quantization), and int8 weights, with a scale for
+       each output channel;
+    4. the layers go to one file (save), from which the int8 network is made (load).
 
 Then only uint8 goes from layer to layer. A block's sum, its ReLU and the scale of the next layer are all in the output
 stage of the second convolution, which finds the shortcut's values in the array that it writes to (post-op Sum): Intel's
 article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has the formulas in Appendix B.
+docs/network.md goes through these steps with a smaller network.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +42,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 import int8blas
-from int8blas.calibration import MinMaxObserver, QuantizationParameters
+from int8blas.calibration import QuantizationParameters
 
 # Channels and strides of the residual blocks.
 STEM = 32
@@ -130,104 +136,98 @@ def fold(model: ResNet) -> None:
 
 
 def calibrate(model: ResNet, images: np.ndarray) -> dict[str, QuantizationParameters]:
-    """Scale and zero point of each activation that is kept in uint8, by the name of the module that it comes from."""
-    # Asymmetric: an activation after ReLU gets the zero point 0, one of a shortcut's convolution another.
-    observers = {
-        name: MinMaxObserver(dtype=np.uint8, symmetric=False)
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ReLU) or (isinstance(module, ConvNorm) and name.endswith("shortcut"))
-    }
+    """Scale and zero point of each activation that is kept in uint8, by the name of the layer that it comes from."""
+    # A layer ends with its ReLU; a shortcut's convolution has none.
+    layers = {name: name for name, _ in model.named_modules() if name.endswith("shortcut")}
+    layers |= {"relu": "stem"}
+    for block in range(len(BLOCKS)):
+        layers |= {f"blocks.{block}.relu1": f"blocks.{block}.first", f"blocks.{block}.relu2": f"blocks.{block}.second"}
 
-    def hook(observer: MinMaxObserver) -> Callable[..., None]:
-        def observe(_module: nn.Module, _inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
-            observer.observe(output.numpy())
+    def network(batch: np.ndarray, report: Callable[[str, np.ndarray], np.ndarray]) -> None:
+        def hook(name: str) -> Callable[..., None]:
+            def observe(_module: nn.Module, _inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+                report(name, output.numpy())
 
-        return observe
+            return observe
 
-    hooks = [model.get_submodule(name).register_forward_hook(hook(observer)) for name, observer in observers.items()]
-    with torch.inference_mode():
-        model(as_tensor(images))
-    for hook in hooks:
-        hook.remove()
-    return {name: observer.parameters() for name, observer in observers.items()}
+        hooks = [model.get_submodule(module).register_forward_hook(hook(name)) for module, name in layers.items()]
+        with torch.inference_mode():
+            model(as_tensor(batch))
+        for handle in hooks:
+            handle.remove()
+
+    return int8blas.calibrate(network, np.array_split(images, 4))
 
 
 # --- int8: NumPy and int8blas alone ----------------------------------------------------------------------------------
 
 
-class Int8Block:
-    """The block named `name`, whose source has the parameters `src`."""
+def network_graph() -> dict[str, tuple[str, ...]]:
+    """The sources of each layer: what it reads, and, of the second convolution of a block, what is added to it."""
+    graph: dict[str, tuple[str, ...]] = {"stem": ("image",)}
+    inputs, src = STEM, "stem"
+    for index, (channels, _) in enumerate(BLOCKS):
+        first, second, added = f"blocks.{index}.first", f"blocks.{index}.second", src
+        graph[first] = (src,)
+        if channels != inputs:
+            added = f"blocks.{index}.shortcut"
+            graph[added] = (src,)
+        graph[second] = (first, added)
+        inputs, src = channels, second
+    return graph | {"pool": (src,), "linear": ("pool",)}
 
-    def __init__(
-        self,
-        name: str,
-        tensors: dict[str, np.ndarray],
-        parameters: dict[str, QuantizationParameters],
-        src: QuantizationParameters,
-        stride: int,
-    ) -> None:
-        hidden, shortcut, self.dst = (parameters.get(f"{name}.{part}") for part in ("relu1", "shortcut", "relu2"))
-        self.first = convolution(f"{name}.first", tensors, src, hidden, [int8blas.ReLU()], stride)
-        self.shortcut = None
-        if shortcut is not None:
-            self.shortcut = convolution(f"{name}.shortcut", tensors, src, shortcut, [], stride)
-        added = shortcut or src
-        post_ops = [int8blas.Sum(added.scale, added.zero_point), int8blas.ReLU()]
-        self.second = convolution(f"{name}.second", tensors, hidden, self.dst, post_ops)
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        y = self.first(x)
-        # What the second convolution adds to is overwritten; nobody needs x any more.
-        return self.second(y, out=x if self.shortcut is None else self.shortcut(x))
+def quantize(tensors: dict[str, np.ndarray], parameters: dict[str, QuantizationParameters]) -> dict[str, Any]:
+    """The int8 layers and their graph, from float32 tensors with the batch normalizations folded."""
+    graph = network_graph()
+    quantization = int8blas.fuse_quantization(graph, {"image": PIXELS, **parameters}, same={"pool"})
+    strides = {f"blocks.{i}.{name}": stride for i, (_, stride) in enumerate(BLOCKS) for name in ("first", "shortcut")}
+    layers: dict[str, int8blas.Convolution | int8blas.InnerProduct] = {}
+    for name, read in graph.items():
+        if name == "linear":
+            weights, bias = tensors["linear.weight"], tensors["linear.bias"]
+            layers[name] = int8blas.InnerProduct(weights, bias, **quantization[name].arguments())
+        elif name != "pool":
+            weights, bias = tensors[f"{name}.conv.weight"], tensors[f"{name}.conv.bias"]
+            post_ops = [quantization[name].sum()] if len(read) == 2 else []
+            if not name.endswith("shortcut"):
+                post_ops = [*post_ops, int8blas.ReLU()]
+            layers[name] = int8blas.Convolution(
+                weights,
+                bias,
+                strides=strides.get(name, 1),
+                padding=weights.shape[2] // 2,
+                attributes=int8blas.Attributes(post_ops=post_ops),
+                **quantization[name].arguments(),
+            )
+    return {"graph": graph, "layers": layers}
 
 
 class Int8ResNet:
-    """The network, from float32 tensors with the batch normalizations folded, and the parameters of activations."""
+    """The network in a file: its graph, and its layers."""
 
-    def __init__(self, tensors: dict[str, np.ndarray], parameters: dict[str, QuantizationParameters]) -> None:
-        src = parameters["relu"]
-        self.stem = convolution("stem", tensors, PIXELS, src, [int8blas.ReLU()])
-        self.blocks = []
-        for index, (_, stride) in enumerate(BLOCKS):
-            self.blocks.append(Int8Block(f"blocks.{index}", tensors, parameters, src, stride))
-            src = self.blocks[-1].dst
-        self.linear = int8blas.InnerProduct(
-            tensors["linear.weight"],
-            tensors["linear.bias"],
-            src_dtype=np.uint8,
-            dst_dtype=np.float32,
-            scales={"src": src.scale, "weights": "per_channel"},
-        )
+    def __init__(self, path: Path) -> None:
+        network = int8blas.load(path)
+        layers = network["layers"] | {"pool": pool}
+        last_reader = {source: name for name, read in network["graph"].items() for source in read}
+        # Name, layer, source, whether the layer is the last to read it, and what is added or None.
+        self.steps = [
+            (name, layers[name], src, last_reader[src] == name, added[0] if added else None)
+            for name, (src, *added) in network["graph"].items()
+        ]
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """float32 scores of the ten digits, from images (n, 8, 8, 1) of uint8."""
-        x = self.stem(images)
-        for block in self.blocks:
-            x = block(x)
-        return self.linear(int8blas.global_avg_pool(x).reshape(len(x), -1))
+        values = {"image": images}
+        for name, layer, src, last, added in self.steps:
+            x = values.pop(src) if last else values[src]
+            # What a layer adds to is overwritten; nobody reads it any more.
+            values[name] = layer(x, out=values.pop(added)) if added else layer(x)
+        return values["linear"]
 
 
-def convolution(
-    name: str,
-    tensors: dict[str, np.ndarray],
-    src: QuantizationParameters,
-    dst: QuantizationParameters,
-    post_ops: list[int8blas.Sum | int8blas.Eltwise],
-    stride: int = 1,
-) -> int8blas.Convolution:
-    """uint8 -> post_ops(convolution) -> uint8."""
-    weights, bias = tensors[f"{name}.conv.weight"], tensors[f"{name}.conv.bias"]
-    return int8blas.Convolution(
-        weights,
-        bias,
-        strides=stride,
-        padding=weights.shape[2] // 2,
-        src_dtype=np.uint8,
-        dst_dtype=np.uint8,
-        scales={"src": src.scale, "weights": "per_channel", "dst": dst.scale},
-        zero_points={"dst": dst.zero_point},
-        attributes=int8blas.Attributes(post_ops=post_ops),
-    )
+def pool(x: np.ndarray) -> np.ndarray:
+    return int8blas.global_avg_pool(x).reshape(len(x), -1)
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
@@ -292,7 +292,11 @@ def main() -> int:
     fold(model)
     parameters = calibrate(model, train_images)
     tensors = {name: tensor.numpy(force=True) for name, tensor in model.state_dict().items()}
-    int8_model = Int8ResNet(tensors, parameters)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "resnet.i8"
+        int8blas.save(path, quantize(tensors, parameters))
+        print(f"the int8 network is a file of {path.stat().st_size / 1024:.0f} KiB")
+        int8_model = Int8ResNet(path)  # which stays mapped
 
     with torch.inference_mode(), int8blas.num_threads(torch.get_num_threads()):
         float_scores, int8_scores = model(as_tensor(test_images)).numpy(), int8_model(test_images)

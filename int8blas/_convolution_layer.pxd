@@ -38,6 +38,7 @@ cdef class ConvolutionLayer:
     cdef Layer _layer
     cdef Bound _constant
 
+    cdef object phase_count(self)
     cdef list make_phases(self, tuple shape, bias)
     cdef int set_weights(self, weights, tuple shape, dict scales) except -1
     cdef int64_t output_size(self, int64_t size, int d) except -1

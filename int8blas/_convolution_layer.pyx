@@ -91,12 +91,17 @@ cdef class ConvolutionLayer:
         self._channels = self.groups * shape[2]
         outputs = self.groups * shape[1]
         scales = grouped_values(dict(scales or {}), self._grouped, self.groups)
+        if isinstance(weights, PackedWeights):
+            weights.of(self.phase_count())  # before as many are made as a file asks for
         self._phases = self.make_phases(shape, bias)
         self.set_weights(weights, shape, scales)
         self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
                             (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, np.dtype(np.int8),
                             self.dst_dtype, scales, zero_points, "convolution")
         self._constant = self._layer.bind_constants(self._channels_last)
+
+    cdef object phase_count(self):
+        return 1
 
     cdef list make_phases(self, tuple shape, bias):
         """For weights (g, oc, ic, ...), which are packed afterwards."""
@@ -105,7 +110,7 @@ cdef class ConvolutionLayer:
     cdef int set_weights(self, weights, tuple shape, dict scales) except -1:
         cdef Phase phase
         if isinstance(weights, PackedWeights):
-            for phase, packed in zip(self._phases, weights.of(len(self._phases))):
+            for phase, packed in zip(self._phases, weights.packed):
                 phase.filters.restore(packed)
         else:
             weights = int8_weights(weights.reshape(self.groups * shape[1], *shape[2:]), scales, INT8_DTYPES[1:])

@@ -1,5 +1,6 @@
 """Arguments that the quantized layers have in common: types, attributes, and weights that are to be quantized."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,9 @@ class PackedWeights:
             raise ValueError(f"shape of weights must be a tuple of sizes, got {self.shape!r}")
         if not isinstance(self.packed, tuple) or not all(isinstance(packed, PackedB) for packed in self.packed):
             raise TypeError(f"packed must be a tuple of PackedB, got {self.packed!r}")
+        # Before a layer does what takes as long as the shape is large.
+        if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
+            raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
     def of(self, count: int) -> tuple[PackedB, ...]:
         """The packed matrices, if they are so many."""

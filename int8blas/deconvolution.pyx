@@ -10,7 +10,7 @@ computed.
 """
 
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
@@ -82,6 +82,9 @@ cdef class Deconvolution(ConvolutionLayer):
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
             numerics=numerics)
+
+    cdef object phase_count(self):
+        return prod(self.strides)
 
     cdef list make_phases(self, tuple shape, bias):
         cdef list phases = []

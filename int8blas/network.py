@@ -349,7 +349,8 @@ def move_strides(
         The network. What joins a layer that has got a stride s must be the s-th elements too: where the layer that
         gives it cannot get the stride, there is a new layer between them, ``"name[::s]"``, for ``x[:, ::s, ::s]``.
     strides : dict of str to int
-        The stride of each layer, also of the new ones.
+        The stride of each layer, also of the new ones. An element-wise layer that is left with a stride s takes
+        ``x[:, ::s, ::s]`` of its first source.
 
     Raises
     ------
@@ -360,7 +361,7 @@ def move_strides(
     -----
     "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision Inference
     with Intel Deep Learning Boost". What moves is the greatest common divisor of the strides; the results are the same
-    numbers, in int8 as in float32. A deconvolution's stride is another thing: leave it out.
+    numbers, in int8 as in float32. Padding stays as it is. A deconvolution's stride is another thing: leave it out.
 
     Examples
     --------

@@ -396,6 +396,23 @@ def test_a_file_that_was_made_to_deceive_gives_an_error_or_a_value(content, path
     assert errors > 1000
 
 
+@pytest.mark.parametrize(("name", "value"), [("strides", [10**6, 10**6]), ("weights_shape", [6, 4, 2**40, 2])])
+def test_a_file_that_asks_for_endless_work(name, value, path, rng):
+    layer = int8blas.Deconvolution(random_values(rng, np.int8, (6, 4, 3, 2)), strides=2, src_dtype=np.uint8,
+                                   dst_dtype=np.uint8)  # fmt: skip
+    int8blas.save(path, layer)
+
+    def change(tree):
+        (weights, _), parameters = tree["value"]["Deconvolution"]
+        place, key = (parameters, "strides") if name == "strides" else (weights["PackedWeights"][0], 0)
+        place[key] = {"tuple": value}
+        return tree
+
+    path.write_bytes(forged(path.read_bytes(), change))
+    with pytest.raises(ValueError, match=r"weights .* packed"):
+        int8blas.load(path)
+
+
 def test_an_index_that_is_nested_too_deeply(content, path):
     deep = "[" * 100_000 + "]" * 100_000
     text = ('{"value":' + deep + ',"data":[]}').encode()
