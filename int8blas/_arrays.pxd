@@ -17,6 +17,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums)
 cdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
 cdef tuple axes_from(object x, str name, int ndim)
 cdef int axis_from(object x, str name, int ndim) except -1
+cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape)
 cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape)
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape)
 cdef dict by_tensor(object x, str name, tuple tensors)

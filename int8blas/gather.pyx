@@ -12,6 +12,7 @@ from int8blas._arrays cimport (
     elements,
     elements_output,
     integers_in_range,
+    one_or_shaped,
     positive_numbers,
 )
 from int8blas._elementwise cimport apply
@@ -36,17 +37,15 @@ cdef struct Job:
     ptrdiff_t row               # in bytes
     const int64_t *indices
     int64_t count, columns
-    const char *scales
-    const char *zero_points
-    ptrdiff_t parameter_row     # in bytes, from the parameters of a row of the table to the next
-    bint each                   # whether columns have parameters of their own
+    const char *parameters[2]       # scales and zero points: of all, of each row of `out`, or of each column
+    ptrdiff_t parameter_rows[2]     # in bytes
+    bint each                       # whether of each column
     char *out
 
 
 cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil:
     cdef i8_elements_args e
     cdef int64_t i, byte, ahead = 1 + AHEAD // job.columns
-    cdef ptrdiff_t parameters
     cdef const char *next_row
     e.n, e.each, e.stream = job.columns, job.each, False
     for i in range(first, end):
@@ -55,9 +54,8 @@ cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil
             for byte in range(0, job.columns, 64):
                 I8_PREFETCH(next_row + byte)
         e.x, e.out = job.table + job.indices[i] * job.row, job.out + 4 * i * job.columns
-        parameters = job.indices[i] * job.parameter_row
-        e.parameters[0] = job.scales + parameters
-        e.parameters[1] = e.parameters[2] = job.zero_points + parameters
+        e.parameters[0] = job.parameters[0] + i * job.parameter_rows[0]
+        e.parameters[1] = e.parameters[2] = job.parameters[1] + i * job.parameter_rows[1]
         job.function(&e)
 
 
@@ -80,13 +78,24 @@ cdef void do_all(const Job *job) noexcept:
 cdef cnp.ndarray checked_indices(object x, int64_t rows):
     """Indices of rows, int64 in C order."""
     cdef cnp.ndarray array = np.asarray(x)
+    cdef const int64_t *index
+    cdef int64_t i
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
         raise TypeError(f"indices must be integers, got {array.dtype if isinstance(x, np.ndarray) else repr(x)}")
-    if array.size:
-        smallest, largest = int(array.min()), int(array.max())
-        if smallest < 0 or largest >= rows:
-            raise ValueError(f"indices must be between 0 and {rows - 1}, got {smallest if smallest < 0 else largest}")
-    return np.asarray(array, np.int64, order="C")
+    if array.size and array.dtype == np.uint64 and array.max() >= 2**63:
+        raise ValueError(f"indices must be between 0 and {rows - 1}, got {array.max()}")
+    array = np.asarray(array, np.int64, order="C")
+    index = <const int64_t *>cnp.PyArray_DATA(array)
+    for i in range(cnp.PyArray_SIZE(array)):
+        if not 0 <= index[i] < rows:
+            raise ValueError(f"indices must be between 0 and {rows - 1}, got {index[i]}")
+    return array
+
+
+cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
+    """One value, or those of the rows wanted, out of one for each row of the table."""
+    cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
+    return np.asarray(values[indices]) if values.ndim else values
 
 
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
@@ -106,9 +115,10 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     indices : array_like of int
         The rows wanted, from 0 to rows - 1, in any shape.
     scale : float, or array_like
-        Positive and finite when rounded to float32. One value, or, with `axis`, an array.
+        Positive and finite when rounded to float32. One value, or, with `axis`, an array. Of the values of rows, only
+        those that are wanted are looked at.
     zero_point : int, or array_like of int, optional
-        In the range of the table's dtype. One value, or, with `axis`, an array.
+        In the range of the table's dtype. One value, or, with `axis`, an array, as for `scale`.
     axis : {None, 0, 1}, optional
         The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 of each
         column.
@@ -156,21 +166,28 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
     chosen = checked_indices(indices, source.shape[0])
     along = None if axis is None else axis_from(axis, "axis", 2)
-    of_axis = () if along is None else (source.shape[along],)
+    of_axis = () if along is None else (source.shape[1],)
+    if along == 0:
+        scale = of_rows(scale, "scale", "fiu", "a real number", source.shape[0], chosen)
+        zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", source.shape[0], chosen)
+        of_axis = (<object>chosen).shape
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
     zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().dequantize[I8_S8 if is_signed else I8_U8]
     result = np.empty(shape, np.float32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
     if source.strides[1] != 1 or not ready(source, chosen, result):
-        return gather_copies(job.function, source, chosen, along, scales, zero_points, out)
+        axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
+        return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
     if cnp.PyArray_SIZE(result):
-        scales, zero_points = (np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points))
+        if along == 1:
+            scales, zero_points = (np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points))
         job.table, job.row = cnp.PyArray_BYTES(source), source.strides[0]
         job.indices, job.count = <const int64_t *>cnp.PyArray_DATA(chosen), cnp.PyArray_SIZE(chosen)
         job.columns = source.shape[1]
-        job.scales, job.zero_points = cnp.PyArray_BYTES(scales), cnp.PyArray_BYTES(zero_points)
-        job.parameter_row, job.each = 4 if along == 0 else 0, along == 1
+        job.parameters = [cnp.PyArray_BYTES(scales), cnp.PyArray_BYTES(zero_points)]
+        job.parameter_rows = [4 if along == 0 and values.ndim else 0 for values in (scales, zero_points)]
+        job.each = along == 1
         job.out = cnp.PyArray_BYTES(result)
         do_all(&job)
     return result if out is None else out
@@ -179,16 +196,3 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
 cdef bint ready(cnp.ndarray table, cnp.ndarray indices, cnp.ndarray out):
     """Whether rows of the table can be written to `out` one after the other."""
     return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out) and not share_memory(indices, out)
-
-
-cdef object gather_copies(i8_elements_fn function, cnp.ndarray table, cnp.ndarray indices, object axis,
-                          cnp.ndarray scales, cnp.ndarray zero_points, object out):
-    """The same by way of a copy of the rows."""
-    cdef tuple axes = ()
-    if axis == 0:
-        axes = tuple(range(indices.ndim))
-        scales, zero_points = (np.asarray(values[indices]) if values.ndim else values
-                               for values in (scales, zero_points))
-    elif axis == 1:
-        axes = (indices.ndim,)
-    return apply(function, table[indices], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])

@@ -73,14 +73,14 @@ def stored(y, dst_dtype, scales, zero_points):
 
 
 # t = f32(x - max(x)) * scale, the difference exact for integers
-# e = exp(t); y = e * (1 / sum(e)), or t - log(sum(e))
+# e = exp(t), 0 for t < -86; y = e * (1 / sum(e)), or t - log(sum(e))
 @quiet
 def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32):
     x = np.moveaxis(src, axis, -1)
     scale = f32((scales or {}).get("src", 1))
     x = x.astype(np.int64) if x.dtype.kind in "iu" else x.astype(np.float32)
     t = (x - x.max(axis=-1, keepdims=True)).astype(np.float32) * scale
-    e = exp(t)
+    e = np.where(t < f32(-86), f32(0), exp(t))
     total = row_sums(e)
     y = t - globals()["log"](total) if log else e * (f32(1) / total)
     assert y.dtype == np.float32

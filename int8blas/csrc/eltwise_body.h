@@ -28,14 +28,15 @@ I8_INLINE float i8_float_of(uint32_t bits)
 }
 
 /* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, where the first part times n
- * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits. 2**n is multiplied in
- * two steps, as it may be beyond the range of f32 where the result is not. Coefficients: Cephes, expf. */
-I8_INLINE float i8_exp(float x)
+ * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits. Coefficients: Cephes,
+ * expf. */
+#define I8_EXP_MAGIC 12582912.0f
+
+I8_INLINE float i8_exp_shifted(float x) { return x * 1.44269504088896341f + I8_EXP_MAGIC; }
+
+/* e**r, for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
+I8_INLINE float i8_exp_remainder(float x, float n)
 {
-    const float magic = 12582912.0f;
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -105.0f ? -105.0f : x;
-    const float shifted = x * 1.44269504088896341f + magic, n = shifted - magic;
     const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -43,10 +44,26 @@ I8_INLINE float i8_exp(float x)
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    const uint32_t exponent = i8_bits_of(shifted) - i8_bits_of(magic) + 512; /* not negative */
+    return p * (r * r) + r + 1.0f;
+}
+
+/* 2**n is multiplied in two steps, as it may be beyond the range of f32 where the result is not. */
+I8_INLINE float i8_exp(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -105.0f ? -105.0f : x;
+    const float shifted = i8_exp_shifted(x), p = i8_exp_remainder(x, shifted - I8_EXP_MAGIC);
+    const uint32_t exponent = i8_bits_of(shifted) - i8_bits_of(I8_EXP_MAGIC) + 512; /* not negative */
     const uint32_t half = exponent >> 1;
     return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
+}
+
+/* The same, where x is not positive and the result a normal number; 0 for x < -86. */
+I8_INLINE float i8_exp_down(float x)
+{
+    const float shifted = i8_exp_shifted(x), p = i8_exp_remainder(x, shifted - I8_EXP_MAGIC);
+    const float y = p * i8_float_of((i8_bits_of(shifted) + 127) << 23);
+    return x < -86.0f ? 0.0f : y;
 }
 
 /* Of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 + f), ln 2 in the

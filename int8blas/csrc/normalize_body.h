@@ -1,7 +1,7 @@
 /* Softmax and layer normalization of rows, in f32 in the order written. Arguments: i8_normalize_args in i8_types.h.
  *
  *   softmax      t = f32(src - max(src)) * scale         the difference of integers is exact
- *                e = exp(t)
+ *                e = exp(t), 0 for t < -86
  *                y = e * (1 / sum(e))                    or t - log(sum(e))
  *
  *   layer_norm   x = f32(src)
@@ -104,7 +104,8 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
     const int words = type == I8_TYPE_S32;
     const uint32_t largest = words ? (uint32_t)i8_largest_word(src, n) : 0;
     const i8_floats shift = i8_floats_set(words ? 0.0f : -i8_largest(src, n, type));
-    I8_FOR_CHUNKS(i, i8_whole(n)) {
+    const int64_t end = i8_whole(n);
+    I8_FOR_CHUNKS(i, end) {
         const char *x = src + i * i8_size(type);
         float y[I8_CHUNK];
         if (words) {
@@ -118,14 +119,15 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
         }
         if (d)
             memcpy(d + i, y, sizeof(y));
-        I8_EACH y[v] = i8_exp(y[v] * scale); /* in one loop with the product, or GCC 12 does not vectorize it */
+        I8_EACH y[v] = i8_exp_down(y[v] * scale); /* in one loop with the product, or GCC 12 does not vectorize it */
         memcpy(e + i, y, sizeof(y));
     }
 }
 
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, int64_t n, const int type)
 {
-    I8_FOR_CHUNKS(i, i8_whole(n)) i8_floats_store(x + i, i8_chunk_of(src + i * i8_size(type), type));
+    const int64_t end = i8_whole(n);
+    I8_FOR_CHUNKS(i, end) i8_floats_store(x + i, i8_chunk_of(src + i * i8_size(type), type));
 }
 
 #define I8_SOURCES(t, type)                                                                                            \
@@ -153,30 +155,39 @@ I8_SOURCES(f16, I8_TYPE_F16)
 
 /* ---------------------------------------------------------------------------------------------- the destination --- */
 
-I8_INLINE void i8_store_normalized(const i8_normalize_args *a, char *dst, i8_floats y, const int type)
+/* sat(rne(y * scale + zero)), or y * scale for floats. */
+I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_floats zero, const int type)
 {
-    y = i8_floats_mul(y, i8_floats_set(a->dst_scale));
+    y = i8_floats_mul(y, scale);
     if (type <= I8_TYPE_S8)
-        y = i8_floats_add(i8_floats_ordered(y), i8_floats_set(a->dst_zero));
+        y = i8_floats_add(i8_floats_ordered(y), zero);
     i8_store_chunk(y, type, dst, i8_size(type), I8_CHUNK);
 }
 
 /* y = x * factor + offset. */
-I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *dst, const float *x, float factor, float offset,
-                                const int type)
+I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *restrict dst, const float *restrict x, float factor,
+                                float offset, const int type)
 {
+    const int64_t end = i8_whole(a->n);
     const i8_floats f = i8_floats_set(factor), o = i8_floats_set(offset);
-    I8_FOR_CHUNKS(i, i8_whole(a->n))
-    i8_store_normalized(a, dst + i * i8_size(type), i8_floats_add(i8_floats_mul(i8_floats_load(x + i), f), o), type);
+    const i8_floats scale = i8_floats_set(a->dst_scale), zero = i8_floats_set(a->dst_zero);
+    I8_FOR_CHUNKS(i, end) {
+        const i8_floats y = i8_floats_add(i8_floats_mul(i8_floats_load(x + i), f), o);
+        i8_store_normalized(dst + i * i8_size(type), y, scale, zero, type);
+    }
 }
 
 /* y = x * factor * gamma + beta. */
-I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *dst, const float *x, float factor, const int type)
+I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict dst, const float *restrict x,
+                                   float factor, const int type)
 {
+    const int64_t end = i8_whole(a->n);
+    const float *gamma = a->gamma, *beta = a->beta;
     const i8_floats f = i8_floats_set(factor);
-    I8_FOR_CHUNKS(i, i8_whole(a->n)) {
-        const i8_floats y = i8_floats_mul(i8_floats_mul(i8_floats_load(x + i), f), i8_floats_load(a->gamma + i));
-        i8_store_normalized(a, dst + i * i8_size(type), i8_floats_add(y, i8_floats_load(a->beta + i)), type);
+    const i8_floats scale = i8_floats_set(a->dst_scale), zero = i8_floats_set(a->dst_zero);
+    I8_FOR_CHUNKS(i, end) {
+        const i8_floats y = i8_floats_mul(i8_floats_mul(i8_floats_load(x + i), f), i8_floats_load(gamma + i));
+        i8_store_normalized(dst + i * i8_size(type), i8_floats_add(y, i8_floats_load(beta + i)), scale, zero, type);
     }
 }
 
