@@ -266,3 +266,53 @@ def test_the_newer_model_divides_after_the_post_ops(isa, rng):
     )
     # With a power of two as the destination's scale it does not matter where it is multiplied.
     assert_same_bits(newer(src, out=old.copy()), older(src, out=old.copy()))
+
+
+def test_values_quantized_between_post_ops(isa, rng):
+    # quantize and dequantize in the middle of a chain: linear, round, clip, linear. The scale is a power of two, so
+    # that its reciprocal is exact.
+    scale, zero_point = 1 / 8, 100
+    quantizing = [Eltwise("linear", 1 / scale, zero_point), Eltwise("round"), Eltwise("clip", 0, 255)]
+    dequantizing = [Eltwise("linear", scale, -scale * zero_point)]
+    x = rng.normal(0, 12, (7, 20)).astype(np.float32)
+    layer = int8blas.InnerProduct(
+        np.zeros((20, 1), np.int8),
+        src_dtype=np.uint8,
+        dst_dtype=np.float32,
+        attributes=Attributes(post_ops=[Binary(), *quantizing, *dequantizing, Binary(algorithm="mul")]),
+    )
+    y = rng.normal(0, 1, (7, 20)).astype(np.float32)
+    quantized = int8blas.quantize(x, scale, zero_point, np.uint8)
+    assert len(np.unique(quantized)) > 50
+    expected = int8blas.dequantize(quantized, scale, zero_point) * y
+    assert_same_bits(layer(np.zeros((7, 1), np.uint8), operands=[x, y]), expected)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_convolution_with_groups_and_quantized_weights(isa, layout, rng):
+    # Weights hwigo in float32 are quantized with a scale for each group and output channel; the convolution has an
+    # output scale for each of its channels.
+    g, oc, ic, size = 2, 6, 8, 5
+    wei_f32 = rng.normal(0, 1, (3, 3, ic // g, g, oc // g)).astype(np.float32)
+    wei_scales = int8blas.weights_scales(wei_f32, (1 << 0) | (1 << 1), layout="hwigo")
+    wei_s8 = int8blas.reorder(
+        wei_f32, src_layout="hwigo", dst_layout="goihw", dtype=np.int8, src_scales=1 / wei_scales, mask=3
+    )
+    src_scale, dst_scale = np.float32(0.01), np.float32(0.1)
+    conv_output_scales = src_scale * wei_scales / dst_scale
+    conv = int8blas.Convolution(
+        wei_s8,
+        groups=g,
+        layout=layout,
+        src_dtype=np.int8,
+        dst_dtype=np.int8,
+        attributes=Attributes(output_scales=(1 << 1, conv_output_scales)),
+    )
+    src = rng.integers(-128, 128, (2, ic, size, size), np.int8)
+    windows = np.lib.stride_tricks.sliding_window_view(src.astype(np.int32), (3, 3), (2, 3))
+    windows = windows.reshape(2, g, ic // g, size - 2, size - 2, 3, 3)
+    sums = np.einsum("ngihwyx,goiyx->ngohw", windows, wei_s8.astype(np.int32)).reshape(2, oc, size - 2, size - 2)
+    expected = np.clip(np.rint(sums.astype(np.float32) * conv_output_scales.reshape(-1, 1, 1)), -128, 127)
+    assert len(np.unique(expected)) > 50
+    result = conv(int8blas.reorder(src, src_layout="nchw", dst_layout=layout))
+    assert_same_bits(int8blas.reorder(result, src_layout=layout, dst_layout="nchw"), expected.astype(np.int8))

@@ -198,3 +198,16 @@ def test_the_result_is_near_that_of_float64(isa, rng):
             scales={"weights": "per_channel"},
         )  # fmt: skip
         assert np.linalg.norm(layer(x) - exact) < 0.02 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=name_of)
+def test_a_result_in_int32_is_quantized_by_its_own_range(isa, dtype, rng):
+    # The guide's three steps: a result in s32, its range, and from there to 8 bits.
+    src = rng.integers(0, 256, (9, 50), np.uint8)
+    weights, scales = rng.integers(-128, 128, (20, 50), np.int8), np.float32([0.25, 0.125])
+    sums = InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.int32)(src)
+    x = sums * scales.prod()
+    found = int8blas.calibration.MinMaxObserver(dtype=dtype, symmetric=dtype == np.int8).observe(x).parameters()
+    result = int8blas.requantize(sums, scales.prod() / found.scale, found.zero_point, dtype)
+    assert np.ptp(result.astype(int)) > 200
+    assert np.abs(int8blas.dequantize(result, found.scale, found.zero_point) - x).max() <= 0.5001 * found.scale

@@ -43,6 +43,26 @@ def test_values_that_cannot_saturate_give_the_exact_result(isa, form, rng):
         assert_same(int8blas.gemm_u8s8s32(1, a, B_FORMS[form](b), numerics="saturating"), reference.gemm(1, a, b))
 
 
+# The document's ranges in which nothing can saturate, and those of which it warns.
+@pytest.mark.parametrize(("name", "a", "b", "saturates"), [
+    ("u8, s8", (0, 255), (-128, 127), True),
+    ("u7, s8", (0, 127), (-128, 127), False),
+    ("u8, s7", (0, 255), (-64, 63), False),
+    ("s8, s8", (-128, 127), (-128, 127), True),
+    ("s8, s7", (-128, 127), (-64, 63), False),
+    ("s7, s8", (-64, 63), (-128, 127), True),
+    ("negative s8, s8", (-128, -1), (-128, 127), False),
+])  # fmt: skip
+def test_the_ranges_of_the_document(isa, name, a, b, saturates, rng):
+    gemm, dtype = (int8blas.gemm_u8s8s32, np.uint8) if name[0] == "u" else (int8blas.gemm_s8s8s32, np.int8)
+    # All pairs of ends, in rows and columns of their own, and random values between them.
+    ends_a, ends_b = np.array(np.meshgrid(a, a, a, a)).reshape(4, -1), np.array(np.meshgrid(b, b, b, b)).reshape(4, -1)
+    x = np.vstack([ends_a.T, rng.integers(*a, (20, 4), endpoint=True)]).astype(dtype)
+    y = np.hstack([ends_b, rng.integers(*b, (4, 20), endpoint=True)]).astype(np.int8)
+    assert bool(int8blas.would_saturate(x, y)) is saturates
+    assert np.array_equal(gemm(1, x, y, numerics="saturating"), gemm(1, x, y)) is not saturates
+
+
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposition_does_not_change_the_pairs(isa, pair, trans_a, trans_b, rng):
