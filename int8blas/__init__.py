@@ -13,6 +13,7 @@ The modules, and who calls whom::
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
+    rnn                         LSTM, GRU; _rnn_arguments for their weights
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -26,6 +27,7 @@ The modules, and who calls whom::
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _pool         the driver of pooling
+      +-> _rnn          the driver of recurrent layers, on _gemm and the micro-kernel
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
@@ -37,6 +39,7 @@ The modules, and who calls whom::
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
                               pool_body.h      the kernels of pooling
+                              cell_body.h      the cells of _rnn
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; the file), and folding are NumPy alone.

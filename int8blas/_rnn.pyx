@@ -3,7 +3,7 @@
     run_layer           for each stretch of time:
       source_sums         the source times its weights, one GEMM for each direction
       run_steps           one thread's rows and units, step by step      (in parallel; all wait for all after a step)
-        run_phase           for each 16 units, for each tile of rows: the micro-kernel, then the cell
+        run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
 The state before times its weights is the other part of the gates' sums, which the cell turns into the new state while
 they are in the L1 cache. For that the gates of 16 units are neighbouring panels. A GRU whose reset gate is applied
@@ -17,7 +17,7 @@ from libc.string cimport memcpy, memset
 
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport (
-    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_MR,
+    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
     I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args)
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, share
@@ -26,8 +26,6 @@ from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     MAX_GATES = 4
-    # Panels that a phase multiplies before the cells.
-    MAX_PANELS = 4
 # Bytes of sums of a stretch of time, which are to stay in the L2 cache.
 cdef int64_t STRETCH_BYTES = 1 << 20
 # Multiply-adds of a step that pay for one more thread, which all the others wait for.
@@ -41,11 +39,10 @@ cdef struct Part:
     bint waits                  # other threads make units of the same rows
 
 
-# A part of a step: some of the gates, for one or more panels of units at a time.
+# A part of a step: some of the gates.
 cdef struct Phase:
     int cell                    # I8_LSTM and so on
     int first_gate, gates, biases
-    int together                # panels of units
 
 
 cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
@@ -175,35 +172,33 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
 cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t time,
                     const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
     """Some gates of a step; `time` counts from the beginning of the stretch, `a` is what their weights multiply."""
-    cdef int32_t sums[I8_MAX_MR * MAX_PANELS * I8_PANEL]
+    cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
     cdef i8_cell_args c
     cdef int64_t rows = part.row_end - part.row, tiles = ceil_div(rows, layer.kernels.mr), i, row, column
-    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels
-    cdef int height, together, p
+    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels, together
+    if rows == 0:
+        return
+    together = I8_MAX_CELLS // ceil_div(rows, tiles)
     c.x_row = layer.sums_row
     c.state_row = c.memory_row = layer.state_row
     c.data_scale, c.data_reciprocal, c.data_shift = layer.data_scale, layer.data_reciprocal, <float>layer.data_shift
     while panel < part.panel_end:
-        together = <int>min(<int64_t>phase.together, part.panel_end - panel)
+        c.panels = <int>min(together, part.panel_end - panel)
+        c.h, c.h_row = sums, phase.gates * c.panels * I8_PANEL
         for i in range(tiles):
             row = part.row + share(rows, i, tiles)
-            height = <int>(part.row + share(rows, i + 1, tiles) - row)
-            multiply(layer, d, a + row * layer.state_row, height, first + panel * phase.gates, phase.gates * together,
-                     sums)
-            c.rows = height
-            c.h_row = phase.gates * together * I8_PANEL
-            for p in range(together):
-                column = first + (panel + p) * phase.gates
-                c.x = d.sums + (time * layer.rows + row) * layer.sums_row + column * I8_PANEL
-                c.h = sums + p * phase.gates * I8_PANEL
-                c.scale = d.scale + column * I8_PANEL
-                c.bias = d.bias + (first + (panel + p) * phase.biases) * I8_PANEL
-                column = row * layer.state_row + (panel + p) * I8_PANEL
-                c.before, c.after = before + column, after + column
-                c.memory = d.memory + column if d.memory is not NULL else NULL
-                c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
-                layer.kernels.cells[phase.cell](&c)
-        panel += together
+            c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
+            column = first + panel * phase.gates
+            multiply(layer, d, a + row * layer.state_row, c.rows, column, phase.gates * c.panels, sums)
+            c.x = d.sums + (time * layer.rows + row) * layer.sums_row + column * I8_PANEL
+            c.scale = d.scale + column * I8_PANEL
+            c.bias = d.bias + (first + panel * phase.biases) * I8_PANEL
+            column = row * layer.state_row + panel * I8_PANEL
+            c.before, c.after = before + column, after + column
+            c.memory = d.memory + column if d.memory is not NULL else NULL
+            c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
+            layer.kernels.cells[phase.cell](&c)
+        panel += c.panels
 
 
 cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
@@ -215,11 +210,10 @@ cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int
     cdef int64_t time = step - first if not d.backwards else first + steps - 1 - step
     if layer.kind == GRU_CELL:
         phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
-        phase.together = layer.kernels.np
         run_phase(layer, d, &phase, part, time, before, d.reset, after)
     else:
         phase.cell = I8_LSTM if layer.kind == LSTM_CELL else I8_GRU_LINEAR
-        phase.first_gate, phase.gates, phase.biases, phase.together = 0, layer.gates, MAX_GATES, 1
+        phase.first_gate, phase.gates, phase.biases = 0, layer.gates, MAX_GATES
         run_phase(layer, d, &phase, part, time, before, before, after)
     store_step(layer, d, part, step, after)
 
@@ -245,7 +239,7 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
     """The first phase of a step of a GRU whose reset gate is applied before the product."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
-    phase.cell, phase.first_gate, phase.gates, phase.biases, phase.together = I8_GRU_RESET, 0, 2, 2, 1
+    phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
     run_phase(layer, d, &phase, part, step - first if not d.backwards else first + steps - 1 - step, before, before,
               d.reset)
 

@@ -15,7 +15,7 @@ PUBLIC = (
     "available_isas", "use_isa", "num_threads", "show_config", "explain", "reorder", "weights_scales",
     "quantize", "dequantize", "requantize", "quantized_multiplier", "activation_factor", "weights_factor",
     "quantize_bias", "InnerProduct", "Convolution", "Deconvolution", "im2col", "fold_batch_norm", "shifted_bias",
-    "Attributes", "Sum", "Eltwise", "ReLU", "Binary", "PReLU",
+    "LSTM", "GRU", "Attributes", "Sum", "Eltwise", "ReLU", "Binary", "PReLU",
 )  # fmt: skip
 
 
