@@ -21,15 +21,21 @@ from int8blas._kernels cimport (
     I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args)
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, share
-from int8blas._threads cimport barrier, parallel_region_ran, team_size
+from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     MAX_GATES = 4
-# Bytes of sums of a stretch of time, which are to stay in the L2 cache.
+    # Up to how many rows weights beyond the L2 cache are read one panel after the other, which the hardware fetches
+    # ahead better than several side by side.
+    NARROW_ROWS = 2
+    L2_BYTES = 1 << 20
+# Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
 cdef int64_t STRETCH_BYTES = 1 << 20
+# Numbers of a source whose copy pays for waking one more thread.
+cdef int64_t THREAD_NUMBERS = 1 << 17
 # Multiply-adds of a step that pay for one more thread, which all the others wait for.
-cdef int64_t STEP_WORK = 1 << 18
+cdef int64_t STEP_WORK = 1 << 17
 
 
 # What one thread does of a layer: some rows and panels of one direction, or of both.
@@ -126,13 +132,14 @@ cdef void copy_row(const Layer *layer, int64_t time, int64_t row, uint8_t *dst) 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
     """The sums of a stretch of time. 0, or -1 if there is no memory."""
     cdef Gemm g = d.product
-    cdef int64_t i, rows = layer.rows, threads = layer.threads
+    cdef int64_t i, rows = layer.rows, threads
     g.m = steps * rows
     if is_in_place(layer):
         g.a = <const uint8_t *>layer.src + time * layer.src_step
         g.a_row = layer.src_step if rows == 1 else layer.src_row
     else:
         g.a, g.a_row = layer.source, source_row(layer)
+        threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
         for i in prange(g.m, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
             copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
     g.a_col = 1
@@ -146,7 +153,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                           int panels, int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
-    cdef int tiles = <int>ceil_div(panels, layer.kernels.np), i, j, p, width, dot
+    cdef int tiles = <int>ceil_div(panels, 1 if layer.narrow else layer.kernels.np), i, j, p, width, dot
     t.groups = ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
     t.b_panel = d.panel_size
@@ -249,7 +256,8 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
 cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
     """As many of the threads as a step pays for."""
     cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
-    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, layer.panels * layer.directions))
+    cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.mr) * layer.directions
+    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
 
 
 cdef Part part_of(const Layer *layer, int part, int parts) noexcept nogil:
@@ -283,11 +291,11 @@ cdef void run_steps(const Layer *layer, int thread, int threads, int64_t first, 
             for i in range(part.first, part.end):
                 run_reset(layer, &layer.direction[i], &part, step, first, steps)
             if part.waits:
-                barrier()
+                i8_wait(layer.barrier, threads)
         for i in range(part.first, part.end):
             run_step(layer, &layer.direction[i], &part, step, first, steps)
         if part.waits:
-            barrier()
+            i8_wait(layer.barrier, threads)
 
 
 cdef int run_layer(Layer *layer) noexcept nogil:
@@ -296,12 +304,16 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     cdef char *end
     cdef const Direction *d
     cdef int64_t first = 0, steps
+    cdef i8_barrier barrier = i8_barrier(0, 0)
     cdef int i, threads
+    layer.barrier = &barrier
     layer.panels = ceil_div(layer.units, I8_PANEL)
     # One cache line more, so that rows do not meet in the same sets of the cache.
     layer.state_row = ceil_div(layer.units, ALIGNMENT) * ALIGNMENT + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.stretch = STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
+    layer.narrow = layer.rows <= NARROW_ROWS and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES
+    threads = threads_for(layer, layer.threads)
+    layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(layer, <char *>ALIGNMENT, &end)
     memory = <char *>acquire(end - <char *>ALIGNMENT)
@@ -309,7 +321,6 @@ cdef int run_layer(Layer *layer) noexcept nogil:
         return -1
     lay_out(layer, memory, &end)
     start_states(layer)
-    threads = threads_for(layer, layer.threads)
     if layer.threads > 1:
         parallel_region_ran()
     while first < layer.steps and layer.rows > 0:
