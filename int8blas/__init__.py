@@ -18,6 +18,7 @@ The modules, and who calls whom::
     pooling                     max_pool, avg_pool, global_max_pool, global_avg_pool
     normalization               softmax, layer_norm
     gather                      gather
+    rnn                         LSTM, GRU; _rnn_arguments for their weights
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
@@ -33,6 +34,7 @@ The modules, and who calls whom::
       +-> _chain        chains of functions of every element of some arrays, for elementwise
       +-> _pool         the driver of pooling
       +-> _normalize    the driver of softmax and layer normalization
+      +-> _rnn          the driver of recurrent layers, on _gemm and the micro-kernel
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel
@@ -47,6 +49,7 @@ The modules, and who calls whom::
                               chain_body.h     the steps of _chain
                               pool_body.h      the kernels of pooling
                               normalize_body.h softmax and layer normalization
+                              cell_body.h      the cells of _rnn
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; their file), folding and network are NumPy alone. _file

@@ -273,8 +273,11 @@ cdef extern from "i8_types.h" nogil:
 
     enum: I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR
 
+    enum: I8_MAX_CELLS
+
     ctypedef struct i8_cell_args:
         int rows
+        int panels
         const int32_t *x
         const int32_t *h
         ptrdiff_t x_row

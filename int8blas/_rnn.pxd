@@ -4,6 +4,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas._kernels cimport i8_kernels
 from int8blas._plan cimport Gemm
+from int8blas._threads cimport i8_barrier
 
 cdef enum Kind:
     LSTM_CELL, GRU_CELL, GRU_LINEAR_CELL
@@ -54,10 +55,12 @@ cdef struct Layer:
     const char *src
     ptrdiff_t src_step, src_row, src_col
     int src_type
-    int threads                 # at most; those that take part
+    int threads                 # at most
+    i8_barrier *barrier
     # Of a row of the workspace, in elements: of states, memory and output; of sums.
     ptrdiff_t state_row, sums_row
     int64_t stretch             # time steps whose sums are computed together
+    bint narrow                 # tiles of a step have one panel
     uint8_t *source             # of a stretch, if it is not read in place
 
 

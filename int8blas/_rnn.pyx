@@ -3,7 +3,7 @@
     run_layer           for each stretch of time:
       source_sums         the source times its weights, one GEMM for each direction
       run_steps           one thread's rows and units, step by step      (in parallel; all wait for all after a step)
-        run_phase           for each 16 units, for each tile of rows: the micro-kernel, then the cell
+        run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
 The state before times its weights is the other part of the gates' sums, which the cell turns into the new state while
 they are in the L1 cache. For that the gates of 16 units are neighbouring panels. A GRU whose reset gate is applied
@@ -17,21 +17,25 @@ from libc.string cimport memcpy, memset
 
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport (
-    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_MR,
+    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
     I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args)
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, share
-from int8blas._threads cimport barrier, parallel_region_ran, team_size
+from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     MAX_GATES = 4
-    # Panels that a phase multiplies before the cells.
-    MAX_PANELS = 4
-# Bytes of sums of a stretch of time, which are to stay in the L2 cache.
+    # Up to how many rows weights beyond the L2 cache are read one panel after the other, which the hardware fetches
+    # ahead better than several side by side.
+    NARROW_ROWS = 2
+    L2_BYTES = 1 << 20
+# Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
 cdef int64_t STRETCH_BYTES = 1 << 20
+# Numbers of a source whose copy pays for waking one more thread.
+cdef int64_t THREAD_NUMBERS = 1 << 17
 # Multiply-adds of a step that pay for one more thread, which all the others wait for.
-cdef int64_t STEP_WORK = 1 << 18
+cdef int64_t STEP_WORK = 1 << 17
 
 
 # What one thread does of a layer: some rows and panels of one direction, or of both.
@@ -41,11 +45,10 @@ cdef struct Part:
     bint waits                  # other threads make units of the same rows
 
 
-# A part of a step: some of the gates, for one or more panels of units at a time.
+# A part of a step: some of the gates.
 cdef struct Phase:
     int cell                    # I8_LSTM and so on
     int first_gate, gates, biases
-    int together                # panels of units
 
 
 cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
@@ -129,13 +132,14 @@ cdef void copy_row(const Layer *layer, int64_t time, int64_t row, uint8_t *dst) 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
     """The sums of a stretch of time. 0, or -1 if there is no memory."""
     cdef Gemm g = d.product
-    cdef int64_t i, rows = layer.rows, threads = layer.threads
+    cdef int64_t i, rows = layer.rows, threads
     g.m = steps * rows
     if is_in_place(layer):
         g.a = <const uint8_t *>layer.src + time * layer.src_step
         g.a_row = layer.src_step if rows == 1 else layer.src_row
     else:
         g.a, g.a_row = layer.source, source_row(layer)
+        threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
         for i in prange(g.m, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
             copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
     g.a_col = 1
@@ -149,7 +153,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                           int panels, int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
-    cdef int tiles = <int>ceil_div(panels, layer.kernels.np), i, j, p, width, dot
+    cdef int tiles = <int>ceil_div(panels, 1 if layer.narrow else layer.kernels.np), i, j, p, width, dot
     t.groups = ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
     t.more_segments = 0
@@ -176,35 +180,33 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
 cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t time,
                     const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
     """Some gates of a step; `time` counts from the beginning of the stretch, `a` is what their weights multiply."""
-    cdef int32_t sums[I8_MAX_MR * MAX_PANELS * I8_PANEL]
+    cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
     cdef i8_cell_args c
     cdef int64_t rows = part.row_end - part.row, tiles = ceil_div(rows, layer.kernels.mr), i, row, column
-    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels
-    cdef int height, together, p
+    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels, together
+    if rows == 0:
+        return
+    together = I8_MAX_CELLS // ceil_div(rows, tiles)
     c.x_row = layer.sums_row
     c.state_row = c.memory_row = layer.state_row
     c.data_scale, c.data_reciprocal, c.data_shift = layer.data_scale, layer.data_reciprocal, <float>layer.data_shift
     while panel < part.panel_end:
-        together = <int>min(<int64_t>phase.together, part.panel_end - panel)
+        c.panels = <int>min(together, part.panel_end - panel)
+        c.h, c.h_row = sums, phase.gates * c.panels * I8_PANEL
         for i in range(tiles):
             row = part.row + share(rows, i, tiles)
-            height = <int>(part.row + share(rows, i + 1, tiles) - row)
-            multiply(layer, d, a + row * layer.state_row, height, first + panel * phase.gates, phase.gates * together,
-                     sums)
-            c.rows = height
-            c.h_row = phase.gates * together * I8_PANEL
-            for p in range(together):
-                column = first + (panel + p) * phase.gates
-                c.x = d.sums + (time * layer.rows + row) * layer.sums_row + column * I8_PANEL
-                c.h = sums + p * phase.gates * I8_PANEL
-                c.scale = d.scale + column * I8_PANEL
-                c.bias = d.bias + (first + (panel + p) * phase.biases) * I8_PANEL
-                column = row * layer.state_row + (panel + p) * I8_PANEL
-                c.before, c.after = before + column, after + column
-                c.memory = d.memory + column if d.memory is not NULL else NULL
-                c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
-                layer.kernels.cells[phase.cell](&c)
-        panel += together
+            c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
+            column = first + panel * phase.gates
+            multiply(layer, d, a + row * layer.state_row, c.rows, column, phase.gates * c.panels, sums)
+            c.x = d.sums + (time * layer.rows + row) * layer.sums_row + column * I8_PANEL
+            c.scale = d.scale + column * I8_PANEL
+            c.bias = d.bias + (first + panel * phase.biases) * I8_PANEL
+            column = row * layer.state_row + panel * I8_PANEL
+            c.before, c.after = before + column, after + column
+            c.memory = d.memory + column if d.memory is not NULL else NULL
+            c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
+            layer.kernels.cells[phase.cell](&c)
+        panel += c.panels
 
 
 cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
@@ -216,11 +218,10 @@ cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int
     cdef int64_t time = step - first if not d.backwards else first + steps - 1 - step
     if layer.kind == GRU_CELL:
         phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
-        phase.together = layer.kernels.np
         run_phase(layer, d, &phase, part, time, before, d.reset, after)
     else:
         phase.cell = I8_LSTM if layer.kind == LSTM_CELL else I8_GRU_LINEAR
-        phase.first_gate, phase.gates, phase.biases, phase.together = 0, layer.gates, MAX_GATES, 1
+        phase.first_gate, phase.gates, phase.biases = 0, layer.gates, MAX_GATES
         run_phase(layer, d, &phase, part, time, before, before, after)
     store_step(layer, d, part, step, after)
 
@@ -246,7 +247,7 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
     """The first phase of a step of a GRU whose reset gate is applied before the product."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
-    phase.cell, phase.first_gate, phase.gates, phase.biases, phase.together = I8_GRU_RESET, 0, 2, 2, 1
+    phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
     run_phase(layer, d, &phase, part, step - first if not d.backwards else first + steps - 1 - step, before, before,
               d.reset)
 
@@ -256,7 +257,8 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
 cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
     """As many of the threads as a step pays for."""
     cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
-    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, layer.panels * layer.directions))
+    cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.mr) * layer.directions
+    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
 
 
 cdef Part part_of(const Layer *layer, int part, int parts) noexcept nogil:
@@ -290,11 +292,11 @@ cdef void run_steps(const Layer *layer, int thread, int threads, int64_t first, 
             for i in range(part.first, part.end):
                 run_reset(layer, &layer.direction[i], &part, step, first, steps)
             if part.waits:
-                barrier()
+                i8_wait(layer.barrier, threads)
         for i in range(part.first, part.end):
             run_step(layer, &layer.direction[i], &part, step, first, steps)
         if part.waits:
-            barrier()
+            i8_wait(layer.barrier, threads)
 
 
 cdef int run_layer(Layer *layer) noexcept nogil:
@@ -303,12 +305,16 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     cdef char *end
     cdef const Direction *d
     cdef int64_t first = 0, steps
+    cdef i8_barrier barrier = i8_barrier(0, 0)
     cdef int i, threads
+    layer.barrier = &barrier
     layer.panels = ceil_div(layer.units, I8_PANEL)
     # One cache line more, so that rows do not meet in the same sets of the cache.
     layer.state_row = ceil_div(layer.units, ALIGNMENT) * ALIGNMENT + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.stretch = STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
+    layer.narrow = layer.rows <= NARROW_ROWS and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES
+    threads = threads_for(layer, layer.threads)
+    layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(layer, <char *>ALIGNMENT, &end)
     memory = <char *>acquire(end - <char *>ALIGNMENT)
@@ -316,7 +322,6 @@ cdef int run_layer(Layer *layer) noexcept nogil:
         return -1
     lay_out(layer, memory, &end)
     start_states(layer)
-    threads = threads_for(layer, layer.threads)
     if layer.threads > 1:
         parallel_region_ran()
     while first < layer.steps and layer.rows > 0:

@@ -3,4 +3,11 @@
 cdef int max_threads() noexcept nogil
 cdef void parallel_region_ran() noexcept nogil
 cdef int team_size() noexcept nogil
-cdef void barrier() noexcept nogil
+
+# A barrier of the threads of a parallel region.
+cdef extern from "i8_barrier.h" nogil:
+    ctypedef struct i8_barrier:
+        int arrived
+        int round
+
+    void i8_wait(i8_barrier *barrier, int threads)

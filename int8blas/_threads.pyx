@@ -15,7 +15,6 @@ cdef extern from *:
     int i8_omp_max_threads() nogil
     int i8_omp_in_parallel() nogil
     int i8_omp_team_size() nogil
-    void i8_omp_barrier() nogil
     int I8_HAVE_OPENMP
 
 # From INT8BLAS_NUM_THREADS; 0: not set.
@@ -45,11 +44,6 @@ cdef int max_threads() noexcept nogil:
 cdef int team_size() noexcept nogil:
     """How many threads run the parallel region that the caller is in."""
     return i8_omp_team_size()
-
-
-cdef void barrier() noexcept nogil:
-    """Wait for all threads of the parallel region that the caller is in."""
-    i8_omp_barrier()
 
 
 def _after_fork_in_child():

@@ -391,8 +391,8 @@ typedef struct {
 
 typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
-/* A cell of a recurrent layer makes the new state of `rows` rows of 16 units from the sums of its gates, x from the
- * source and h from the state before, which lie gate after gate, 16 of each:
+/* A cell of a recurrent layer makes the new state of `rows` rows of `panels` * 16 units from the sums of its gates, x
+ * from the source and h from the state before, which lie gate after gate for each 16 units, as scale and bias do:
  *
  *     gate = f32(x + h) * scale + bias
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
@@ -404,13 +404,14 @@ typedef void (*i8_normalize_fn)(const i8_normalize_args *);
  *
  * in f32, in this order. `memory` is c, or u where a GRU has it from one call to the next; NULL for I8_GRU_LINEAR. The
  * recurrent bias is that of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are in elements;
- * rows are whole, with values for 16 units also where a layer ends before. */
+ * there are values for 16 units also where a layer ends before. rows * panels is at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
+#define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
-    int rows;
+    int rows, panels;
     const int32_t *x, *h;
     ptrdiff_t x_row, h_row;
-    const float *scale, *bias; /* [gates][16] */
+    const float *scale, *bias; /* [panels][gates][16] */
     float data_scale, data_reciprocal, data_shift;
     const uint8_t *before;
     uint8_t *after;
