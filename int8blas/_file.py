@@ -73,8 +73,8 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     path : path-like
         The file, which is created or replaced; an interrupted call leaves the old file, and what is mapped from it, as
         they were.
-    value : InnerProduct, Convolution, Deconvolution, PackedB, Attributes, a post-op, QuantizationParameters, \
-ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
+    value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
+QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
         Lists, tuples and dicts, with names that are str, hold such values again, to any depth. Arrays are of bool,
         integers, real or complex numbers.
 

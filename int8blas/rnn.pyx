@@ -17,13 +17,15 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport bounds, choice, elements, elements_output, integers, positive_numbers
-from int8blas._kernels cimport current_kernels, i8_kernels
+from int8blas._file import register
+from int8blas._kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas._layer_arguments import check_dtype
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport start
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer)
 from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
+from int8blas._split cimport ceil_div
 from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB, pack
@@ -43,13 +45,25 @@ cdef class Cell:
     cdef cnp.ndarray start, scale, bias
     cdef int data_shift
 
-    def __init__(self, PackedB of_source, PackedB of_state, int data_shift, scale, bias):
+    def __init__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias):
+        for name, values in (("scale", scale), ("bias", bias)):
+            if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 1
+                    and values.flags.c_contiguous):
+                raise TypeError(f"{name} must be a contiguous vector of float32, got {values!r}")
         self.of_source, self.of_state, self.data_shift = of_source, of_state, data_shift
         self.scale, self.bias = scale, bias
         self.start = (-data_shift * of_state._sums).astype(np.int32)
 
     def __reduce__(self):
         return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias)
+
+    cdef bint fits(self, int64_t inputs, int64_t units, int64_t columns, int64_t biases, int data_shift) except -1:
+        """Whether this is a cell of that size."""
+        return (
+            self.of_source.dtype == np.int8 and self.of_state.dtype == np.int8 and self.data_shift == data_shift
+            and self.of_source.shape == (inputs, columns) and self.of_state.shape == (units, columns)
+            and self.scale.shape[0] == columns and self.bias.shape[0] == biases
+        )
 
     cdef void fill(self, Direction *d) noexcept:
         cdef Gemm *g = &d.product
@@ -80,20 +94,11 @@ cdef class RecurrentLayer:
     cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
                     direction, src_dtype, dst_dtype) except -1:
         phases, bias_phases = PHASES[kind]
-        choice(direction, "direction", DIRECTIONS)
-        src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
-        dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-        scale = positive_numbers(data_scale, "data_scale", cnp.NPY_FLOAT32, ())[()]
-        if scale < 1 / np.finfo(np.float32).max:
-            raise ValueError(f"data_scale must have a reciprocal in float32, got {data_scale}")
-        shift = int(integers(data_shift, "data_shift", 0, 255, -1, ""))
+        src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
         cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
                                direction)
-        longest = max([cell.weights_layer.shape[0] + cell.weights_iter.shape[0] for cells_ in cells for cell in cells_])
-        if longest * 128 * max(shift, 255 - shift) > INT32_MAX:
-            most = INT32_MAX // (128 * max(shift, 255 - shift))
-            raise ValueError(f"weights_layer and weights_iter must have at most {most} inputs and units together, so "
-                             f"that sums fit int32, got {longest}")
+        check_length(max([cell.weights_layer.shape[0] + cell.weights_iter.shape[0]
+                          for cells_ in cells for cell in cells_]), shift)
         packed = [[Cell(pack(by_panel(cell.weights_layer, phases), False),
                         pack(by_panel(cell.weights_iter, phases), False), shift,
                         by_panel(factors(cell.scale, scale), phases), by_panel(cell.bias, bias_phases))
@@ -112,8 +117,8 @@ cdef class RecurrentLayer:
         return 0
 
     def __reduce__(self):
-        return _restore, (type(self), self._kind, self._cells, self._lead, self.units, self.direction,
-                          np.float32(self.data_scale), self.data_shift, self.src_dtype, self.dst_dtype)
+        return _restore, (self._kind, self._cells, self._lead, self.units, self.direction, self.src_dtype,
+                          self.dst_dtype, np.float32(self.data_scale), self.data_shift)
 
     def __repr__(self):
         linear = ", linear_before_reset=True" if self._kind == GRU_LINEAR_CELL else ""
@@ -232,10 +237,56 @@ cdef class RecurrentLayer:
         return 0
 
 
-def _restore(cls, kind, cells, lead, units, direction, data_scale, data_shift, src_dtype, dst_dtype):
-    """The inverse of RecurrentLayer.__reduce__."""
-    cdef RecurrentLayer layer = cls.__new__(cls)
-    layer.set_up(kind, cells, lead, units, direction, data_scale, data_shift, src_dtype, dst_dtype)
+def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
+    """The arguments of both layers but weights and bias: dtypes, scale and shift as they are used."""
+    choice(direction, "direction", DIRECTIONS)
+    src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
+    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+    scale = positive_numbers(data_scale, "data_scale", cnp.NPY_FLOAT32, ())[()]
+    if scale < 1 / np.finfo(np.float32).max:
+        raise ValueError(f"data_scale must have a reciprocal in float32, got {data_scale}")
+    return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
+
+
+def check_length(longest, shift):
+    """The largest number of inputs and units of a layer, by which its sums are bounded."""
+    most = INT32_MAX // (128 * max(shift, 255 - shift))
+    if longest > most:
+        raise ValueError(f"weights_layer and weights_iter must have at most {most} inputs and units together, so "
+                         f"that sums fit int32, got {longest}")
+
+
+def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift):
+    """The inverse of RecurrentLayer.__reduce__, which nothing is taken on trust from."""
+    cdef RecurrentLayer layer
+    cdef Cell cell
+    if kind not in PHASES:
+        raise ValueError(f"kind must be one of {sorted(PHASES)}, got {kind!r}")
+    src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
+    units = int(integers(units, "units", 1, INT32_MAX, -1, ""))
+    directions = 2 if direction.startswith("bidirectional") else 1
+    if not (isinstance(cells, list) and cells and all(isinstance(part, list) and len(part) == directions
+                                                      for part in cells)):
+        raise ValueError(f"cells must be a list of lists of {directions}, got {cells!r}")
+    least = 2 if len(cells) > 1 else directions - 1
+    lead = int(integers(lead, "lead", least, 2, -1, ""))
+    channels = units * (directions if direction == "bidirectional_concat" else 1)
+    gates, biases = (sum(phases) * ceil_div(units, I8_PANEL) * I8_PANEL for phases in PHASES[kind])
+    inputs = None
+    for part in cells:
+        for item in part:
+            if not isinstance(item, Cell):
+                raise TypeError(f"cells must be cells, got {item!r}")
+            cell = item
+            if inputs is None:
+                inputs = cell.of_source._k
+            if inputs < 1 or not cell.fits(inputs, units, gates, biases, shift):
+                raise ValueError(f"cells must have been packed for {inputs} inputs and {units} units, got "
+                                 f"{cell.of_source} and {cell.of_state}")
+            check_length(inputs + units, shift)
+        inputs = channels
+    layer = LSTM.__new__(LSTM) if kind == LSTM_CELL else GRU.__new__(GRU)
+    layer.set_up(kind, cells, lead, units, direction, scale, shift, src_dtype, dst_dtype)
     return layer
 
 
@@ -455,3 +506,8 @@ cdef class GRU(RecurrentLayer):
             If an argument is not as above, before anything is written.
         """
         return self.execute(src, h0, None, out)[:2]
+
+
+register(Cell)
+register(LSTM, _restore)
+register(GRU, _restore)

@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import recurrent
 from arrays import assert_same, random_values
 from convolutions import random_convolution
 from layers import assert_same_bits, random_problem
@@ -168,6 +169,14 @@ def test_dynamic_layers_output_scales_and_weights_of_more_dimensions(isa, mmap, 
         assert_same_bits(again(x), layer(x))
 
 
+@both_ways
+@pytest.mark.parametrize("kind", recurrent.KINDS)
+def test_recurrent_layers_give_the_same_bits(isa, kind, mmap, path, rng):
+    for direction in recurrent.DIRECTIONS:
+        problem = recurrent.random_problem(rng, kind, 21, layers=2, direction=direction, data_scale=100.5, data_shift=3)
+        problem.check(round_trip(problem.layer(), path, mmap))
+
+
 def test_a_network_in_one_file(isa, path, rng):
     problems = {name: make(rng) for name, make in PROBLEMS.items()}
     network = {
@@ -295,7 +304,8 @@ def content(path, rng):
     """The bytes of a good file, with a layer, an array and plain values."""
     layer = int8blas.Convolution(random_values(rng, np.int8, (3, 4, 2, 2)), src_dtype=np.uint8, dst_dtype=np.uint8,
                                  scales={"src": 0.5, "weights": 0.25, "dst": 2})  # fmt: skip
-    int8blas.save(path, {"layer": layer, "array": np.arange(5), "graph": {"layer": ("x",)}})
+    cells = recurrent.random_problem(rng, "gru_linear", 3, 4).layer()
+    int8blas.save(path, {"layer": layer, "cells": cells, "array": np.arange(5), "graph": {"layer": ("x",)}})
     return path.read_bytes()
 
 
@@ -378,7 +388,7 @@ STRANGE = (
 
 def test_a_file_that_was_made_to_deceive_gives_an_error_or_a_value(content, path):
     tree = json.loads(content[64 : 64 + struct.unpack_from("<Q", content, 16)[0]])
-    src = np.ones((1, 3, 3, 4), np.uint8)
+    src, sequence = np.ones((1, 3, 3, 4), np.uint8), np.ones((2, 1, 4), np.uint8)
     errors = 0
     for place, value in product(places(tree), STRANGE):
         path.write_bytes(forged(content, lambda old, place=place, value=value: with_value(old, place, value)))
@@ -391,6 +401,12 @@ def test_a_file_that_was_made_to_deceive_gives_an_error_or_a_value(content, path
         if isinstance(layer, int8blas.Convolution) and max(layer.padding[0] + layer.padding[1] + layer.strides) < 100:
             try:
                 layer(src)
+            except (TypeError, ValueError):
+                errors += 1
+        cells = network.get("cells") if isinstance(network, dict) else None
+        if isinstance(cells, int8blas.LSTM | int8blas.GRU):
+            try:
+                cells(sequence.astype(cells.src_dtype))
             except (TypeError, ValueError):
                 errors += 1
     assert errors > 1000
