@@ -38,7 +38,7 @@ cdef struct Job:
     int64_t count, columns
     const char *scales
     const char *zero_points
-    ptrdiff_t parameter_row     # in bytes, from the parameters of a row of the table to the next
+    ptrdiff_t parameter_row     # in bytes, from the parameters of a row that is gathered to the next
     bint each                   # whether columns have parameters of their own
     char *out
 
@@ -55,7 +55,7 @@ cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil
             for byte in range(0, job.columns, 64):
                 I8_PREFETCH(next_row + byte)
         e.x, e.out = job.table + job.indices[i] * job.row, job.out + 4 * i * job.columns
-        parameters = job.indices[i] * job.parameter_row
+        parameters = i * job.parameter_row
         e.parameters[0] = job.scales + parameters
         e.parameters[1] = e.parameters[2] = job.zero_points + parameters
         job.function(&e)
@@ -89,6 +89,14 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     return np.asarray(array, np.int64, order="C")
 
 
+cdef tuple of_chosen(object values, cnp.ndarray chosen, tuple shape):
+    """Of values for each row of the table those of the chosen rows, and their shape; others, and that which they must
+    have, as they are: to read all of a large table's would take longer than the rest."""
+    if np.shape(values) != shape:
+        return values, shape
+    return np.asarray(values)[chosen], (<object>chosen).shape
+
+
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
     cdef uintptr_t low, high, from_, to
     bounds(out, &low, &high)
@@ -110,8 +118,8 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     zero_point : int, or array_like of int, optional
         In the range of the table's dtype. One value, or, with `axis`, an array.
     axis : {None, 0, 1}, optional
-        The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 of each
-        column.
+        The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, of which those
+        of other rows than the ones wanted are not looked at; 1 for values of each column.
     out : ndarray of float32, optional
         Where to store the result; it must have its shape, may have any strides and may overlap the table.
 
@@ -157,8 +165,13 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     chosen = checked_indices(indices, source.shape[0])
     along = None if axis is None else axis_from(axis, "axis", 2)
     of_axis = () if along is None else (source.shape[along],)
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
-    zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
+    scale_shape = zero_point_shape = of_axis
+    if along == 0:
+        scale, scale_shape = of_chosen(scale, chosen, of_axis)
+        zero_point, zero_point_shape = of_chosen(zero_point, chosen, of_axis)
+        of_axis = (<object>chosen).shape
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, scale_shape)
+    zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, zero_point_shape)
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().dequantize[I8_S8 if is_signed else I8_U8]
     result = np.empty(shape, np.float32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
@@ -187,8 +200,6 @@ cdef object gather_copies(i8_elements_fn function, cnp.ndarray table, cnp.ndarra
     cdef tuple axes = ()
     if axis == 0:
         axes = tuple(range(indices.ndim))
-        scales, zero_points = (np.asarray(values[indices]) if values.ndim else values
-                               for values in (scales, zero_points))
     elif axis == 1:
         axes = (indices.ndim,)
     return apply(function, table[indices], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
