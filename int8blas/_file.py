@@ -145,7 +145,12 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
 
     Examples
     --------
-    See :func:`save`.
+    >>> import os, tempfile, numpy as np, int8blas
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "weights.i8")
+    ...     int8blas.save(path, {"packed": int8blas.pack_b(np.eye(3, dtype=np.int8)), "name": "identity"})
+    ...     int8blas.load(path)
+    {'packed': PackedB(shape=(3, 3), dtype=int8), 'name': 'identity'}
     """
     name = repr(os.fspath(path))
     with open(path, "rb") as file:

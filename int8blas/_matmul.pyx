@@ -1,12 +1,13 @@
 """``matmul``: the shapes of numpy.matmul on the same GEMM."""
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport check_numerics, int8_operand, output
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport is_usable, run, set_a, set_b, set_c, set_zero_point, start
+from int8blas._problem cimport Stack, is_usable, run, run_stack, set_a, set_b, set_c, set_zero_point, start
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -116,21 +117,33 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
 
 cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
     """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows."""
+    cdef Stack s
+    cdef int axis
     if (y is None or y.ndim == 2) and g.ao_rows is NULL and target.size:
         rows, result = merge_stack(x), merge_stack(target)
         if rows is not None and result is not None:
             set_a(g, rows, False)
             set_c(g, result)
             return run(g, "matmul")
-    stacked_x = np.broadcast_to(x, (*batch, *(<object>x).shape[-2:]))
-    stacked_y = None if y is None else np.broadcast_to(y, (*batch, *(<object>y).shape[-2:]))
-    for index in np.ndindex(batch):
-        set_a(g, stacked_x[index], False)
-        if y is not None:
-            set_b(g, stacked_y[index], False)
-        set_c(g, target[index])
-        run(g, "matmul")
-    return 0
+    set_c(g, target)
+    s.dims, s.count = len(batch), 1
+    for axis in range(s.dims):
+        s.shape[axis] = batch[axis]
+        s.count *= s.shape[axis]
+        s.c[axis] = target.strides[axis]
+    set_steps(s.a, x, s.dims)
+    if y is not None:
+        set_steps(s.b, y, s.dims)
+    return run_stack(g, &s, "matmul")
+
+
+cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
+    """Distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
+    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims  # the axis of `array` before its first one, if negative
+    for axis in range(dims):
+        steps[axis] = 0
+        if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
+            steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
 
 
 cdef cnp.ndarray merge_stack(cnp.ndarray array):

@@ -1,9 +1,21 @@
 # A problem for the driver from Python arguments (see _problem.pyx).
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas._kernels cimport current_kernels
 from int8blas._plan cimport Gemm
+
+
+# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
+cdef struct Stack:
+    int64_t count
+    int dims
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t a[cnp.NPY_MAXDIMS]
+    ptrdiff_t b[cnp.NPY_MAXDIMS]
+    ptrdiff_t c[cnp.NPY_MAXDIMS]
+
 
 cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1
 cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
@@ -11,6 +23,7 @@ cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_
                                 int64_t *scalar, const int64_t **vector)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
+cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
 
 
 cdef inline void start(Gemm *g, bint saturating) noexcept:

@@ -4,13 +4,16 @@ import os
 import sys
 import time
 
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
 cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers
 from int8blas._gemm cimport gemm
-from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, plan_threads
-from int8blas._threads cimport max_threads
+from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, plan_threads, thread_work
+from int8blas._split cimport share
+from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 from int8blas.packing cimport PackedB
 
@@ -104,6 +107,56 @@ cdef int run(Gemm *g, str name) except -1:
         status = gemm(g)
     if status:
         raise MemoryError(f"{name}: no memory for the workspace")
+    return 0
+
+
+cdef void set_matrices(Gemm *g, const Gemm *first, const Stack *s, int64_t index) noexcept nogil:
+    """A, B and C number `index` of a stack whose first ones are those of `first`."""
+    cdef ptrdiff_t a = 0, b = 0, c = 0
+    cdef int64_t i
+    cdef int axis
+    for axis in reversed(range(s.dims)):
+        i = index % s.shape[axis]
+        index = index // s.shape[axis]
+        a += i * s.a[axis]
+        b += i * s.b[axis]
+        c += i * s.c[axis]
+    g.a, g.c = first.a + a, first.c + c
+    if first.b is not NULL:
+        g.b = first.b + b
+
+
+cdef void run_tiny(const Gemm *first, const Stack *s, int64_t index, int64_t end) noexcept nogil:
+    """Some problems of a stack, if they are tiny."""
+    cdef Gemm g = first[0]
+    while index < end:
+        set_matrices(&g, first, s, index)
+        gemm_tiny(&g)
+        index += 1
+
+
+cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
+    """Compute a stack of problems, of which `g` is the first. Threads share a stack of tiny ones, or a larger one."""
+    cdef Gemm first = g[0]
+    cdef double work = <double>s.count * g.m * g.n * g.k
+    cdef int part, parts, threads = max_threads()
+    g.threads = 1 if s.count >= threads else threads
+    if not verbose and is_tiny(g) and work > 0:
+        if work <= KEEP_GIL_WORK:
+            run_tiny(g, s, 0, s.count)
+            return 0
+        parts = <int>min(<double>min(<int64_t>threads, s.count), 1 + work / thread_work(g))
+        with nogil:
+            if parts > 1:
+                parallel_region_ran()
+                for part in prange(parts, num_threads=parts, schedule="static"):
+                    run_tiny(g, s, share(s.count, part, parts), share(s.count, part + 1, parts))
+            else:
+                run_tiny(g, s, 0, s.count)
+        return 0
+    for i in range(s.count):
+        set_matrices(g, &first, s, i)
+        run(g, name)
     return 0
 
 

@@ -133,3 +133,14 @@ def test_what_numpy_refuses_is_refused(pair, shapes):
         np.matmul(a.astype(np.int32), b.astype(np.int32))
     with pytest.raises(ValueError, match=r"^(a|b) must have "):
         int8blas.matmul(a, b)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_share_stacks_of_small_matrices(isa, pair, threads, rng):
+    a = random_values(rng, pair.a_dtype, (40, 12, 1, 17, 64))[..., ::2]
+    b = random_values(rng, pair.b_dtype, (12, 2, 32, 18))
+    out = np.empty((40, 17, 12, 2, 18), np.int32)
+    with int8blas.num_threads(threads):
+        assert_same(int8blas.matmul(a, b), reference.matmul(a, b))
+        int8blas.matmul(a, b, out=out.transpose(0, 2, 3, 1, 4))
+    assert_same(out.transpose(0, 2, 3, 1, 4), reference.matmul(a, b))
