@@ -14,6 +14,7 @@ import pickle
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int64_t, uint8_t
+cimport cython
 cimport numpy as cnp
 import numpy as np
 
@@ -101,7 +102,8 @@ cdef class PackedB:
         """Let it use outliers, where that helps; they are found when they are needed for the first time."""
         if g.kernels.exact == I8_DOT2 and not g.saturating:
             if self._split is None:
-                self.split(g.kernels)
+                with cython.critical_section(self):
+                    self.split(g.kernels)
             g.split = <const uint8_t *>cnp.PyArray_DATA(self._split)
             g.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
             g.outlier_starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
