@@ -103,6 +103,10 @@ EXTENSIONS = [
 class BuildExt(build_ext):
     """build_ext with the compiler's own flags, and OpenMP where it compiles and links."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"
         compile_args, link_args = self.openmp_flags(msvc)
