@@ -13,7 +13,18 @@ from collections.abc import Iterable
 from peers.base import Peer, Prepared, UnavailableError
 from peers.onednn import limit_isa
 
-__all__ = ["CONVOLUTION", "GEMM", "LINEAR", "RECURRENT", "Peer", "Prepared", "UnavailableError", "limit_isa", "load"]
+__all__ = [
+    "CONVOLUTION",
+    "ENCODER",
+    "GEMM",
+    "LINEAR",
+    "RECURRENT",
+    "Peer",
+    "Prepared",
+    "UnavailableError",
+    "limit_isa",
+    "load",
+]
 
 # In this order in the tables.
 GEMM = ("onednn", "mkl", "torch_int_mm", "onnxruntime_matmul", "openvino_matmul", "litert", "blas_f32")
@@ -26,6 +37,7 @@ CONVOLUTION = (
     "litert_convolution",
     "scipy_convolution",
 )
+ENCODER = ("torch_encoder", "onnxruntime_encoder")
 RECURRENT = ("onednn_recurrent", "torch_recurrent", "onnxruntime_recurrent", "openvino_recurrent")
 
 

@@ -67,6 +67,16 @@ class LayerPeer(Peer):
         return problem.kind == ("dynamic" if self.kind == "f32" else self.kind)
 
 
+@dataclass(frozen=True)
+class Encoder:
+    """A network that is a peer of the example's: `run` takes tokens (n, t) and their mask, and gives embeddings."""
+
+    name: str
+    library: str
+    version: str
+    run: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
 def compare(operands: Operands, result: np.ndarray) -> str:
     """What is wrong with `result` where the exact product is wanted (or its float32 value, by the result's dtype)."""
     wrong = int(np.count_nonzero(result != operands.exact.astype(result.dtype)))
