@@ -103,8 +103,10 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
     cdef int64_t m_tiles = ceil_div(g.m, p.mr)
     cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
-    # Columns come first where threads pack B, each most of what it multiplies; rows where they share it.
-    split(1 if p.independent else m_tiles, n_tiles, busy_threads(g), g.packed is NULL, &p.grid)
+    # Columns come first where threads pack B, each most of what it multiplies; rows where they share it, unless these
+    # are so few that the last tile, which they may not fill, makes a difference.
+    cdef bint few_rows = g.m <= MIDDLE_ROWS and not is_made(g)
+    split(1 if p.independent else m_tiles, n_tiles, busy_threads(g), g.packed is NULL or few_rows, &p.grid)
     p.grid.rows = m_tiles
 
 
