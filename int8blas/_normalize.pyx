@@ -8,9 +8,9 @@ from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
-from libc.string cimport memcpy
 cimport numpy as cnp
 
+from int8blas._elementwise cimport copy_strided
 from int8blas._kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas._split cimport ceil_div, share
 from int8blas._threads cimport max_threads, parallel_region_ran
@@ -44,20 +44,6 @@ cdef struct Job:
     int64_t room                        # elements of a row where it is copied to
 
 
-cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
-                               int64_t n) noexcept nogil:
-    cdef int64_t i
-    if size == 1:
-        for i in range(n):
-            to[i * to_step] = source[i * step]
-    elif size == 2:
-        for i in range(n):
-            memcpy(to + i * to_step, source + i * step, 2)
-    else:
-        for i in range(n):
-            memcpy(to + i * to_step, source + i * step, 4)
-
-
 cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, int64_t rows, bint back) noexcept nogil:
     """Rows of an array, from `at` on, to memory, or back: along what is closer together in the array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
@@ -68,9 +54,9 @@ cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, i
         outer_count, inner_count = inner_count, outer_count
     for i in range(outer_count):
         if back:
-            copy_elements(at + i * outer, inner, memory + i * memory_outer, memory_inner, side.size, inner_count)
+            copy_strided(at + i * outer, inner, memory + i * memory_outer, memory_inner, side.size, inner_count)
         else:
-            copy_elements(memory + i * memory_outer, memory_inner, at + i * outer, inner, side.size, inner_count)
+            copy_strided(memory + i * memory_outer, memory_inner, at + i * outer, inner, side.size, inner_count)
 
 
 cdef inline int64_t workspace_size(const Job *job) noexcept nogil:

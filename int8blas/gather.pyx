@@ -2,20 +2,19 @@
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport (
     axis_from,
-    bounds,
     elements,
     elements_output,
     integers_in_range,
     one_or_shaped,
     positive_numbers,
 )
-from int8blas._elementwise cimport apply
+from int8blas._elementwise cimport apply, share_memory
 from int8blas._kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
@@ -96,13 +95,6 @@ cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows
     """One value, or those of the rows wanted, out of one for each row of the table."""
     cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
     return np.asarray(values[indices]) if values.ndim else values
-
-
-cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
-    cdef uintptr_t low, high, from_, to
-    bounds(out, &low, &high)
-    bounds(x, &from_, &to)
-    return low < to and from_ < high
 
 
 def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
