@@ -6,13 +6,12 @@ Where the channels of a pixel are not side by side in memory, or have several fi
 copied first.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._filters cimport Filters, Images, is_empty, set_image
+from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_DEPTHWISE,
@@ -26,8 +25,8 @@ from int8blas._plan cimport Gemm, is_plain, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
-from int8blas._threads cimport max_threads, parallel_region_ran
-from int8blas._workspace cimport acquire, carve, release
+from int8blas._threads cimport max_threads
+from int8blas._workspace cimport carve
 
 cnp.import_array()
 
@@ -147,8 +146,9 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
         g.kernels.output(&o)
 
 
-cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) noexcept nogil:
+cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
+    cdef const Job *j = <const Job *>job
     cdef Workspace w
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
@@ -214,17 +214,13 @@ cdef class DepthwiseFilters(Filters):
         """Everything but compensation; how many threads the work is worth."""
         cdef int64_t columns, lines
         cdef double work
-        cdef int d
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
         j.image = self.window
         j.channels, j.multiplier, j.together = self.channels, self.multiplier, self.together
         set_image(&j.image, src, dst, bound)
-        for d in range(5):
-            j.steps[d] = dst.steps[d]
-        for d in range(4):
-            j.size[d] = dst.size[d]
+        set_target(j.size, j.steps, dst)
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
@@ -253,24 +249,13 @@ cdef class DepthwiseFilters(Filters):
         cdef Job j
         cdef Workspace w
         cdef size_t size
-        cdef char *memory
         cdef cnp.ndarray compensation
-        cdef int part, parts
+        cdef int parts
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
         if self.partial and bound.ao != 0:
             compensation = self.compensation(bound)
             j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
-        with nogil:
-            lay_out(&j, &w, NULL, &size)
-            memory = <char *>acquire(parts * size)
-            if memory is not NULL:
-                if parts > 1:
-                    parallel_region_ran()
-                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
-                    do_part(&j, part, parts, memory, size)
-                release(memory)
-        if memory is NULL:
-            raise MemoryError(f"{name}: no memory for the workspace")
-        return 0
+        lay_out(&j, &w, NULL, &size)
+        return run_parts(do_part, &j, parts, size, name)

@@ -40,4 +40,9 @@ cdef class Filters:
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
+# What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
+ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
+
+cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str name) except -1
+cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
 cdef bint is_empty(const Images *images) noexcept

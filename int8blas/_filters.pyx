@@ -18,6 +18,7 @@ from int8blas._problem cimport start
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._workspace cimport acquire, release
 from int8blas.packing cimport pack
 
 cnp.import_array()
@@ -227,10 +228,7 @@ cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images
     j.panels = ceil_div(f.outputs, I8_PANEL)
     j.image = f.window
     set_image(&j.image, src, dst, bound)
-    for d in range(5):
-        j.steps[d] = dst.steps[d]
-    for d in range(4):
-        j.size[d] = dst.size[d]
+    set_target(j.size, j.steps, dst)
     for d in range(3):
         pixels = pixels and (
             f.window.kernel[d] == 1 and f.window.stride[d] == 1 and f.window.before[d] == 0
@@ -264,6 +262,32 @@ cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images
     j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
     j.g.doubled = f.doubled
+    return 0
+
+
+cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept:
+    """A destination's size (n, d, h, w), and its steps, with that of the channels."""
+    cdef int d
+    for d in range(5):
+        steps[d] = dst.steps[d]
+    for d in range(4):
+        size[d] = dst.size[d]
+
+
+cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str name) except -1:
+    """All parts of an execution that is not a GEMM, each by a thread."""
+    cdef char *memory
+    cdef int part
+    with nogil:
+        memory = <char *>acquire(parts * size)
+        if memory is not NULL:
+            if parts > 1:
+                parallel_region_ran()
+            for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
+                do_part(job, part, parts, memory, size)
+            release(memory)
+    if memory is NULL:
+        raise MemoryError(f"{name}: no memory for the workspace")
     return 0
 
 

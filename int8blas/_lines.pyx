@@ -9,12 +9,11 @@ B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of wo
 or a stretch of one, for one group.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport numpy as cnp
 
-from int8blas._filters cimport Filters, Images, is_empty, set_image
+from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target
 from int8blas._kernels cimport (
     I8_DOT4,
     I8_GROUP,
@@ -30,8 +29,8 @@ from int8blas._problem cimport start
 from int8blas._spans cimport TAP_CHANNELS
 from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
-from int8blas._threads cimport max_threads, parallel_region_ran
-from int8blas._workspace cimport acquire, carve, release
+from int8blas._threads cimport max_threads
+from int8blas._workspace cimport carve
 
 cnp.import_array()
 
@@ -156,8 +155,9 @@ cdef inline int64_t all_units(const Job *j) noexcept nogil:
     return j.size[0] * j.size[1] * j.blocks * j.stretches * j.groups
 
 
-cdef void do_part(const Job *j, int part, int parts, char *memory, size_t size) noexcept nogil:
+cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
+    cdef const Job *j = <const Job *>job
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
     lay_out(j, &w, memory + part * size)
@@ -213,23 +213,21 @@ cdef class LineFilters(Filters):
 
     cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
-        cdef int d
         start(&j.g, False)
+        if j.g.kernels.exact != I8_DOT4:
+            return False
         self.packed.fill(&j.g)
         bound.fill(&j.g)
         j.image = self.window
         set_image(&j.image, src, dst, bound)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
-        for d in range(5):
-            j.steps[d] = dst.steps[d]
-        for d in range(4):
-            j.size[d] = dst.size[d]
+        set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
-        return j.g.kernels.exact == I8_DOT4 and not is_wide(&j.g) and set_blocks(j)
+        return not is_wide(&j.g) and set_blocks(j)
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):
@@ -246,25 +244,10 @@ cdef class LineFilters(Filters):
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         cdef Job j
         cdef Workspace w
-        cdef size_t size
-        cdef char *memory
         cdef cnp.ndarray compensation
-        cdef int part, parts
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, name)
         if self.partial and bound.ao != 0:
             compensation = self.compensation(bound)
             j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
-        parts = j.g.threads
-        with nogil:
-            size = lay_out(&j, &w, NULL)
-            memory = <char *>acquire(parts * size)
-            if memory is not NULL:
-                if parts > 1:
-                    parallel_region_ran()
-                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
-                    do_part(&j, part, parts, memory, size)
-                release(memory)
-        if memory is NULL:
-            raise MemoryError(f"{name}: no memory for the workspace")
-        return 0
+        return run_parts(do_part, &j, j.g.threads, lay_out(&j, &w, NULL), name)
