@@ -209,13 +209,18 @@ cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, 
         panel += c.panels
 
 
+cdef inline int64_t time_of(const Direction *d, int64_t step, int64_t first, int64_t steps) noexcept nogil:
+    """Where a step is in the sums of a stretch of so many steps, whose first is `first`."""
+    return first + steps - 1 - step if d.backwards else step - first
+
+
 cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
                    int64_t steps) noexcept nogil:
     """One step of a stretch of so many, whose first is `first`."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
     cdef uint8_t *after = d.states[~step & 1]
-    cdef int64_t time = step - first if not d.backwards else first + steps - 1 - step
+    cdef int64_t time = time_of(d, step, first, steps)
     if layer.kind == GRU_CELL:
         phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
         run_phase(layer, d, &phase, part, time, before, d.reset, after)
@@ -248,8 +253,7 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
     phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
-    run_phase(layer, d, &phase, part, step - first if not d.backwards else first + steps - 1 - step, before, before,
-              d.reset)
+    run_phase(layer, d, &phase, part, time_of(d, step, first, steps), before, before, d.reset)
 
 
 # --- threads ---------------------------------------------------------------------------------------------------------
