@@ -1,8 +1,43 @@
 """Python in a process of its own, for what can be seen, or crash, only there."""
 
+import copy
+import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
+
+import pytest
+
+TIMEOUT_S = 60
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+forks_on_purpose = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def assert_a_forked_child_sends(expected, send, *arguments):
+    """A forked child that calls send(*arguments, connection) sends these bytes, and ends."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=send, args=(*arguments, sender), daemon=True)
+    try:
+        child.start()
+        assert receiver.poll(TIMEOUT_S), "the child hangs"
+        assert receiver.recv_bytes() == expected
+        child.join(TIMEOUT_S)
+        assert child.exitcode == 0
+    finally:
+        child.kill()
+
+
+def through_pickle(layer):
+    """The layer after pickling, out of band too, and after copying."""
+    buffers = []
+    data = pickle.dumps(layer, protocol=5, buffer_callback=buffers.append)
+    yield pickle.loads(data, buffers=[bytearray(buffer) for buffer in buffers])
+    yield from (pickle.loads(pickle.dumps(layer, protocol)) for protocol in range(2, 6))
+    yield copy.copy(layer)
+    yield copy.deepcopy(layer)
 
 
 def run_python(*arguments, **environment):

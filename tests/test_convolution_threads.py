@@ -1,6 +1,5 @@
 """A convolution gives the same bits on any number of threads, to concurrent callers, after a fork, after pickling."""
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 from arrays import random_values
 from convolutions import LAYOUTS, random_convolution
 from layers import assert_same_bits
+from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, through_pickle
 from test_convolution import every_primitive, few
-from test_inner_product_threads import send_result, through_pickle
-from test_threads import TIMEOUT_S, forks_on_purpose, needs_fork
+from test_inner_product_threads import send_result
 
 import int8blas
 from int8blas import Binary, PReLU, ReLU, Sum
@@ -92,17 +91,7 @@ def test_a_forked_child_executes_after_threads_ran_in_the_parent(isa, groups, tr
     layer = problem.layer()
     with int8blas.num_threads(4):
         expected = layer(problem.src).tobytes()
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=send_result, args=(isa, layer, problem.src, sender), daemon=True)
-    try:
-        child.start()
-        assert receiver.poll(TIMEOUT_S), "the child hangs"
-        assert receiver.recv_bytes() == expected
-        child.join(TIMEOUT_S)
-        assert child.exitcode == 0
-    finally:
-        child.kill()
+    assert_a_forked_child_sends(expected, send_result, isa, layer, problem.src)
 
 
 # --- pickling --------------------------------------------------------------------------------------------------------

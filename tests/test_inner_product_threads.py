@@ -1,15 +1,12 @@
 """A layer gives the same bits on any number of threads, to concurrent callers, after a fork and after pickling."""
 
-import copy
-import multiprocessing
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from arrays import random_values
 from layers import DST_DTYPES, assert_same_bits, name_of, random_problem, sign_pairs
-from test_threads import TIMEOUT_S, forks_on_purpose, needs_fork
+from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, through_pickle
 
 import int8blas
 from int8blas import Attributes, Binary, Eltwise, InnerProduct, PReLU, ReLU, Sum
@@ -124,30 +121,10 @@ def test_a_forked_child_executes_after_threads_ran_in_the_parent(isa, dynamic, r
     )
     with int8blas.num_threads(4):
         expected = layer(src).tobytes()
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=send_result, args=(isa, layer, src, sender), daemon=True)
-    try:
-        child.start()
-        assert receiver.poll(TIMEOUT_S), "the child hangs"
-        assert receiver.recv_bytes() == expected
-        child.join(TIMEOUT_S)
-        assert child.exitcode == 0
-    finally:
-        child.kill()
+    assert_a_forked_child_sends(expected, send_result, isa, layer, src)
 
 
 # --- pickling --------------------------------------------------------------------------------------------------------
-
-
-def through_pickle(layer):
-    """The layer after pickling, out of band too."""
-    buffers = []
-    data = pickle.dumps(layer, protocol=5, buffer_callback=buffers.append)
-    yield pickle.loads(data, buffers=[bytearray(buffer) for buffer in buffers])
-    yield from (pickle.loads(pickle.dumps(layer, protocol)) for protocol in range(2, 6))
-    yield copy.copy(layer)
-    yield copy.deepcopy(layer)
 
 
 @pytest.mark.parametrize("bias", [None, "f32", "s32"])

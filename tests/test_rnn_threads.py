@@ -1,16 +1,13 @@
 """Recurrent layers give the same bits on any number of threads, to concurrent callers, after a fork and pickling."""
 
-import copy
-import multiprocessing
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from layers import assert_same_bits
 from others import assert_other_threads_run_during
+from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, through_pickle
 from recurrent import DIRECTIONS, KINDS, random_problem
-from test_threads import TIMEOUT_S, forks_on_purpose, needs_fork
 
 import int8blas
 
@@ -73,30 +70,10 @@ def test_a_forked_child_executes_after_threads_ran_in_the_parent(isa, rng):
     problem = random_problem(rng, "lstm", 530, 70, 1, 3)
     with int8blas.num_threads(4):
         expected = problem.run(problem.layer())[0].tobytes()
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=send_result, args=(isa, problem, sender), daemon=True)
-    try:
-        child.start()
-        assert receiver.poll(TIMEOUT_S), "the child hangs"
-        assert receiver.recv_bytes() == expected
-        child.join(TIMEOUT_S)
-        assert child.exitcode == 0
-    finally:
-        child.kill()
+    assert_a_forked_child_sends(expected, send_result, isa, problem)
 
 
 # --- pickling --------------------------------------------------------------------------------------------------------
-
-
-def through_pickle(layer):
-    """The layer after pickling, out of band too."""
-    buffers = []
-    data = pickle.dumps(layer, protocol=5, buffer_callback=buffers.append)
-    yield pickle.loads(data, buffers=[bytearray(buffer) for buffer in buffers])
-    yield from (pickle.loads(pickle.dumps(layer, protocol)) for protocol in range(2, 6))
-    yield copy.copy(layer)
-    yield copy.deepcopy(layer)
 
 
 @every_kind

@@ -12,15 +12,12 @@ import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
 from others import assert_other_threads_run_during
+from processes import TIMEOUT_S, forks_on_purpose, needs_fork
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
 
-TIMEOUT_S = 60
 THREADED = (256, 256, 256)
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-forks_on_purpose = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @pytest.mark.parametrize("form", B_FORMS)
