@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import native
-from peers.base import Peer, Prepared, compare, find_library
+from peers.base import Peer, Prepared, UnavailableError, compare, find_library
 from shapes import Operands, Problem
 
 DISTRIBUTION = "onednn-cpu-gomp"
@@ -156,6 +156,15 @@ def load_library() -> tuple[ctypes.CDLL, Path, str]:
 def build_shim(path: Path) -> ctypes.CDLL:
     """onednn_shim.c, linked with the library at `path`."""
     return native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
+
+
+def load_shim() -> tuple[ctypes.CDLL, str]:
+    """onednn_shim.c, compiled for the library that is installed, and its version."""
+    _, path, version = load_library()
+    try:
+        return build_shim(path), version
+    except native.BuildError as error:
+        raise UnavailableError(str(error)) from None
 
 
 def peers(reuse_c: bool) -> list[Peer]:

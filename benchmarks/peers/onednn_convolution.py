@@ -7,10 +7,9 @@ from functools import partial
 
 import numpy as np
 
-import native
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared, UnavailableError
-from peers.onednn import ConvolutionStruct, Plan, build_shim, load_library
+from peers.base import Peer, Prepared
+from peers.onednn import ConvolutionStruct, Plan, load_shim
 
 
 class Convolution(Peer):
@@ -43,9 +42,5 @@ class Convolution(Peer):
 
 
 def peers() -> list[Peer]:
-    _, path, version = load_library()
-    try:
-        shim = build_shim(path)
-    except native.BuildError as error:
-        raise UnavailableError(str(error)) from None
+    shim, version = load_shim()
     return [Convolution(shim, version)]

@@ -7,10 +7,9 @@ from functools import partial
 
 import numpy as np
 
-import native
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LayerPeer, Peer, Prepared, UnavailableError
-from peers.onednn import Plan, ProductStruct, build_shim, load_library
+from peers.base import LayerPeer, Peer, Prepared
+from peers.onednn import Plan, ProductStruct, load_shim
 
 
 class Primitive(LayerPeer):
@@ -49,9 +48,5 @@ class Primitive(LayerPeer):
 
 
 def peers() -> list[Peer]:
-    _, path, version = load_library()
-    try:
-        shim = build_shim(path)
-    except native.BuildError as error:
-        raise UnavailableError(str(error)) from None
+    shim, version = load_shim()
     return [Primitive(shim, version, operation) for operation in ("inner product", "matmul")]

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-import native
-from peers.base import LayerPeer, Peer, Prepared, UnavailableError
-from peers.onednn import Plan, RecurrentStruct, build_shim, load_library
+from peers.base import LayerPeer, Peer, Prepared
+from peers.onednn import Plan, RecurrentStruct, load_shim
 from recurrent import DATA_SCALE, DATA_SHIFT, RecurrentOperands, RecurrentProblem
 
 
@@ -44,9 +43,5 @@ class Recurrent(LayerPeer):
 
 
 def peers() -> list[Peer]:
-    _, path, version = load_library()
-    try:
-        shim = build_shim(path)
-    except native.BuildError as error:
-        raise UnavailableError(str(error)) from None
+    shim, version = load_shim()
     return [Recurrent(shim, version)]
