@@ -5,52 +5,10 @@ biases (layers, directions, gates, units); layers may be a list.
 """
 
 import numpy as np
+from reference_functions import logistic, tanh
 from reference_quantized import quiet, to_integer
 
 ONE = np.float32(1)
-MAGIC = np.float32(12582912)
-
-
-def horner(x, *coefficients):
-    """A polynomial, its first coefficient that of the highest power."""
-    result = np.float32(coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = result * x + np.float32(coefficient)
-    return result
-
-
-# e**x = 2**n * e**r with x = n ln 2 + r; ln 2 in two parts, 2**n in two factors
-@quiet
-def exp(x):
-    """e**x of float32, as csrc/eltwise_body.h has it."""
-    x = np.where(x > 89, np.float32(89), x)
-    x = np.where(x < -105, np.float32(-105), x)
-    n = (x * np.float32(1.44269504088896341) + MAGIC) - MAGIC
-    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
-    p = horner(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-    p = p * (r * r) + r + ONE
-    exponent = np.where(np.isnan(n), 0, n).astype(np.int64)
-    half = (exponent + 512) // 2 - 256
-    return p * np.exp2(half.astype(np.float32)) * np.exp2((exponent - half).astype(np.float32))
-
-
-# an odd polynomial up to 0.625, else 1 - 2 / (e**2|x| + 1) with the sign of x
-@quiet
-def tanh(x):
-    """The hyperbolic tangent of float32."""
-    a, z = np.abs(x), x * x
-    p = horner(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-    large = ONE - np.float32(2) / (exp(a + a) + ONE)
-    return np.where(a > np.float32(0.625), np.where(x < 0, -large, large), p * z * x + x)
-
-
-# 1 / (1 + e**-x)
-@quiet
-def logistic(x):
-    """The logistic function of float32."""
-    e = exp(-np.abs(x))
-    s = ONE / (ONE + e)
-    return np.where(x < 0, e * s, s)
 
 
 # u8 = sat(rne(f32 * scale + shift)), the shift for NaN;  f32 = (u8 - shift) * (1 / scale)

@@ -54,16 +54,16 @@ class Function(NamedTuple):
 
 # Where a result is the difference of numbers of the size of s, its error is that of s: 1.5 ulps of 1 for exp(x) - 1; of
 # x for gelu_tanh. An argument that is rounded, alpha * x, makes a relative error of up to |alpha * x| * 2**-24.
-# Below the normal numbers, exp has an absolute error of half of 2**-149, which gelu multiplies by up to 14, swish by up
-# to 104 / alpha.
+# Below the normal numbers, exp has an absolute error of half of 2**-149, which gelu_erf multiplies by up to 14; the
+# logistic function is 0 there, and swish multiplies that by x.
 SLOPES = (1.0, 1.702, -1.0, 0.0)
 FUNCTIONS = (
     Function(tanh, 3),
-    Function(logistic, 4),
+    Function(logistic, 4, lambda x, alpha: 2.0**-126),
     Function(elu, 1, lambda x, alpha: 2 * EPSILON * np.abs(alpha), (1.0, 0.3, -2.0, 0.0)),
     Function(gelu_erf, 9, lambda x, alpha: 2.0**-140),
     Function(gelu_tanh, 4, lambda x, alpha: 6 * EPSILON * np.minimum(np.abs(x), 14)),
-    Function(swish, 4, lambda x, alpha: np.abs(alpha * x * swish(x, alpha)) * EPSILON + 2.0**-142, SLOPES),
+    Function(swish, 4, lambda x, alpha: (np.abs(alpha * swish(x, alpha)) * EPSILON + 2.0**-126) * np.abs(x), SLOPES),
 )
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)

@@ -33,8 +33,8 @@ I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, cons
 /* (state - data_shift) * data_reciprocal */
 I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *state)
 {
-    const float shift = t->data_shift, reciprocal = t->data_reciprocal;
-    I8_EACH y[v] = ((float)state[v] - shift) * reciprocal;
+    const i8_floats distance = i8_floats_add(i8_floats_from_u8(state), i8_floats_set(-t->data_shift));
+    i8_floats_store(y, i8_floats_mul(distance, i8_floats_set(t->data_reciprocal)));
 }
 
 /* The new state: sat(rne(y * data_scale + data_shift)), the shift for NaN; and y itself where it is wanted. */
@@ -63,13 +63,13 @@ static void i8_cell_lstm(const i8_cell_args *t)
         {
             const float kept = i8_logistic(I8_BOTH(1)) * c[v], added = i8_logistic(I8_BOTH(0)) * i8_tanh(I8_BOTH(2));
             c[v] = kept + added;
-            open[n][v] = i8_logistic(I8_BOTH(3));
+            open[n][v] = I8_BOTH(3);
         }
         memcpy(t->memory + at.memory, c, sizeof c);
     I8_END
     I8_EACH_CELL(4, 4)
         memcpy(c, t->memory + at.memory, sizeof c);
-        I8_EACH y[v] = open[n][v] * i8_tanh(c[v]);
+        I8_EACH y[v] = i8_logistic(open[n][v]) * i8_tanh(c[v]);
         i8_store_state(t, &at, y);
     I8_END
 }
