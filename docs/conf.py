@@ -1,6 +1,7 @@
 """The configuration of Sphinx. CONTRIBUTING.md has the command."""
 
 from docutils import nodes
+from sphinx.addnodes import pending_xref
 
 import int8blas
 
@@ -19,6 +20,7 @@ myst_heading_anchors = 3  # [text](page.md#heading), as on code hosts
 
 # The sections of docstrings have the types; signatures have names and defaults.
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {
     *("GL05", "GL06", "GL07", "GL08", "GL09", "GL10", "SS02", "SS04"),
@@ -45,6 +47,19 @@ def highlight_sessions(app, doctree):
             block["language"] = "pycon"
 
 
+def link_names(app, doctree):
+    """In pages of prose, make `InnerProduct` and `InnerProduct(...)` links to the reference."""
+    if app.env.docname.startswith(("api/", "migration")):  # which has the same names of other libraries
+        return
+    names = {*int8blas.__all__} - {"sum"}  # a method of LayerQuantization too
+    for literal in list(doctree.findall(nodes.literal)):
+        name = literal.astext().removeprefix("int8blas.").partition("(")[0]
+        if name in names and not isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
+            target = {"refdomain": "py", "reftype": "obj", "reftarget": f"int8blas.{name}", "refwarn": True}
+            literal.replace_self(pending_xref("", literal.deepcopy(), refdoc=app.env.docname, **target))
+
+
 def setup(app):
     """Called by Sphinx."""
     app.connect("doctree-read", highlight_sessions)
+    app.connect("doctree-read", link_names)
