@@ -84,7 +84,7 @@ class QuantizationParameters:
     zero_point : int or array_like of int, optional
         Integers of the same shape as `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
-        The type of the quantized values.
+        The type of the quantized values; kept as a numpy.dtype.
     axis : int, optional
         The dimension that the channels lie along; None for one scale per tensor.
 
@@ -94,8 +94,6 @@ class QuantizationParameters:
         An array is read-only, of float32.
     zero_point : int or numpy.ndarray
         An array is read-only, of int32.
-    dtype : numpy.dtype
-    axis : int or None
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a quantized primitive does besides its integer operation: scales, zero points and post-ops.
+"""What a quantized primitive does besides its integer operation: scales, zero points and post-ops::
 
     x_f32 = scale * (x_int8 - zero_point)
 
@@ -143,6 +143,17 @@ class Eltwise(_PostOp):
 def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
     """Post-op: y = scale * (y if y >= 0 else slope * y); short for ``Eltwise("relu", slope, 0, scale)``.
 
+    Parameters
+    ----------
+    slope : float, optional
+        Of negative values: 0 for ReLU, another for leaky ReLU.
+    scale : float, optional
+        A factor of the result.
+
+    Returns
+    -------
+    Eltwise
+
     Examples
     --------
     >>> import int8blas
@@ -165,7 +176,7 @@ class _WithOperand(_PostOp):
 
 @dataclass(frozen=True, eq=False)
 class Binary(_WithOperand):
-    """Post-op: y = y + operand, and the same with -, *, /, min and max; 1 or 0 for the comparisons.
+    """Post-op: y = y + operand, and the same with ``-``, ``*``, ``/``, min and max; 1 or 0 for the comparisons.
 
     Parameters
     ----------
@@ -196,6 +207,11 @@ class Binary(_WithOperand):
 @dataclass(frozen=True, eq=False)
 class PReLU(_WithOperand):
     """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel.
+
+    Parameters
+    ----------
+    operand : array_like, optional
+        The slopes, as the operand of :class:`Binary`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ An observer is shown batches of float arrays, one after another, and then gives 
     LeastSquaresObserver      the range with the smallest mean squared error
 
 An observer finds a range [low, high], for the tensor or for each channel, and the parameters follow from it. With
-R = max(|low|, |high|):
+R = max(``|low|``, ``|high|``):
 
 =========================  ==================  =====================================================================
 `symmetric`                scale               zero point
@@ -171,7 +171,7 @@ class MovingAverageObserver(Observer):
 class PercentileObserver(HistogramObserver):
     """The range that contains a given percentage of the values.
 
-    Symmetric: ``high = v``, the smallest value such that at least `percentile` % of all |x| are at most v, and
+    Symmetric: ``high = v``, the smallest value such that at least `percentile` % of all ``|x|`` are at most v, and
     ``low = -v``, or 0 if no value is negative. Otherwise each end leaves out half of the rest: at least
     ``percentile + (100 - percentile) / 2`` % of all x are at most `high`, and as many at least `low`.
 
@@ -192,7 +192,7 @@ class PercentileObserver(HistogramObserver):
     Notes
     -----
     An end is rounded away from 0 to the edge of its bin, but not beyond the values. A bin is 1 / bins of the smallest
-    power of two above the largest |x|. The parameters do not depend on the order of values and batches.
+    power of two above the largest ``|x|``. The parameters do not depend on the order of values and batches.
 
     Examples
     --------
@@ -232,8 +232,8 @@ class PercentileObserver(HistogramObserver):
 class EntropyObserver(HistogramObserver):
     """The range that loses least information: the smallest Kullback-Leibler divergence over a histogram.
 
-    For each threshold T = i * width, i = 1, 2, ..., bins up to the largest |x|, the values are clipped to [-T, T] (or
-    to [0, T] if none is negative; without `symmetric` to the part of it that the values and 0 reach), and
+    For each threshold T = i * width, i = 1, 2, ..., bins up to the largest ``|x|``, the values are clipped to [-T, T]
+    (or to [0, T] if none is negative; without `symmetric` to the part of it that the values and 0 reach), and
     ``sum(p * log(p / q))`` compares
 
     - p, the histogram of the clipped values (of their magnitudes if symmetric), with
@@ -260,7 +260,7 @@ class EntropyObserver(HistogramObserver):
     Notes
     -----
     The method is that of Szymon Migacz, "8-bit Inference with TensorRT" (2017), here also for ranges that are not
-    symmetric. It wants many values, thousands at least; :meth:`parameters` takes about a tenth of a second for each
+    symmetric. It wants many values, thousands at least; ``parameters()`` takes about a tenth of a second for each
     channel. The parameters do not depend on the order of values and batches.
 
     Examples
@@ -285,7 +285,7 @@ class LeastSquaresObserver(HistogramObserver):
 
     ``mean((x - scale * (q - zero_point))**2)`` with ``q = sat(rne(x / scale + zero_point))``
 
-    is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest |x|, each with the scale and the
+    is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``, each with the scale and the
     zero point of the range [-T, T] (or [0, T] if no value is negative; without `symmetric` the part of it that the
     values and 0 reach). The T with the smallest error is taken, the largest of several.
 

@@ -1,10 +1,10 @@
-"""Convolution on the GEMM, with its output stage fused, and without the matrix that im2col would make.
+"""Convolution on the GEMM, with its output stage fused, and without the matrix that im2col would make::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src) * weights[oc, ic, k]
 
 for positions o and k in each of 1 to 3 spatial dimensions; outside of the image src is zp_src. The sum is an exact
-integer; everything after it is float32, as in :class:`InnerProduct`.
+integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
 """
 
 from libc.stdint cimport int64_t
@@ -18,7 +18,10 @@ cnp.import_array()
 
 
 cdef class Convolution(ConvolutionLayer):
-    """A quantized convolution: created once, executed many times.
+    """Convolution(weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype, \
+dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
+
+    A quantized convolution: created once, executed many times.
 
     Parameters
     ----------
@@ -53,6 +56,21 @@ cdef class Convolution(ConvolutionLayer):
     numerics : {'exact', 'saturating'}, optional
         With "saturating", sums are those of a CPU without VNNI. For an int8 source the weights are halved, half to
         even, when they are packed, and the sums doubled, as oneDNN does there.
+
+    Attributes
+    ----------
+    weights_shape : tuple of int
+        The shape in which `weights` were given.
+    layout : str
+        As given, or the default.
+    groups : int
+        As given.
+    strides, dilation, padding : tuple
+        One element for each spatial dimension; of `padding` a pair.
+    src_dtype, dst_dtype : numpy.dtype
+        Of source and destination.
+    attributes : Attributes
+        As given.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Deconvolution, the transposed convolution, on the GEMM.
+"""Deconvolution, the transposed convolution, on the GEMM::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
@@ -13,6 +13,7 @@ from itertools import product
 from math import gcd, prod
 
 from libc.stdint cimport int64_t
+cimport cython
 cimport numpy as cnp
 
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
@@ -34,7 +35,10 @@ def _phases(kernel, stride, dilation, before):
 
 
 cdef class Deconvolution(ConvolutionLayer):
-    """A quantized deconvolution (transposed convolution): created once, executed many times.
+    """Deconvolution(weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None, \
+src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
+
+    A quantized deconvolution (transposed convolution): created once, executed many times.
 
     Parameters
     ----------
@@ -51,6 +55,21 @@ cdef class Deconvolution(ConvolutionLayer):
         a pair (before, after).
     output_padding : int or sequence of int, optional
         Elements that the destination has more behind, in all spatial dimensions or in each.
+
+    Attributes
+    ----------
+    weights_shape : tuple of int
+        The shape in which `weights` were given.
+    layout : str
+        As given, or the default.
+    groups : int
+        As given.
+    strides, dilation, padding, output_padding : tuple
+        One element for each spatial dimension; of `padding` a pair.
+    src_dtype, dst_dtype : numpy.dtype
+        Of source and destination.
+    attributes : Attributes
+        As given.
 
     Raises
     ------
@@ -75,6 +94,8 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef readonly tuple output_padding
     cdef object _output_padding
 
+    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
+    @cython.embedsignature(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
         self._output_padding = output_padding

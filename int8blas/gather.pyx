@@ -119,7 +119,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
 
     Returns
     -------
-    ndarray of float32, shape (*indices.shape, columns)
+    ndarray of float32, shape indices.shape + (columns,)
         ``out`` if it is given. The same bits as ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
 
     Raises

@@ -1,4 +1,4 @@
-"""The matrix of the windows of an image, whole in memory: what a convolution is a product with.
+"""The matrix of the windows of an image, whole in memory: what a convolution is a product with::
 
     out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
 

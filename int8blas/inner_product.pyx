@@ -1,4 +1,4 @@
-"""The inner product (fully connected, linear) layer on the GEMM, with its output stage fused.
+"""The inner product (fully connected, linear) layer on the GEMM, with its output stage fused::
 
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
@@ -11,6 +11,7 @@ import functools
 from math import prod
 
 from libc.stdint cimport int64_t
+cimport cython
 cimport numpy as cnp
 import numpy as np
 
@@ -36,7 +37,10 @@ cnp.import_array()
 
 
 cdef class InnerProduct:
-    """A quantized fully connected layer: created once, executed many times.
+    """InnerProduct(weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, \
+dynamic=None, dynamic_dtype=np.int8, numerics='exact')
+
+    A quantized fully connected layer: created once, executed many times.
 
     Parameters
     ----------
@@ -64,6 +68,15 @@ cdef class InnerProduct:
         that contains 0).
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`, which this primitive calls.
+
+    Attributes
+    ----------
+    weights_shape : tuple of int
+        The shape in which `weights` were given.
+    src_dtype, dst_dtype : numpy.dtype
+        Of source and destination.
+    attributes : Attributes
+        As given.
 
     Raises
     ------
@@ -103,6 +116,8 @@ cdef class InnerProduct:
     cdef Layer _layer
     cdef Bound _constant
 
+    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
+    @cython.embedsignature(False)
     def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
                  dynamic=None, dynamic_dtype=np.int8, numerics="exact"):
         self._saturating = check_numerics(numerics)

@@ -88,6 +88,7 @@ cdef class PackedB:
     True
     """
 
+    @cython.embedsignature(False)  # nobody calls it
     def __init__(self):
         raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
 

@@ -1,6 +1,6 @@
 """The quantization factors of oneDNN's guide "Int8 Inference", in float64.
 
-Real values times their factor are the quantized values; a factor is 1 / scale for :func:`quantize`.
+Real values times their factor are the quantized values; a factor is 1 / scale for :func:`int8blas.quantize`.
 """
 
 cimport numpy as cnp

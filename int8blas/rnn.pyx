@@ -292,7 +292,10 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 @cython.final
 cdef class LSTM(RecurrentLayer):
-    """Long short-term memory in 8 bits: created once, executed many times.
+    """LSTM(weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None, \
+direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
+
+    Long short-term memory in 8 bits: created once, executed many times.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
@@ -374,6 +377,8 @@ cdef class LSTM(RecurrentLayer):
     True
     """
 
+    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
+    @cython.embedsignature(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None,
                  direction="left2right", src_dtype=np.uint8, dst_dtype=np.uint8):
         self.create(LSTM_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
@@ -413,7 +418,10 @@ cdef class LSTM(RecurrentLayer):
 
 @cython.final
 cdef class GRU(RecurrentLayer):
-    """Gated recurrent units in 8 bits: created once, executed many times.
+    """GRU(weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127, data_shift=128, \
+weights_scale=None, direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
+
+    Gated recurrent units in 8 bits: created once, executed many times.
 
     ``h_t = u * h_(t-1) + (1 - u) * o``
 
@@ -476,6 +484,8 @@ cdef class GRU(RecurrentLayer):
            [161, 161]], dtype=uint8)
     """
 
+    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
+    @cython.embedsignature(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127,
                  data_shift=128, weights_scale=None, direction="left2right", src_dtype=np.uint8, dst_dtype=np.uint8):
         if not isinstance(linear_before_reset, (bool, np.bool_)):

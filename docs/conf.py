@@ -1,0 +1,65 @@
+"""The configuration of Sphinx. CONTRIBUTING.md has the command."""
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+import int8blas
+
+project = "int8blas"
+author = "the int8blas developers"
+release = int8blas.__version__
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+
+# Every reference leads somewhere. Names of other projects are no links, so that a build needs no network.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|threadpoolctl)\..*")]
+
+myst_heading_anchors = 3  # [text](page.md#heading), as on code hosts
+
+# The sections of docstrings have the types; signatures have names and defaults.
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+numpydoc_show_class_members = False
+numpydoc_validation_checks = {
+    *("GL05", "GL06", "GL07", "GL08", "GL09", "GL10", "SS02", "SS04"),
+    *("PR05", "PR06", "PR07", "PR10", "RT01", "RT02", "RT05"),
+}
+
+highlight_language = "none"  # most literal blocks are formulas
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"int8blas {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sourcelink = False
+html_theme_options = {"header_links_before_dropdown": 7, "navigation_with_keys": False}
+# Pages that are no part of a section have their own headings at the left.
+html_sidebars = {page: ["page-toc.html"] for page in ("tour", "performance", "migration", "specification")}
+html_sidebars["index"] = []
+
+
+def highlight_sessions(app, doctree):
+    """Colour indented blocks with prompts, to which Markdown gives no language."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.astext().startswith(">>> "):
+            block["language"] = "pycon"
+
+
+def link_names(app, doctree):
+    """In pages of prose, make `InnerProduct` and `InnerProduct(...)` links to the reference."""
+    if app.env.docname.startswith(("api/", "migration")):  # which has the same names of other libraries
+        return
+    names = {*int8blas.__all__} - {"sum"}  # a method of LayerQuantization too
+    for literal in list(doctree.findall(nodes.literal)):
+        name = literal.astext().removeprefix("int8blas.").partition("(")[0]
+        if name in names and not isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
+            target = {"refdomain": "py", "reftype": "obj", "reftarget": f"int8blas.{name}", "refwarn": True}
+            literal.replace_self(pending_xref("", literal.deepcopy(), refdoc=app.env.docname, **target))
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("doctree-read", highlight_sessions)
+    app.connect("doctree-read", link_names)
