@@ -46,8 +46,8 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil
 cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed) noexcept nogil
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil
 
-# The same GEMMs with a packed B: memory that pack_b_s8 or pack_b_u8 filled, or the `address` of a PackedB that exists as
-# long. Argument b is wrong if it is no such matrix, K x N, of the function's type.
+# The same GEMMs with a packed B: memory that pack_b_s8 or pack_b_u8 filled, or the `address` of a PackedB, which must
+# exist as long. Argument b is wrong if it is no such matrix, K x N, of the function's type.
 cdef int gemm_u8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                              const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                              int64_t ldc, const int32_t *co) noexcept nogil
