@@ -84,6 +84,7 @@ EXTENSIONS = [
     extension("_matmul"),
     extension("blas"),
     extension("packing"),
+    extension("cython_blas"),
     extension("saturation"),
     extension("_elementwise"),
     extension("_chain"),

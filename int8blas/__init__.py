@@ -4,6 +4,7 @@ The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
+    cython_blas                 the GEMMs and packing on pointers, for compiled code
     inner_product               InnerProduct
     convolution, deconvolution  Convolution, Deconvolution; im2col
     attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU

@@ -23,10 +23,11 @@ cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_
                                 int64_t *scalar, const int64_t **vector)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
+cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
 
 
-cdef inline void start(Gemm *g, bint saturating) noexcept:
+cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     """An empty problem for the calling thread; `run` fills in how many threads it may use."""
     # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()

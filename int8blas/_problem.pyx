@@ -2,11 +2,11 @@
 
 import os
 import sys
-import time
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
+from libc.stdio cimport fputs, snprintf, stderr
 cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers
@@ -19,6 +19,20 @@ from int8blas.packing cimport PackedB
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    #include <time.h>
+    static double seconds(void)
+    {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+    """
+    double seconds() noexcept nogil
+
+cdef enum:
+    LINE_BYTES = 256
 cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
 # Multiply-adds that take less time than releasing and taking the GIL.
 cdef int64_t KEEP_GIL_WORK = 1 << 15
@@ -163,18 +177,43 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
 cdef int run_verbose(const Gemm *g, str name) except -1:
     """Compute and write a line about it to the standard error stream."""
     cdef int status
-    cdef Plan p
-    start = time.perf_counter()
+    cdef char line[LINE_BYTES]
+    cdef bytes encoded = name.encode()
+    cdef const char *text = encoded
     with nogil:
-        status = gemm(g)
-    elapsed = time.perf_counter() - start
+        status = run_timed(g, text, line)
     if status:
         raise MemoryError(f"{name}: no memory for the workspace")
-    threads = 1
+    print(line.decode(), end="", file=sys.stderr, flush=True)
+    return 0
+
+
+cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
+    """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
+    cdef int status
+    cdef char line[LINE_BYTES]
+    g.threads = max_threads()
+    if not verbose:
+        return gemm(g)
+    status = run_timed(g, name, line)
+    if status == 0:
+        fputs(line, stderr)
+    return status
+
+
+cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
+    """Compute and describe that in a line of LINE_BYTES. 0, or -1 if there is no memory."""
+    cdef Plan p
+    cdef int status, threads = 1
+    cdef double elapsed = seconds()
+    status = gemm(g)
+    elapsed = max(0.0, seconds() - elapsed)  # the clock may be set meanwhile
     if g.m and g.n:
         make_plan(g, &p)
         threads = plan_threads(g, &p)
-    packed = "packed" if g.packed is not NULL else "plain"
-    print(f"int8blas,{name},m={g.m},n={g.n},k={g.k},{packed},{g.kernels.name.decode()},threads={threads},"
-          f"{1e3 * elapsed:.4f} ms", file=sys.stderr, flush=True)
-    return 0
+    # In integers, because the decimal point of a double is the locale's.
+    cdef long long units = <long long>(1e7 * elapsed + 0.5)
+    snprintf(line, LINE_BYTES, b"int8blas,%s,m=%lld,n=%lld,k=%lld,%s,%s,threads=%d,%lld.%04lld ms\n", name,
+             <long long>g.m, <long long>g.n, <long long>g.k, b"plain" if g.packed is NULL else b"packed",
+             g.kernels.name, threads, units // 10000, units % 10000)
+    return status

@@ -1,9 +1,25 @@
 # Packed matrices, for the modules that multiply by them.
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int8_t, int64_t, uint8_t
 cimport numpy as cnp
 
-from int8blas._kernels cimport i8_kernels
+from int8blas._kernels cimport i8_kernels, i8_outliers
 from int8blas._plan cimport Gemm
+
+
+# A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
+cdef struct PackedMatrix:
+    const PackedMatrix *here        # where it is itself: tells it from other memory, and from a copy
+    int64_t k, n
+    bint unsigned
+    # The rest as in Gemm.
+    const int8_t *data
+    int64_t panel_size
+    const int64_t *sums
+    const uint8_t *certified
+    const uint8_t *split
+    const i8_outliers *outliers
+    const int64_t *outlier_starts
+    int64_t outlier_parts
 
 
 cdef class PackedB:
@@ -15,6 +31,7 @@ cdef class PackedB:
     cdef cnp.ndarray _split         # bool [panels]; this and the following as in Gemm, None until they are needed
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
+    cdef PackedMatrix _matrix       # the split and `here` are NULL until `address` is asked for, and then stay
     cdef object __weakref__
 
     cdef void fill(self, Gemm *g) noexcept
@@ -23,3 +40,22 @@ cdef class PackedB:
 
 
 cdef PackedB pack(cnp.ndarray b, bint transpose)
+cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
+                    uint8_t flip) noexcept nogil
+cdef void find_facts(const int8_t *data, int64_t k, int64_t n, int64_t *sums, uint8_t *certified) noexcept nogil
+
+
+cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
+    """Let `g` multiply by this matrix."""
+    g.packed = matrix.data
+    g.panel_size = matrix.panel_size
+    g.col_sums = matrix.sums
+    g.certified = matrix.certified
+
+
+cdef inline void set_split(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
+    """Let it use the outliers that the matrix has."""
+    g.split = matrix.split
+    g.outliers = matrix.outliers
+    g.outlier_starts = matrix.outlier_starts
+    g.outlier_parts = matrix.outlier_parts

@@ -13,7 +13,7 @@ import os
 import pickle
 
 from cython.parallel cimport prange
-from libc.stdint cimport int8_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uintptr_t
 cimport cython
 cimport numpy as cnp
 import numpy as np
@@ -48,6 +48,30 @@ cdef int threads_for(int64_t size) noexcept nogil:
     return threads
 
 
+cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
+                    uint8_t flip) noexcept nogil:
+    """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t panels = ceil_div(n, I8_PANEL), panel_size = ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL, i
+    cdef int64_t step = 4, steps = ceil_div(panels, step)
+    cdef int threads = threads_for(panels * panel_size)
+    for i in prange(steps, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+        kernels.pack_panels(<uint8_t *>data + i * step * panel_size, panel_size,
+                            min(step * I8_PANEL, n - i * step * I8_PANEL), k, b + i * step * I8_PANEL * n_stride,
+                            n_stride, k_stride, flip)
+
+
+cdef void find_facts(const int8_t *data, int64_t k, int64_t n, int64_t *sums, uint8_t *certified) noexcept nogil:
+    """The column sums and certificates of packed bytes."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
+    cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
+    cdef int threads = threads_for(panels * panel_size)
+    for i in prange(panels, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+        kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
+        certified[i] = kernels.panel_certified(data + i * panel_size, groups)
+
+
 cdef class PackedB:
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
@@ -70,6 +94,8 @@ cdef class PackedB:
         k even, of the stored bytes the positive parts sum to at most 128 and the negative ones to at least -128.
     nbytes : int
         Size of `data`.
+    address : int
+        Where the functions of :mod:`int8blas.cython_blas` find the matrix, as long as this object exists.
 
     Examples
     --------
@@ -94,10 +120,7 @@ cdef class PackedB:
 
     cdef void fill(self, Gemm *g) noexcept:
         """Let `g` multiply by this matrix."""
-        g.packed = <const int8_t *>cnp.PyArray_DATA(self._data)
-        g.panel_size = cnp.PyArray_STRIDES(self._data)[0]
-        g.col_sums = <const int64_t *>cnp.PyArray_DATA(self._sums)
-        g.certified = <const uint8_t *>cnp.PyArray_DATA(self._certified)
+        set_packed(g, &self._matrix)
 
     cdef int fill_split(self, Gemm *g) except -1:
         """Let it use outliers, where that helps; they are found when they are needed for the first time."""
@@ -174,6 +197,22 @@ cdef class PackedB:
     @property
     def nbytes(self):
         return self._data.nbytes
+
+    @property
+    def address(self):
+        cdef Gemm g
+        cdef PackedMatrix *matrix = &self._matrix
+        if matrix.here is NULL:
+            g.kernels, g.saturating = current_kernels(), False
+            g.split, g.outliers, g.outlier_starts, g.outlier_parts = NULL, NULL, NULL, 0
+            self.fill_split(&g)
+            # Only once: from then on threads that hold no lock may read it.
+            with cython.critical_section(self):
+                if matrix.here is NULL:
+                    matrix.split, matrix.outliers = g.split, g.outliers
+                    matrix.outlier_starts, matrix.outlier_parts = g.outlier_starts, g.outlier_parts
+                    matrix.here = matrix
+        return <uintptr_t>matrix
 
     def __repr__(self):
         return f"PackedB(shape={self.shape}, dtype={self.dtype})"
@@ -273,8 +312,7 @@ _file.register(PackedB, _restore)
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
     """A PackedB on packed bytes, which it keeps; computes the sums and certificates."""
     cdef PackedB packed = PackedB.__new__(PackedB)
-    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
-    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
     packed._k, packed._n = k, n
     packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
     root = data
@@ -285,14 +323,14 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
     packed._data.flags.writeable = False
     packed._sums = np.empty(panels * I8_PANEL, np.int64)
     packed._certified = np.empty(panels, np.bool_)
-    cdef const int8_t *bytes_ = <const int8_t *>cnp.PyArray_DATA(data)
+    cdef PackedMatrix *matrix = &packed._matrix
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)
     cdef uint8_t *certified = <uint8_t *>cnp.PyArray_DATA(packed._certified)
-    cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
-    cdef int threads = threads_for(panels * panel_size)
-    for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-        kernels.panel_sums(sums + i * I8_PANEL, bytes_ + i * panel_size, groups)
-        certified[i] = kernels.panel_certified(bytes_ + i * panel_size, groups)
+    matrix.k, matrix.n, matrix.unsigned = k, n, dtype == "uint8"
+    matrix.data, matrix.panel_size = <const int8_t *>cnp.PyArray_DATA(data), groups * I8_GROUP * I8_PANEL
+    matrix.sums, matrix.certified = sums, certified
+    with nogil:
+        find_facts(matrix.data, k, n, sums, certified)
     packed._sums.flags.writeable = False
     packed._certified.flags.writeable = False
     return packed
@@ -304,17 +342,12 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     cdef int64_t n = b.shape[0] if transpose else b.shape[1]
     cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
     cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
-    cdef int64_t panels = ceil_div(n, I8_PANEL), panel_size = ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL, i
     cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
-    cdef cnp.ndarray data = aligned_bytes(int(panels) * int(panel_size))
-    cdef uint8_t *target = <uint8_t *>cnp.PyArray_DATA(data)
+    cdef cnp.ndarray data = aligned_bytes(int(ceil_div(n, I8_PANEL)) * int(ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL))
+    cdef int8_t *target = <int8_t *>cnp.PyArray_DATA(data)
     cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
-    cdef const i8_kernels *kernels = current_kernels()
-    cdef int threads = threads_for(panels * panel_size)
-    cdef int64_t step = 4, steps = ceil_div(panels, step)
-    for i in prange(steps, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-        kernels.pack_panels(target + i * step * panel_size, panel_size, min(step * I8_PANEL, n - i * step * I8_PANEL),
-                            k, source + i * step * I8_PANEL * n_stride, n_stride, k_stride, flip)
+    with nogil:
+        pack_data(target, k, n, source, k_stride, n_stride, flip)
     return from_data(k, n, "uint8" if flip else "int8", data)
 
 

@@ -1,0 +1,288 @@
+"""The GEMMs for compiled code, by ``cimport``, or by address from Numba, ctypes and other languages.
+
+The functions, their arguments and error codes are described in ``cython_blas.pxd``, which Cython code uses by
+
+    from int8blas.cython_blas cimport gemm_u8s8s32
+
+``__pyx_capi__`` holds a capsule for each, with its C signature as the name and its address as the pointer. They have no
+Python objects in their signatures, raise nothing and need no GIL.
+
+Examples
+--------
+>>> import ctypes, numpy as np
+>>> from int8blas import cython_blas
+>>> capsule = cython_blas.__pyx_capi__["packed_b_size"]
+>>> name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+>>> name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+>>> pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+>>> name_of(capsule)
+b'int64_t (int64_t, int64_t)'
+>>> prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+>>> packed_b_size = prototype(pointer_of(capsule, name_of(capsule)))
+>>> packed_b_size(1000, 1000) > 1000 * 1000
+True
+>>> packed_b_size(-1, 1000)
+-1
+"""
+
+from libc.math cimport isfinite
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+
+from int8blas._kernels cimport I8_GROUP, I8_PANEL
+from int8blas._plan cimport Gemm
+from int8blas._problem cimport run_nogil, start
+from int8blas._split cimport ceil_div
+from int8blas.packing cimport PackedMatrix, find_facts, pack_data, set_packed, set_split
+
+cdef extern from *:
+    ptrdiff_t PTRDIFF_MAX
+
+cdef enum:
+    NO_MEMORY = 1
+    HEADER_ALIGNMENT = 8        # of a PackedMatrix
+    DATA_ALIGNMENT = 64
+
+
+cdef inline char *aligned(const void *memory, uintptr_t alignment) noexcept nogil:
+    """The first address from `memory` on with this alignment, a power of 2."""
+    return <char *>((<uintptr_t>memory + alignment - 1) & ~(alignment - 1))
+
+
+cdef inline int transposes(char flag) noexcept nogil:
+    """0 or 1 from a transpose flag, -1 if it is none."""
+    if flag == c"N" or flag == c"n":
+        return 0
+    return 1 if flag == c"T" or flag == c"t" or flag == c"C" or flag == c"c" else -1
+
+
+cdef inline int64_t span(int64_t rows, int64_t columns, int64_t ld, int64_t itemsize) noexcept nogil:
+    """Bytes from the start of a matrix in rows to its end, -1 if it cannot have this leading dimension."""
+    cdef int64_t most = PTRDIFF_MAX // itemsize
+    if ld < max(<int64_t>1, columns) or ld > most:
+        return -1
+    if rows == 0 or columns == 0:
+        return 0
+    return -1 if rows - 1 > (most - columns) // ld else ((rows - 1) * ld + columns) * itemsize
+
+
+cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_bytes) noexcept nogil:
+    """Whether two pieces of memory share none."""
+    return (
+        x_bytes == 0 or y_bytes == 0
+        or <uintptr_t>x + <uintptr_t>x_bytes <= <uintptr_t>y or <uintptr_t>y + <uintptr_t>y_bytes <= <uintptr_t>x
+    )
+
+
+cdef inline bint is_int32(const void *values) noexcept nogil:
+    """Whether it may be the address of int32 values."""
+    return values is not NULL and <uintptr_t>values % sizeof(int32_t) == 0
+
+
+cdef int call(const char *name, char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+              const void *a, int64_t lda, int ao, bint a_signed, const void *b, int64_t ldb, int bo, bint b_unsigned,
+              bint b_packed, double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    """All GEMMs: check, set up, compute. The result is that of one with a plain B."""
+    cdef Gemm g
+    cdef int a_transposed = transposes(transa), b_transposed = transposes(transb)
+    cdef char offset = offsetc & ~0x20  # in upper case
+    cdef int64_t a_bytes, b_bytes, c_bytes, co_count
+    cdef const PackedMatrix *packed
+    if a_transposed < 0:
+        return -1
+    if b_transposed < 0:
+        return -2
+    if offset != c"F" and offset != c"C" and offset != c"R":
+        return -3
+    if m < 0:
+        return -4
+    if n < 0:
+        return -5
+    if k < 0:
+        return -6
+    if not isfinite(alpha):
+        return -7
+    a_bytes = span(k, m, lda, 1) if a_transposed else span(m, k, lda, 1)
+    if a is NULL and m > 0 and k > 0:
+        return -8
+    if a_bytes < 0:
+        return -9
+    if not (-128 <= ao <= 127 if a_signed else 0 <= ao <= 255):
+        return -10
+    start(&g, False)
+    if b_packed:
+        packed = <const PackedMatrix *>aligned(b, HEADER_ALIGNMENT)
+        if b is NULL or packed.here != packed or packed.k != k or packed.n != n or packed.unsigned != b_unsigned:
+            return -11
+        set_packed(&g, packed)
+        set_split(&g, packed)
+        b, b_bytes = packed.data, ceil_div(n, I8_PANEL) * packed.panel_size
+    else:
+        b_bytes = span(n, k, ldb, 1) if b_transposed else span(k, n, ldb, 1)
+        if b is NULL and k > 0 and n > 0:
+            return -11
+        if b_bytes < 0:
+            return -12
+        g.b = <const uint8_t *>b
+        g.b_row = 1 if b_transposed else ldb
+        g.b_col = ldb if b_transposed else 1
+        g.b_flip = 0x80 if b_unsigned else 0
+    if not (0 <= bo <= 255 if b_unsigned else -128 <= bo <= 127):
+        return -13
+    if not isfinite(beta):
+        return -14
+    c_bytes = span(m, n, ldc, sizeof(int32_t))
+    if m > 0 and n > 0 and (not is_int32(c) or not apart(c, c_bytes, a, a_bytes) or not apart(c, c_bytes, b, b_bytes)):
+        return -15
+    if c_bytes < 0:
+        return -16
+    if co is not NULL:
+        co_count = 1 if offset == c"F" else m if offset == c"C" else n
+        if not is_int32(co) or not apart(c, c_bytes, co, co_count * sizeof(int32_t)):
+            return -17
+        if offset == c"F":
+            g.co = co[0]
+        elif offset == c"C":
+            g.co_rows = co
+        else:
+            g.co_cols = co
+    g.m, g.n, g.k = m, n, k
+    g.a = <const uint8_t *>a
+    g.a_row = 1 if a_transposed else lda
+    g.a_col = lda if a_transposed else 1
+    g.a_flip = 0x80 if a_signed else 0
+    g.ao, g.bo = ao + (128 if a_signed else 0), bo - (128 if b_unsigned else 0)
+    g.alpha, g.beta = alpha, beta
+    g.c = <char *>c
+    g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    if k == 0:
+        # Operands may be NULL, to which nothing may be added.
+        g.a_row = g.a_col = g.b_row = g.b_col = 0
+    return NO_MEMORY if run_nogil(&g, name) else 0
+
+
+cdef inline int call_packed(const char *name, char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                            const void *a, int64_t lda, int ao, bint a_signed, const void *b, int bo, bint b_unsigned,
+                            double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    """The same for a packed B, in arguments and result without transb, the second, and ldb, the twelfth."""
+    cdef int status = call(name, transa, c"N", offsetc, m, n, k, alpha, a, lda, ao, a_signed, b, 1, bo, b_unsigned,
+                           True, beta, c, ldc, co)
+    return status + (status < -2) + (status < -12)
+
+
+cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                      const uint8_t *a, int64_t lda, int ao, const int8_t *b, int64_t ldb, int bo, double beta,
+                      int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    return call(b"cython_blas.gemm_u8s8s32", transa, transb, offsetc, m, n, k, alpha, a, lda, ao, False, b, ldb, bo,
+                False, False, beta, c, ldc, co)
+
+
+cdef int gemm_s8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                      const int8_t *a, int64_t lda, int ao, const int8_t *b, int64_t ldb, int bo, double beta,
+                      int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    return call(b"cython_blas.gemm_s8s8s32", transa, transb, offsetc, m, n, k, alpha, a, lda, ao, True, b, ldb, bo,
+                False, False, beta, c, ldc, co)
+
+
+cdef int gemm_s8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                      const int8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
+                      int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    return call(b"cython_blas.gemm_s8u8s32", transa, transb, offsetc, m, n, k, alpha, a, lda, ao, True, b, ldb, bo,
+                True, False, beta, c, ldc, co)
+
+
+cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                      const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
+                      int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
+    return call(b"cython_blas.gemm_u8u8s32", transa, transb, offsetc, m, n, k, alpha, a, lda, ao, False, b, ldb, bo,
+                True, False, beta, c, ldc, co)
+
+
+cdef int gemm_u8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                             const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
+                             int64_t ldc, const int32_t *co) noexcept nogil:
+    return call_packed(b"cython_blas.gemm_u8s8s32_packed", transa, offsetc, m, n, k, alpha, a, lda, ao, False, b, bo,
+                       False, beta, c, ldc, co)
+
+
+cdef int gemm_s8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                             const int8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
+                             int64_t ldc, const int32_t *co) noexcept nogil:
+    return call_packed(b"cython_blas.gemm_s8s8s32_packed", transa, offsetc, m, n, k, alpha, a, lda, ao, True, b, bo,
+                       False, beta, c, ldc, co)
+
+
+cdef int gemm_s8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                             const int8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
+                             int64_t ldc, const int32_t *co) noexcept nogil:
+    return call_packed(b"cython_blas.gemm_s8u8s32_packed", transa, offsetc, m, n, k, alpha, a, lda, ao, True, b, bo,
+                       True, beta, c, ldc, co)
+
+
+cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
+                             const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
+                             int64_t ldc, const int32_t *co) noexcept nogil:
+    return call_packed(b"cython_blas.gemm_u8u8s32_packed", transa, offsetc, m, n, k, alpha, a, lda, ao, False, b, bo,
+                       True, beta, c, ldc, co)
+
+
+cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
+    if k < 0:
+        return -1
+    if n < 0:
+        return -2
+    cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
+    cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
+    # Rather too large than to exceed an int64 below.
+    if panels * panel_bytes >= PTRDIFF_MAX / 2:
+        return -2
+    # HEADER_ALIGNMENT and DATA_ALIGNMENT: what may be skipped before header and data.
+    return (
+        HEADER_ALIGNMENT + sizeof(PackedMatrix) + DATA_ALIGNMENT
+        + ceil_div(n, I8_PANEL) * (ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1)
+    )
+
+
+cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bint unsigned,
+              void *packed) noexcept nogil:
+    """Check, and lay out in the memory: header, data, sums, certificates."""
+    cdef int transposed = transposes(transb)
+    cdef int64_t size, b_bytes, panels
+    cdef PackedMatrix *matrix
+    cdef int8_t *data
+    cdef int64_t *sums
+    cdef uint8_t *certified
+    if transposed < 0:
+        return -1
+    size = packed_b_size(k, n)
+    if size < 0:
+        return <int>size - 1
+    if b is NULL and k > 0 and n > 0:
+        return -4
+    b_bytes = span(n, k, ldb, 1) if transposed else span(k, n, ldb, 1)
+    if b_bytes < 0:
+        return -5
+    if packed is NULL or not apart(packed, size, b, b_bytes):
+        return -6
+    panels = ceil_div(n, I8_PANEL)
+    matrix = <PackedMatrix *>aligned(packed, HEADER_ALIGNMENT)
+    matrix.k, matrix.n, matrix.unsigned = k, n, unsigned
+    matrix.panel_size = ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL
+    data = <int8_t *>aligned(matrix + 1, DATA_ALIGNMENT)
+    sums = <int64_t *>(data + panels * matrix.panel_size)
+    certified = <uint8_t *>(sums + panels * I8_PANEL)
+    matrix.data, matrix.sums, matrix.certified = data, sums, certified
+    matrix.split, matrix.outliers, matrix.outlier_starts, matrix.outlier_parts = NULL, NULL, NULL, 0
+    if k > 0:
+        pack_data(data, k, n, <const uint8_t *>b, 1 if transposed else ldb, ldb if transposed else 1,
+                  0x80 if unsigned else 0)
+    find_facts(data, k, n, sums, certified)
+    matrix.here = matrix
+    return 0
+
+
+cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed) noexcept nogil:
+    return pack(transb, k, n, b, ldb, False, packed)
+
+
+cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil:
+    return pack(transb, k, n, b, ldb, True, packed)
