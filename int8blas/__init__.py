@@ -1,5 +1,8 @@
 """Exact 8-bit integer matrix multiplication for NumPy arrays.
 
+Arrays of other libraries are taken as NumPy views them: buffers, DLPack and ``__array__``, on the CPU, for results too.
+float16 and bfloat16 (of ml_dtypes) are taken wherever float32 is. docs/howto/arrays.md has the rules.
+
 The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call

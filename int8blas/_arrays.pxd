@@ -5,7 +5,11 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 cimport numpy as cnp
 
-cdef cnp.ndarray as_array(object x, str name)
+cpdef cnp.ndarray as_array(object x, str name)
+cpdef bint is_bfloat16(cnp.dtype dtype)
+cpdef object bfloat16_dtype()
+cpdef cnp.ndarray widened(object x, str name)
+cdef cnp.ndarray float32s(object x, str name)
 cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
@@ -14,7 +18,8 @@ cdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
 cdef cnp.ndarray elements(object x, str name, tuple typenums)
-cdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
+cdef cnp.ndarray elements_of_type(object x, str name, int typenum)
+cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
 cdef tuple axes_from(object x, str name, int ndim)
 cdef int axis_from(object x, str name, int ndim) except -1
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape)
@@ -35,7 +40,7 @@ cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
 
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):
     """An array of a type that results may be written to: in native byte order, writeable, not overlapping itself."""
-    if cnp.PyArray_Check(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
+    if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
         cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
     ):
         return <cnp.ndarray>x

@@ -11,6 +11,7 @@ cimport numpy as cnp
 import numpy as np
 
 import operator
+import sys
 from collections.abc import Mapping
 
 cnp.import_array()
@@ -22,17 +23,134 @@ cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: 
                    cnp.NPY_FLOAT16: "float16"}
 
 
-cdef cnp.ndarray as_array(object x, str name):
-    """`x` as an ndarray, without a copy where NumPy needs none."""
-    if cnp.PyArray_Check(x):
+# Device types of DLPack: those whose memory is the CPU's, and the names of others.
+cdef tuple HOST_DEVICES = (1, 3, 11)
+cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
+                     14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
+# The type number of bfloat16, which a package registers with NumPy; -1 until an array of it has come.
+cdef int bfloat16_type = -1
+
+
+# ------------------------------------------------------------------------------------ arrays of other libraries ------
+
+cpdef cnp.ndarray as_array(object x, str name):
+    """`x` as an ndarray, of no subclass, without a copy where NumPy needs none."""
+    if cnp.PyArray_CheckExact(x):
         return x
     if x is None:
         raise TypeError(f"{name} must be an array, got None")
+    if cnp.PyArray_Check(x):
+        return without_subclass(x, name)
+    check_exporter(x, name)
     try:
+        if is_torch_bfloat16(x):
+            return view_bfloat16(np.asarray(as_torch_int16(x)))
+        # NumPy's own conversion does not try DLPack.
+        if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+            return np.from_dlpack(x)
         return np.asarray(x)
     except Exception as error:
         raise TypeError(f"{name} must be an array, got {type(x).__name__} ({error})") from error
 
+
+cdef cnp.ndarray as_memory(object x, str name, int typenum):
+    """`x` as an ndarray on its very memory, to write to."""
+    if cnp.PyArray_CheckExact(x):
+        return x
+    if cnp.PyArray_Check(x):
+        return without_subclass(x, name)
+    check_exporter(x, name)
+    try:
+        if is_torch_bfloat16(x):
+            return view_bfloat16(np.from_dlpack(as_torch_int16(x), copy=False))
+        # First, because torch's __array__ does not know `copy`, by which NumPy asks for the memory itself.
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x, copy=False)
+        return np.asarray(x, copy=False)
+    except Exception as error:
+        raise TypeError(f"{name} must be an ndarray of {type_name(typenum)}, or share its memory with NumPy, got "
+                        f"{type(x).__name__} ({str(error).partition(chr(10))[0]})") from error
+
+
+cdef cnp.ndarray without_subclass(cnp.ndarray array, str name):
+    """An array of a subclass as what lies below it."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array, as its mask would be lost: give .filled(value) of it, or "
+                        ".data for all elements")
+    return np.asarray(array)
+
+
+cdef int check_exporter(object x, str name) except -1:
+    """An array of another library must lie in the CPU's memory, and must not need a gradient."""
+    device = "a CUDA device" if hasattr(x, "__cuda_array_interface__") else None
+    if hasattr(x, "__dlpack_device__"):
+        try:
+            kind, number = x.__dlpack_device__()
+        except Exception:
+            kind, number = HOST_DEVICES[0], 0  # it has none to tell: the conversion succeeds, or says why not
+        device = None if kind in HOST_DEVICES else f"{DEVICES.get(int(kind), f'DLPack type {kind}')} device {number}"
+    if device is not None:
+        raise TypeError(f"{name} must be in the CPU's memory, got {type(x).__name__} on {device}: copy it, as x.cpu() "
+                        "does in torch, x.get() in CuPy and jax.device_get(x) in JAX")
+    if getattr(x, "requires_grad", False) is True:
+        raise TypeError(f"{name} must not require a gradient, as int8blas computes none, got {type(x).__name__}: give "
+                        ".detach() of it")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------ bfloat16 ------
+
+cpdef bint is_bfloat16(cnp.dtype dtype):
+    """Whether a dtype is the bfloat16 of ml_dtypes, or another package's, in native byte order."""
+    global bfloat16_type
+    if not cnp.PyTypeNum_ISUSERDEF(dtype.type_num):
+        return False
+    if dtype.type_num != bfloat16_type and dtype.name == "bfloat16" and dtype.itemsize == 2:
+        bfloat16_type = dtype.type_num
+    return dtype.type_num == bfloat16_type and dtype.isnative
+
+
+cpdef object bfloat16_dtype():
+    """The dtype of ml_dtypes, which is imported for it."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError as error:
+        raise ImportError("bfloat16 needs the package ml_dtypes, which gives NumPy this type") from error
+    return np.dtype(bfloat16)
+
+
+cdef bint is_torch_bfloat16(object x):
+    """Whether NumPy can get `x` as integers alone."""
+    return type(x).__module__.partition(".")[0] == "torch" and str(getattr(x, "dtype", None)) == "torch.bfloat16"
+
+
+cdef object as_torch_int16(object x):
+    return x.view(sys.modules["torch"].int16)
+
+
+cdef cnp.ndarray view_bfloat16(cnp.ndarray integers_):
+    return integers_.view(bfloat16_dtype())
+
+
+cpdef cnp.ndarray widened(object x, str name):
+    """`as_array` with float16 and bfloat16 as float32, which is exact."""
+    cdef cnp.ndarray array = as_array(x, name)
+    if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT16 or is_bfloat16(array.dtype):
+        return array.astype(np.float32)
+    return array
+
+
+cdef cnp.ndarray float32s(object x, str name):
+    """An array of float32, float16 or bfloat16, as float32 in native byte order."""
+    cdef cnp.ndarray array = elements(x, name, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+    return array if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 else array.astype(np.float32)
+
+
+cdef str type_name(int typenum):
+    return NAMES[typenum] if typenum in NAMES else str(cnp.PyArray_DescrFromType(typenum))
+
+
+# ------------------------------------------------------------------------------------------------------- checks ------
 
 cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1:
     """The error of `check_type`."""
@@ -61,11 +179,9 @@ cdef bint overlaps_itself(cnp.ndarray array):
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
     """`output_of` any layout."""
-    if not cnp.PyArray_Check(x):
-        raise TypeError(f"{name} must be an ndarray of {NAMES[typenum]}, got {type(x).__name__}")
-    cdef cnp.ndarray array = x
+    cdef cnp.ndarray array = as_memory(x, name, typenum)
     if cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISNOTSWAPPED(array):
-        raise TypeError(f"{name} must be {NAMES[typenum]}, got {array.dtype!r}")
+        raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
     if not cnp.PyArray_ISWRITEABLE(array):
         raise ValueError(f"{name} must be writeable, got a read-only array")
     if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)) and overlaps_itself(array):
@@ -140,21 +256,36 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
-    """An input array of one of these types in native byte order, and any number of dimensions."""
+    """An input array of one of these types in native byte order, and any number of dimensions.
+
+    Where float16 is taken, bfloat16 is too.
+    """
     cdef cnp.ndarray array = as_array(x, name)
-    if cnp.PyArray_TYPE(array) not in typenums or not cnp.PyArray_ISNOTSWAPPED(array):
-        wanted = [NAMES[typenum] for typenum in typenums]
-        wanted = f"{', '.join(wanted[:-1])} or {wanted[-1]}" if len(wanted) > 1 else wanted[0]
-        raise TypeError(f"{name} must be {wanted}, got {array.dtype!r}")
-    return array if type(array) is np.ndarray else np.asarray(array)
+    if cnp.PyArray_TYPE(array) in typenums and cnp.PyArray_ISNOTSWAPPED(array):
+        return array
+    wanted = [NAMES[typenum] for typenum in typenums]
+    if cnp.NPY_FLOAT16 in typenums:
+        if is_bfloat16(array.dtype):
+            return array
+        wanted.append("bfloat16")
+    wanted = f"{', '.join(wanted[:-1])} or {wanted[-1]}" if len(wanted) > 1 else wanted[0]
+    raise TypeError(f"{name} must be {wanted}, got {array.dtype!r}")
 
 
-cdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
+cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
+    """An input array of this type alone in native byte order, and any number of dimensions."""
+    cdef cnp.ndarray array = as_array(x, name)
+    if cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISNOTSWAPPED(array):
+        raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
+    return array
+
+
+cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
     """An array of that type and shape that results may be written to."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
-    return array if type(array) is np.ndarray else np.asarray(array)
+    return array
 
 
 cdef tuple axes_from(object x, str name, int ndim):
@@ -187,7 +318,7 @@ cdef int axis_from(object x, str name, int ndim) except -1:
 
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape):
     """`x` as an array of 0 dimensions, or of that shape, with a dtype of one of these kinds."""
-    cdef cnp.ndarray array = as_array(x, name)
+    cdef cnp.ndarray array = widened(x, name) if "f" in kinds else as_array(x, name)
     if array.dtype.kind not in kinds and not (array.size == 0 and isinstance(x, (list, tuple))):
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
@@ -277,7 +408,7 @@ cdef int quantized_type(object dtype, str name) except -1:
 
 cdef cnp.ndarray finite_numbers(object x, str name):
     """At least one real number, all finite, as float64."""
-    cdef cnp.ndarray array = as_array(x, name)
+    cdef cnp.ndarray array = widened(x, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be an array of real numbers, got {array.dtype}")
     array = np.asarray(array, np.float64)

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._arrays cimport as_array, check_numerics, output_of, widened
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._kernels cimport i8_image
@@ -78,8 +78,9 @@ cdef class ConvolutionLayer:
         self.attributes = check_attributes(attributes)
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
-            weights = as_array(weights, "weights")
+            weights = widened(weights, "weights")
         self.weights_shape = weights.shape
+        bias = None if bias is None else widened(bias, "bias")
         shape, self._spatial = grouped_shape(self.weights_shape, self.groups, spatial_dimensions(layout), layout)
         self._grouped = len(self.weights_shape) == self._spatial + 3
         self._kernel = shape[3:]
@@ -163,7 +164,7 @@ cdef class ConvolutionLayer:
         TypeError, ValueError
             If an argument is not as above, before anything is written.
         """
-        cdef cnp.ndarray x = src if cnp.PyArray_Check(src) else as_array(src, "src")
+        cdef cnp.ndarray x = src if cnp.PyArray_CheckExact(src) else as_array(src, "src")
         cdef cnp.ndarray target, result
         cdef Bound bound = self._constant
         cdef Images source, whole, part

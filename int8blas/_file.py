@@ -40,6 +40,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import bfloat16_dtype, is_bfloat16
+
 Bytes = npt.NDArray[np.uint8]
 
 MAGIC = b"int8blas"
@@ -246,10 +248,13 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
 
 
 def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[Any]:
-    if array.dtype.name not in DTYPES:
+    dtype = array.dtype.name
+    if is_bfloat16(array.dtype):
+        array = array.view(np.uint16)
+    elif dtype not in DTYPES:
         raise TypeError(f"{name} must be an array of bool, integers, real or complex numbers, got {array.dtype}")
     little = np.asarray(array, DTYPES[array.dtype.name], order="C")
-    return [_add(little.reshape(-1).view(np.uint8), data), array.dtype.name, list(array.shape)]
+    return [_add(little.reshape(-1).view(np.uint8), data), dtype, list(array.shape)]
 
 
 def _node(value: Any, name: str, data: list[Bytes]) -> Any:
@@ -273,7 +278,7 @@ def _node(value: Any, name: str, data: list[Bytes]) -> Any:
         return {"array": _array_node(value, name, data)}
     if isinstance(value, np.generic):
         return {"scalar": _array_node(np.asarray(value), name, data)}
-    if isinstance(value, np.dtype) and value.name in DTYPES:
+    if isinstance(value, np.dtype) and (value.name in DTYPES or is_bfloat16(value)):
         return {"dtype": value.name}
     if kind is pickle.PickleBuffer:
         return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
@@ -291,8 +296,9 @@ def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
     i, dtype, shape = node
     if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"an array must have a shape, got {shape!r}")
-    array: npt.NDArray[Any] = data[i].view(DTYPES[dtype]).reshape(shape)
-    return array.astype(dtype, copy=False)
+    stored = "uint16" if dtype == "bfloat16" else dtype
+    array: npt.NDArray[Any] = data[i].view(DTYPES[stored]).reshape(shape).astype(stored, copy=False)
+    return array.view(bfloat16_dtype()) if dtype == "bfloat16" else array
 
 
 def _value(node: Any, data: list[Bytes]) -> Any:
@@ -308,7 +314,7 @@ def _value(node: Any, data: list[Bytes]) -> Any:
         case "tuple":
             return tuple([_value(item, data) for item in content])
         case "dtype":
-            return np.dtype(DTYPES[content].name)
+            return bfloat16_dtype() if content == "bfloat16" else np.dtype(DTYPES[content].name)
         case "array":
             return _array(content, data)
         case "scalar":

@@ -9,7 +9,7 @@ cdef extern from "i8_types.h" nogil:
     enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
-    enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16
+    enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16
     enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE
     enum: I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS
     enum: I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND, I8_CHUNK
@@ -358,9 +358,9 @@ cdef extern from "i8_types.h" nogil:
         i8_elements_fn requantize[3][3]
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
-        void (*load[5])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
+        void (*load[6])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
         void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n) noexcept nogil
-        void (*store[5])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
+        void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax

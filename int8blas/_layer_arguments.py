@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import is_bfloat16, widened
 from int8blas._file import register
 from int8blas._parameters import integer
 from int8blas.attributes import Attributes
@@ -47,14 +48,19 @@ register(PackedWeights)
 
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
-    """The dtype that an argument stands for, one of those allowed."""
+    """The dtype that an argument stands for, one of those allowed. Where float16 is, bfloat16 is too."""
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
         raise TypeError(f"{name} must be a dtype, got {dtype!r}") from None
-    if found not in allowed:
-        raise TypeError(f"{name} must be {', '.join(map(str, allowed[:-1]))} or {allowed[-1]}, got {found}")
-    return found
+    if found in allowed:
+        return found
+    names = list(map(str, allowed))
+    if "float16" in names:
+        if is_bfloat16(found):
+            return found
+        names.append("bfloat16")
+    raise TypeError(f"{name} must be {', '.join(names[:-1])} or {names[-1]}, got {found}")
 
 
 def check_attributes(attributes: Any) -> Attributes:
@@ -77,7 +83,7 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.
             raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
         largest = np.abs(flat).max(axis=1, initial=0) if scale == "per_channel" else np.abs(flat).max(initial=0)
         scale = np.maximum(largest / np.float32(127), np.finfo(np.float32).tiny)
-    scale = np.asarray(scale, np.float32)
+    scale = widened(scale, "scales['weights']").astype(np.float32, copy=False)
     if scale.shape not in ((), (1,), (len(flat),)):
         raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
     if not (np.isfinite(scale) & (scale > 0)).all():
@@ -87,7 +93,7 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.
 
 
 def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...]) -> Any:
-    """Weights as integers; where they are float32 they are quantized, and `scales` gets the values."""
+    """Weights (see `widened`) as integers; where they are float32 they are quantized, and `scales` gets the values."""
     if weights.dtype == np.float32:
         if "weights" not in scales:
             raise ValueError(
@@ -118,7 +124,7 @@ def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
     """Scales, those of the weights as a vector if they are (groups, oc / groups)."""
     if not grouped or scales is None or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
-    values = np.asarray(scales["weights"])
+    values = widened(scales["weights"], "scales['weights']")
     if values.ndim != 2 or values.shape[0] != groups:
         return scales
     return {**scales, "weights": values.reshape(-1)}

@@ -111,7 +111,7 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     if out is None:
         return target.reshape(final_shape)[()] if vector_axes else target
     if not in_place:
-        out[...] = target.reshape(final_shape)
+        out_array[...] = target.reshape(final_shape)
     return out
 
 

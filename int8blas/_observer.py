@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import widened
 from int8blas._histogram import Histogram
 from int8blas._parameters import QuantizationParameters, int8_dtype, integer, scale_of_range
 
@@ -32,7 +33,7 @@ class Observer(ABC):
 
         Parameters
         ----------
-        x : array_like of float16, float32 or float64
+        x : array_like of bfloat16, float16, float32 or float64
             Of any shape; with `axis`, of as many channels along it as earlier batches had. Finite.
 
         Returns
@@ -44,9 +45,9 @@ class Observer(ABC):
         TypeError, ValueError
             If `x` is not such an array. The observer is then as it was before.
         """
-        array = np.asarray(x)
+        array = widened(x, "x")
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-            raise TypeError(f"x must be float16, float32 or float64, got {array.dtype}")
+            raise TypeError(f"x must be bfloat16, float16, float32 or float64, got {array.dtype}")
         with np.errstate(over="ignore", under="ignore"):
             values = array.astype(np.float32, copy=False)
         if self.axis is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import as_array, widened
 from int8blas._file import register, replaced
 
 FORMAT = "int8blas quantization parameters"
@@ -50,7 +51,7 @@ def real(value: Any, name: str) -> float:
 
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     """Positive finite float32 values, of any shape."""
-    array = np.asarray(values)
+    array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {array.dtype}")
     with np.errstate(over="ignore", under="ignore"):
@@ -63,7 +64,7 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
     """int32 values within the range of `dtype`, of any shape."""
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     info = np.iinfo(dtype)

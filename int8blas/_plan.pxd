@@ -8,7 +8,7 @@ from int8blas._split cimport Grid, part_count
 
 # A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
 cdef struct Source:
-    int type                    # I8_TYPE_F32 or I8_TYPE_F16
+    int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
     bint symmetric              # to s8 with zero point 0, else to u8
     bint per_row
     float scale                 # if not per_row
@@ -56,7 +56,7 @@ cdef struct Gemm:
     const i8_stage *stage
     const float *row_scales
     const int32_t *col_init     # -ao * column sums of a packed B, where somebody has them ready
-    # Quantized to A' while it is packed, where A is f32 or f16 (see _source); strides as above.
+    # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see _source); strides as above.
     const Source *source
     # A' is the matrix of an image (see csrc/im2col_body.h), XORed with a_flip.
     const i8_image *image

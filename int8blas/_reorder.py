@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas import _layouts, _packed_weights
+from int8blas._arrays import elements_output, widened
 from int8blas._layouts import PACKED
 from int8blas._parameters import scale_values, zero_point_values
 from int8blas._weights_scales import AUTOMATIC, scales_of, weights_mask
@@ -23,7 +24,7 @@ DTYPES = ("float32", "int32", "int8", "uint8")
 
 
 def _array(x: Any, name: str) -> Array:
-    array = np.asarray(x)
+    array = widened(x, name)
     if array.dtype.name not in DTYPES:
         raise TypeError(f"{name} must be float32, int32, int8 or uint8, got {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -282,13 +283,12 @@ def reorder(
         there = _layouts.permutation(order, layout) or range(logical.ndim)
         back = _layouts.permutation(layout, order) or range(logical.ndim)
         size = tuple(logical.shape[axis] for axis in there)
-        if out is not None:
-            _check_out(out, size, wanted)
-        result = np.empty(size, wanted) if out is None or np.may_share_memory(out, logical) else out
+        target = None if out is None else elements_output(out, "out", wanted.num, size)
+        result = np.empty(size, wanted) if target is None or np.may_share_memory(target, logical) else target
         _convert(logical, axes, *parameters, result.transpose(back))
-        if out is not None and result is not out:
-            out[...] = result
-            result = out
+        if target is not None and result is not target:
+            target[...] = result
+        result = result if out is None else out
     return (result, scales) if automatic else result
 
 
@@ -335,12 +335,3 @@ def _result_dtype(dtype: Any) -> np.dtype[Any]:
     if wanted.name not in DTYPES:
         raise TypeError(f"dtype must be float32, int32, int8 or uint8, got {wanted}")
     return wanted
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray) or out.dtype != dtype:
-        raise TypeError(f"out must be a {dtype} ndarray, got {getattr(out, 'dtype', type(out).__name__)}")
-    if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
-    if not out.flags.writeable:
-        raise ValueError("out must be writeable, got a read-only array")

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import widened
+
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
 # A largest weight is taken to be at least this, as a scale must be finite.
@@ -25,14 +27,14 @@ def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[
     ndim = len(dimensions)
     wanted = ", ".join(dimensions)
     if isinstance(x, (list, tuple)):
-        layers = [np.asarray(array) for array in x]
+        layers = [widened(array, name) for array in x]
         if not layers or any(array.ndim not in (ndim, ndim + 1) for array in layers):
             raise ValueError(
                 f"{name} must have an array of shape ({wanted}) or (directions, {wanted}) for each layer, got shapes "
                 f"{[array.shape for array in layers]}"
             )
         return [[array] if array.ndim == ndim else list(array) for array in layers], 2
-    array = np.asarray(x)
+    array = widened(x, name)
     if not ndim <= array.ndim <= ndim + 2:
         raise ValueError(
             f"{name} must have shape ({wanted}), (directions, {wanted}) or (layers, directions, {wanted}), "
@@ -124,7 +126,7 @@ def scale_values(
         values = np.float32(63) / np.maximum(np.asarray(largest, np.float32), SMALLEST_WEIGHT)
         values = values if values.ndim == 4 else values[..., np.newaxis, np.newaxis]
     else:
-        values = np.asarray(weights_scale)
+        values = widened(weights_scale, "weights_scale")
         if values.dtype.kind not in "fiu":
             raise TypeError(f"weights_scale must be {wanted}, got {values.dtype}")
         with np.errstate(over="ignore"):

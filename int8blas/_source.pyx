@@ -1,4 +1,4 @@
-"""A in f32 or f16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/source_body.h).
+"""A in f32, f16 or bf16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/source_body.h).
 
 The range of a row, or of all of A, extended to contain 0 and without infinities and NaN, gives scale and zero point::
 

@@ -39,6 +39,7 @@ from int8blas._kernels cimport (
     I8_SUM,
     I8_SWISH,
     I8_TANH,
+    I8_TYPE_BF16,
     I8_TYPE_F16,
     I8_TYPE_F32,
     I8_TYPE_S8,
@@ -47,6 +48,7 @@ from int8blas._kernels cimport (
     i8_column_values,
     i8_post_op,
 )
+from int8blas._arrays cimport as_array, widened
 from int8blas._plan cimport Gemm
 from int8blas.attributes import Binary, Eltwise, PReLU, Sum, as_operand
 
@@ -77,7 +79,9 @@ cdef int element_type(int typenum) noexcept:
         return I8_TYPE_S32
     if typenum == cnp.NPY_FLOAT:
         return I8_TYPE_F32
-    return I8_TYPE_F16 if typenum == cnp.NPY_FLOAT16 else -1
+    if typenum == cnp.NPY_FLOAT16:
+        return I8_TYPE_F16
+    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # the only such type that is let in
 
 
 cdef int binary_kind(str algorithm) except -1:
@@ -118,7 +122,7 @@ cdef void set_columns(i8_column_values *columns, object values, list arrays):
 
 def _checked_scales(value, name):
     """One scale or a vector of them, float32, positive and finite."""
-    array = np.asarray(value)
+    cdef object array = widened(value, name)
     if array.dtype.kind not in "iuf":
         found = array.dtype if isinstance(value, np.ndarray) else repr(value)
         raise TypeError(f"{name} must be real numbers, got {found}")
@@ -134,7 +138,7 @@ def _checked_scales(value, name):
 
 def _checked_zero_points(value, name, low, high):
     """One zero point or a vector of them, int64, in the range of a type."""
-    array = np.asarray(value)
+    cdef object array = as_array(value, name)
     if array.dtype.kind not in "iu":
         found = array.dtype if isinstance(value, np.ndarray) else repr(value)
         raise TypeError(f"{name} must be integers, got {found}")
@@ -171,11 +175,12 @@ cdef class Layer:
         self.check_post_ops()
 
     cdef object set_bias(self, bias):
+        cdef object array
         self.integer_bias = False
         self._bias = None
         if bias is None:
             return
-        array = np.asarray(bias)
+        array = widened(bias, "bias")
         if array.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
             raise TypeError(f"bias must be float32 or int32, got {array.dtype}")
         if array.shape != (self.columns,):
@@ -210,7 +215,7 @@ cdef class Layer:
                     raise ValueError("zero_points['weights'] must not be given for a "
                                      + {"dynamic": "source that is quantized dynamically",
                                         "convolution": "convolution"}[self.kind])
-                if np.dtype(dtypes[tensor]).kind == "f":
+                if np.dtype(dtypes[tensor]).kind not in "iu":
                     raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got "
                                      f"{np.dtype(dtypes[tensor])}")
         if masks and self.attributes.output_scales is not None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import widened
 from int8blas._layouts import is_weights, mask_axes, to_logical
 from int8blas._parameters import scale_of_range
 
@@ -20,7 +21,7 @@ def weights_scales(
 
     Parameters
     ----------
-    w : array_like of float32
+    w : array_like of float32, float16 or bfloat16
         The weights, finite.
     mask : int or {'per_channel', 'per_tensor'}, optional
         Bit i gives dimension i of the logical order (g, oc, ic, kd, kh, kw) scales of its own. 'per_channel' selects g
@@ -53,9 +54,9 @@ def weights_scales(
     >>> int8blas.weights_scales(w, "per_tensor")
     array([1.], dtype=float32)
     """
-    array = np.asarray(w)
+    array = widened(w, "w")
     if array.dtype.name != "float32":
-        raise TypeError(f"w must be float32, got {array.dtype}")
+        raise TypeError(f"w must be float32, float16 or bfloat16, got {array.dtype}")
     logical, _ = to_logical(array, "w", layout, "layout")
     return scales_of(logical, "w", weights_mask(mask, layout))
 

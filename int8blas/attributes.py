@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import widened
 from int8blas._file import register
 
 TENSORS = ("src", "weights", "dst")
@@ -229,7 +230,7 @@ PostOp = Sum | Eltwise | Binary | PReLU
 
 def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
     """A read-only float32 copy of an operand of a post-op."""
-    array = np.asarray(value)
+    array = widened(value, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, got {array.dtype}")
     array = np.array(array, np.float32)
@@ -301,7 +302,7 @@ class Attributes:
             raise TypeError(f"output_scales must be (mask, values), got {self.output_scales!r}") from None
         if mask not in (0, 2):
             raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {mask}")
-        values = np.array(values, np.float32, ndmin=1)
+        values = np.array(widened(values, "output_scales"), np.float32, ndmin=1)
         if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
             raise ValueError("output_scales must be finite, one value for mask 0, or one for each output channel")
         values.flags.writeable = False

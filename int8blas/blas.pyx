@@ -54,7 +54,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
                  int b_type):
     """All four GEMMs: check, set up, compute."""
     cdef Gemm g
-    cdef cnp.ndarray target, _ao_array, _bo_array, _co_array
+    cdef cnp.ndarray target, given, _ao_array, _bo_array, _co_array
     cdef int64_t a_shift = 0 if a_type == cnp.NPY_UINT8 else 128, b_shift = -128 if b_type == cnp.NPY_UINT8 else 0
     cdef bint transpose
     cdef cnp.npy_intp shape[2]
@@ -62,11 +62,11 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
     # The operands are not passed through functions that return them: each would write their reference counts, one write
     # waiting for the other, which takes longer than the checks.
-    if not cnp.PyArray_Check(a):
+    if not cnp.PyArray_CheckExact(a):
         a = as_array(a, "a")
     set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a)
     transpose = check_transpose(trans_b, "trans_b")
-    if not cnp.PyArray_Check(b) and type(b) is not PackedB:
+    if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
         b = as_array(b, "b")
     set_b_operand(&g, b, b_type, transpose)
     g.ao, g.bo = a_shift, b_shift
@@ -82,17 +82,19 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         if g.beta != 0:
             target.fill(0)
     else:
-        target = set_result(&g, c, overwrite_c, <cnp.ndarray>a, b)
+        given = c_operand(&g, c, overwrite_c)
+        target = result_for(&g, given, overwrite_c, <cnp.ndarray>a, b)
     set_c(&g, target)
     run(&g, name)
-    if c is not None and overwrite_c and target is not c:
-        c[...] = target
+    if c is not None and overwrite_c:
+        if target is not given:
+            given[...] = target
         return c
     return target
 
 
-cdef cnp.ndarray set_result(Gemm *g, object c, object overwrite_c, cnp.ndarray a, object b):
-    """The array that the result is computed in: `c` itself, or a copy of it."""
+cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
+    """C as an array, to write to if it is to be overwritten."""
     cdef cnp.ndarray array
     if overwrite_c:
         array = output(c, "c")
@@ -101,6 +103,11 @@ cdef cnp.ndarray set_result(Gemm *g, object c, object overwrite_c, cnp.ndarray a
         check_type(array, "c", cnp.NPY_INT32)
     if cnp.PyArray_NDIM(array) != 2 or cnp.PyArray_DIM(array, 0) != g.m or cnp.PyArray_DIM(array, 1) != g.n:
         raise ValueError(f"c must have shape {(g.m, g.n)}, got {(<object>array).shape}")
+    return array
+
+
+cdef cnp.ndarray result_for(Gemm *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
+    """The array that the result is computed in: C itself, or a copy of it."""
     if overwrite_c and is_usable(array, a, b):
         return array
     if g.beta == 0:

@@ -26,12 +26,12 @@ qmin and qmax are the ends of the dtype's range. Scales are computed in double p
 zero points are those of the rounded scale. A tensor or channel of zeros alone has the scale 1; a scale is never below
 the smallest normal float32, 2**-126, so that its reciprocal is finite.
 
-All observers treat input alike. float16, float32 and float64 arrays are taken, and rounded to float32 first, the type
-that quantization works in. NaN and infinite values are refused with a ValueError, because a calibration that silently
-leaves them out would hide what is wrong with the data; the refused batch leaves the observer as it was. An empty batch
-changes nothing. No values are stored: an observer keeps its range and, where it needs one, a histogram of fixed size.
-All but MovingAverageObserver give the same parameters, bit for bit, whatever the order of the values and however they
-are divided into batches.
+All observers treat input alike. bfloat16, float16, float32 and float64 arrays are taken, and rounded to float32 first,
+the type that quantization works in. NaN and infinite values are refused with a ValueError, because a calibration that
+silently leaves them out would hide what is wrong with the data; the refused batch leaves the observer as it was. An
+empty batch changes nothing. No values are stored: an observer keeps its range and, where it needs one, a histogram of
+fixed size. All but MovingAverageObserver give the same parameters, bit for bit, whatever the order of the values and
+however they are divided into batches.
 
 The formulas are those of oneDNN's guide "Int8 inference" (Q_a = 255 / R, Q_w = 127 / R, of which the scales here are
 the reciprocals) and, for zero points, of ONNX's operator DynamicQuantizeLinear.

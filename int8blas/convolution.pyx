@@ -45,7 +45,7 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
     src_dtype : dtype
         uint8 or int8.
     dst_dtype : dtype
-        uint8, int8, int32, float32 or float16.
+        uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
         Masks of scales and zero points, post-ops. The mask of the weights' scales is ``1 << 0`` for a value for each
         output channel, or ``(1 << 0) | (1 << 1)`` if they are given with a dimension of groups. Masks may be left out

@@ -44,7 +44,7 @@ cdef float zero_point_from(object value, str name, int typenum) except? -1:
     cdef cnp.ndarray array
     if type(value) is int and value == 0:
         return 0
-    if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16:
+    if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16 or cnp.PyTypeNum_ISUSERDEF(typenum):
         raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {value!r}")
     if typenum == cnp.NPY_UINT8:
         low, high = 0, 255
@@ -174,14 +174,14 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
         y = scales["src"] * (f32(src) - f32(zero_points["src"]))
         y = op(y)                                                               for each of `ops`
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
-        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
     point.
 
     Parameters
     ----------
-    src : array_like of uint8, int8, int32, float32 or float16
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         Of any shape and with any strides.
     ops : Eltwise, or sequence of post-ops
         One function, such as ``ReLU()`` or ``Eltwise("gelu_erf")``, or several of :class:`Eltwise`, :class:`Binary`,
@@ -192,7 +192,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", each in the range of its dtype; 0 by default. Floats have none.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32 or float16; that of `src` by default.
+        uint8, int8, int32, float32, float16 or bfloat16; that of `src` by default.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`. A Sum
         post-op adds to what is in it.
@@ -251,7 +251,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         y1 = scales["src1"] * (f32(src1) - f32(zero_points["src1"]))
         y = post_ops(y0 op y1)
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
-        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
     point.
@@ -260,7 +260,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     ----------
     op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
         The operation. A comparison gives 1 or 0; with NaN it is false, apart from 'ne'.
-    src0, src1 : array_like of uint8, int8, int32, float32 or float16
+    src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
         With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
     scales : mapping of str to float, optional
         The scales of "src0", "src1" and "dst": positive and finite when rounded to float32; 1 by default.
@@ -269,7 +269,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     post_ops : post-op, or sequence of them, optional
         What happens to y before it is stored, as in :func:`eltwise`.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32 or float16; that of `src0` by default.
+        uint8, int8, int32, float32, float16 or bfloat16; that of `src0` by default.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the common shape of the sources, may have any strides and may overlap
         them. A Sum post-op adds to what is in it.
@@ -343,14 +343,14 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
         y = scales[0] * (f32(srcs[0]) - f32(zero_points[0]))
         y = y + scales[i] * (f32(srcs[i]) - f32(zero_points[i]))                for i = 1, 2, ...
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
-        dst = y * (1 / dst_scale), rounded to the type                          float32, float16
+        dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
     point.
 
     Parameters
     ----------
-    srcs : sequence of array_like of uint8, int8, int32, float32 or float16
+    srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
         At least one array, all of one shape, each with any strides. Their dtypes may differ.
     scales : sequence of float, optional
         A scale for each source, finite when rounded to float32; of either sign, as factors are. 1 by default.
@@ -361,7 +361,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     dst_zero_point : int, optional
         In the range of `dst_dtype`; 0 for floats.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32 or float16; that of the first source by default.
+        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of the sources, may have any strides and may overlap them.
 
@@ -419,14 +419,14 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
-        dst = y * (1 / dst_scale), rounded to the type                          float32, float16
+        dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
     point.
 
     Parameters
     ----------
-    srcs : sequence of array_like of uint8, int8, int32, float32 or float16
+    srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
         At least one array, with any strides. Their shapes may differ in the dimension `axis`, and their dtypes too.
     axis : int
         The dimension along which they are concatenated.
@@ -439,7 +439,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     dst_zero_point : int, optional
         In the range of `dst_dtype`; 0 for floats.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32 or float16; that of the first source by default.
+        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
     out : ndarray of `dst_dtype`, optional
         Where to store the result. It may have any strides and may overlap the sources.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import widened
 from int8blas._parameters import real
 
 __all__ = ["fold_batch_norm", "shifted_bias"]
@@ -152,7 +153,7 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
 
 def _finite(values: Any, name: str) -> Float64s:
     """Finite real numbers of any shape, in float64."""
-    array = np.asarray(values)
+    array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {array.dtype}")
     with np.errstate(over="ignore"):

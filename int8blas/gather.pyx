@@ -7,6 +7,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport (
+    as_array,
     axis_from,
     elements,
     elements_output,
@@ -76,7 +77,7 @@ cdef void do_all(const Job *job) noexcept:
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):
     """Indices of rows, int64 in C order."""
-    cdef cnp.ndarray array = np.asarray(x)
+    cdef cnp.ndarray array = as_array(x, "indices")
     cdef const int64_t *index
     cdef int64_t i
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport int8_operand, output_of
+from int8blas._arrays cimport elements_output, int8_operand
 from int8blas._filters cimport Images, set_images
 from int8blas._kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas._parameters import integer
@@ -92,7 +92,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
            [20, 24]], dtype=int32)
     """
     cdef cnp.ndarray x = int8_operand(src, "src")
-    cdef cnp.ndarray result
+    cdef cnp.ndarray result, given
     cdef i8_image image
     cdef Images images
     cdef int64_t rows, k, group_count, part, parts
@@ -130,9 +130,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     if out is None:
         result = np.empty(shape, x.dtype)
     else:
-        result = output_of(out, "out", cnp.PyArray_TYPE(x))
-        if (<object>result).shape != shape:
-            raise ValueError(f"out must have shape {shape}, got {(<object>result).shape}")
+        given = result = elements_output(out, "out", cnp.PyArray_TYPE(x), shape)
         if not cnp.PyArray_IS_C_CONTIGUOUS(result) or np.may_share_memory(result, x):
             result = np.empty(shape, x.dtype)
     data = <uint8_t *>cnp.PyArray_DATA(result)
@@ -144,6 +142,6 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         for part in prange(parts, num_threads=<int>parts, use_threads_if=parts > 1, schedule="static"):
             write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
                        share(rows, part + 1, parts))
-    if out is not None and result is not out:
-        out[...] = result
+    if out is not None and result is not given:
+        given[...] = result
     return result if out is None else out

@@ -15,7 +15,7 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, check_numerics, output_of
+from int8blas._arrays cimport as_array, check_numerics, output_of, widened
 from int8blas._file import register
 from int8blas._layer_arguments import (
     DST_DTYPES,
@@ -51,9 +51,9 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     bias : array_like of float32 or int32, optional
         Of shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype
-        uint8 or int8; with `dynamic` float32 or float16.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16.
     dst_dtype : dtype
-        uint8, int8, int32, float32 or float16.
+        uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
         Masks of scales and zero points, post-ops. Masks may be left out where values are given here: one value has mask
         0, a vector the mask of output channels (rows for "src").
@@ -156,7 +156,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
             if self._packed.shape != (prod(weights.shape[1:]), *weights.shape[:1]):
                 raise ValueError(f"weights must have been packed in their shape {weights.shape}, got {self._packed}")
             return 0
-        array = as_array(weights, "weights")
+        array = widened(weights, "weights")
         if array.ndim < 2:
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
         array = int8_weights(array, scales, INT8_DTYPES[::-1])
@@ -213,7 +213,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
         cdef bint flat
-        if not cnp.PyArray_Check(src):
+        if not cnp.PyArray_CheckExact(src):
             src = as_array(src, "src")
         x = src
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):

@@ -9,6 +9,7 @@ from int8blas._arrays cimport (
     by_tensor,
     elements,
     elements_output,
+    float32s,
     integers_in_range,
     positive_numbers,
     real,
@@ -46,7 +47,7 @@ cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object ds
         args.dst_scale = <float>1 / <float>positive_numbers(values["dst"], "scales['dst']", cnp.NPY_FLOAT32, ())
     for tensor, value in by_tensor(zero_points, "zero_points", TENSORS).items():
         name = f"zero_points[{tensor!r}]"
-        if dtypes[tensor].kind == "f":
+        if dtypes[tensor].kind not in "iu":
             raise ValueError(f"{name} must be for an integer type, got {dtypes[tensor]}")
         info = np.iinfo(dtypes[tensor])
         zero_point = integers_in_range(value, name, info.min, info.max, ())
@@ -83,12 +84,12 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
 
         t = scales["src"] * (src - max(src))            of a row along the axis
         y = exp(t) / sum(exp(t))                        or t - log(sum(exp(t))) with `log`
-        dst = y                                         float32, float16
+        dst = y                                         float32, float16, bfloat16
         dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
 
     Parameters
     ----------
-    src : array_like of uint8, int8, int32, float32 or float16
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The values, with at least one dimension and any strides. int32 sums of a GEMM need no other scale than their
         own, the product of those of its operands (and of ``1 / sqrt(channels)`` for attention).
     axis : int, optional
@@ -102,7 +103,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     log : bool, optional
         Whether to return the logarithm.
     dst_dtype : dtype, optional
-        uint8, int8, float32 or float16.
+        uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
 
@@ -157,7 +158,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default):
     """n float32 values, or n times the default for None: aligned, and readable up to a whole chunk."""
     cdef cnp.ndarray array, values
     if x is not None:
-        array = elements(x, name, (cnp.NPY_FLOAT32,))
+        array = float32s(x, name)
         if (<object>array).shape != (n,):
             raise ValueError(f"{name} must have shape {(n,)}, as the rows of src, got {(<object>array).shape}")
         if n >= I8_CHUNK and cnp.PyArray_ISCARRAY_RO(array):
@@ -176,12 +177,12 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
         x = scales["src"] * (src - zero_points["src"])
         y = (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * gamma + beta
-        dst = y                                                         float32, float16
+        dst = y                                                         float32, float16, bfloat16
         dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
 
     Parameters
     ----------
-    src : array_like of uint8, int8, int32, float32 or float16
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The values, with at least one dimension and any strides.
     gamma, beta : array_like of float32, optional
         Factor and shift of each element of a row, of the size of the last dimension; by default 1 and 0.
@@ -193,7 +194,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
         checked, and changes nothing.
     dst_dtype : dtype, optional
-        uint8, int8, float32 or float16.
+        uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
 

@@ -18,12 +18,6 @@ cnp.import_array()
 cdef object LARGEST_WINDOW = 2**52
 
 
-cdef cnp.ndarray image(object x, str name):
-    """An array of uint8 or int8, not of a subclass."""
-    cdef cnp.ndarray array = int8_operand(x, name)
-    return array if type(array) is np.ndarray else np.asarray(array)
-
-
 cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
     """The type number of an average: that of `src`, or float32."""
     if dst_dtype is None:
@@ -171,7 +165,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, o
     array([[ 5,  7],
            [13, 15]], dtype=uint8)
     """
-    cdef cnp.ndarray array = image(src, "src")
+    cdef cnp.ndarray array = int8_operand(src, "src")
     return pool_windows(array, kernel, strides, padding, dilation, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
 
 
@@ -240,7 +234,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
     """
-    cdef cnp.ndarray array = image(src, "src")
+    cdef cnp.ndarray array = int8_operand(src, "src")
     cdef int typenum = result_type(array, dst_dtype)
     if not isinstance(include_padding, (bool, np.bool_)):
         raise TypeError(f"include_padding must be a bool, got {type(include_padding).__name__}")
@@ -277,7 +271,7 @@ def global_max_pool(src, *, layout=None, out=None):
     >>> int8blas.global_max_pool(x)
     array([[[[4, 5]]]], dtype=int8)
     """
-    cdef cnp.ndarray array = image(src, "src")
+    cdef cnp.ndarray array = int8_operand(src, "src")
     return pool_globally(array, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
 
 
@@ -314,5 +308,5 @@ def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
     >>> int8blas.global_avg_pool(x, layout="nchw", dst_dtype=np.float32).ravel()
     array([-3.5,  2.5], dtype=float32)
     """
-    cdef cnp.ndarray array = image(src, "src")
+    cdef cnp.ndarray array = int8_operand(src, "src")
     return pool_globally(array, layout, AVERAGE, result_type(array, dst_dtype), out)

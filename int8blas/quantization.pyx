@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type
+from int8blas._arrays cimport (
+    axes_from, choice, elements, float32s, integers_in_range, positive_numbers, quantized_type)
 from int8blas._elementwise cimport apply
 from int8blas._kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
 
@@ -44,8 +45,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
 
     Parameters
     ----------
-    x : array_like of float32 or float16
-        The values, of any shape and with any strides. A float16 array is copied to float32 first.
+    x : array_like of float32, float16 or bfloat16
+        The values, of any shape and with any strides. float16 and bfloat16 arrays are copied to float32 first.
     scale : float, or array_like
         Positive and finite when rounded to float32. One value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
@@ -89,14 +90,12 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     array([[  8,  10,  12],
            [  0,  64, 255]], dtype=uint8)
     """
-    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points
+    cdef cnp.ndarray array = float32s(x, "x"), zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT16:
-        array = array.astype(np.float32)
     return apply(current_kernels().quantize[t.index], array, out, typenum, axes, [scales, zero_points, zero_points])
 
 

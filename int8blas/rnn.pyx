@@ -16,7 +16,8 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport bounds, choice, elements, elements_output, integers, positive_numbers
+from int8blas._arrays cimport (
+    bounds, choice, elements, elements_of_type, elements_output, integers, positive_numbers, widened)
 from int8blas._file import register
 from int8blas._kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas._layer_arguments import check_dtype
@@ -126,12 +127,14 @@ cdef class RecurrentLayer:
                 f"direction={self.direction!r}{linear})[{self.src_dtype} -> {self.dst_dtype}]")
 
     cdef cnp.ndarray first_state(self, x, str name, int64_t rows, tuple typenums):
-        """A first state as a contiguous array of (layers, directions, n, units), or None."""
+        """A first state as a contiguous array of (layers, directions, n, units), uint8 or float32, or None."""
         cdef cnp.ndarray array
         if x is None:
             return None
         shape = (self.layers, self.directions, rows, self.units)
         array = elements(x, name, typenums)
+        if cnp.PyArray_TYPE(array) != cnp.NPY_UINT8:
+            array = widened(array, name)
         given = (<object>array).shape
         lead = 4 - len(given)
         if not 0 <= lead <= 2 or given != shape[lead:] or shape[:lead] != (1,) * lead:
@@ -151,14 +154,14 @@ cdef class RecurrentLayer:
 
     cdef tuple execute(self, src, h0, c0, out):
         """The destination, h_t and c_t."""
-        cdef cnp.ndarray x = elements(src, "src", (self.src_dtype.num,)), y, target, result, h, c, h_t, c_t = None
+        cdef cnp.ndarray x = elements_of_type(src, "src", self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
         t, n = x.shape[0], x.shape[1]
         channels = self.units * (2 if self.direction == "bidirectional_concat" else 1)
-        h = self.quantized(self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32)))
-        c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32,))
+        h = self.quantized(self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)))
+        c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         if out is None:
             result = target = np.empty((t, n, channels), self.dst_dtype)
         else:
@@ -325,7 +328,7 @@ direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
         From the first time step to the last, or back; or both, where the destination has the units of both side by
         side, or their sum.
     src_dtype : dtype, optional
-        uint8; or float32 or float16, which are quantized with `data_scale` and `data_shift`.
+        uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`.
     dst_dtype : dtype, optional
         uint8; or float32, which is h before it is quantized.
 

@@ -56,14 +56,14 @@ CREATION = [
     # types
     ({"src_dtype": np.float32}, TypeError, "src_dtype must be uint8 or int8, got float32"),
     ({"src_dtype": "x"}, TypeError, "src_dtype must be a dtype, got 'x'"),
-    ({"dst_dtype": np.int16}, TypeError, "dst_dtype must be uint8, int8, int32, float32 or float16, got int16"),
+    ({"dst_dtype": np.int16}, TypeError, "dst_dtype must be uint8, int8, int32, float32, float16 or bfloat16, got"),
     ({"dst_dtype": 1}, TypeError, "dst_dtype must be a dtype, got 1"),
     ({"attributes": {}}, TypeError, "attributes must be Attributes, got dict"),
     ({"numerics": "fast"}, ValueError, "numerics must be 'exact' or 'saturating', got 'fast'"),
     # dynamic quantization
     ({"dynamic": "row"}, ValueError, "dynamic must be 'per_row', 'per_tensor' or None, got 'row'"),
     ({"dynamic": True}, ValueError, "dynamic must be 'per_row', 'per_tensor' or None, got True"),
-    ({"dynamic": "per_row"}, TypeError, "src_dtype must be float32 or float16, got uint8"),
+    ({"dynamic": "per_row"}, TypeError, "src_dtype must be float32, float16 or bfloat16, got uint8"),
     ({"dynamic": "per_row", "src_dtype": "f4", "dynamic_dtype": np.int16}, TypeError,
      "dynamic_dtype must be uint8 or int8, got int16"),
     ({"dynamic": "per_row", "src_dtype": "f4", "weights": u8(OC, IC)}, TypeError,
@@ -78,7 +78,8 @@ CREATION = [
     ({"zero_points": {"bias": 1}}, ValueError, "zero_points must be for 'src', 'weights' or 'dst', got 'bias'"),
     *(({"scales": {"dst": scale}}, ValueError, "scales['dst'] must be positive and finite, got")
       for scale in (0, -1, np.nan, np.inf, 1e39, 1e-50, [1, 1, 1, 0, 1, 1])),
-    *(({"scales": {"dst": scale}}, TypeError, "scales['dst'] must be real numbers, got") for scale in ("1", 1j, None)),
+    *(({"scales": {"dst": scale}}, TypeError, "scales['dst'] must be real numbers, got") for scale in ("1", 1j)),
+    ({"scales": {"dst": None}}, TypeError, "scales['dst'] must be an array, got None"),
     ({"scales": {"weights": f32(2)}}, ValueError,
      "scales['weights'] must have 6 values, one for each output channel, got 2"),
     ({"scales": {"dst": f32(IC)}}, ValueError, "scales['dst'] must have 6 values, one for each output channel, got 5"),

@@ -37,7 +37,7 @@ CREATION = [
      "weights_layer must have shape (input, gates, units), (directions, input, gates, units) or (layers, directions, "
      "input, gates, units), got (5, 4)"),
     ({"weights_layer": s8(1, 1, 1, C, 4, U)}, ValueError, "weights_layer must have shape (input, gates, units), "),
-    ({"weights_layer": None}, ValueError, "weights_layer must have shape (input, gates, units), "),
+    ({"weights_layer": None}, TypeError, "weights_layer must be an array, got None"),
     ({"weights_layer": [s8(C, 4)]}, ValueError,
      "weights_layer must have an array of shape (input, gates, units) or (directions, input, gates, units) for each "
      "layer, got shapes [(5, 4)]"),
@@ -120,7 +120,7 @@ CREATION = [
     # the rest
     ({"direction": "forward"}, ValueError,
      "direction must be 'left2right', 'right2left', 'bidirectional_concat' or 'bidirectional_sum', got 'forward'"),
-    ({"src_dtype": np.int8}, TypeError, "src_dtype must be uint8, float32 or float16, got int8"),
+    ({"src_dtype": np.int8}, TypeError, "src_dtype must be uint8, float32, float16 or bfloat16, got int8"),
     ({"src_dtype": "what"}, TypeError, "src_dtype must be a dtype, got 'what'"),
     ({"dst_dtype": np.int8}, TypeError, "dst_dtype must be uint8 or float32, got int8"),
 ]  # fmt: skip
@@ -160,14 +160,14 @@ EXECUTION = [
     ({"h0": u8(N, U)}, ValueError,
      "h0 must have shape (2, 1, 2, 6), of which leading ones may be left out, got (2, 6)"),
     ({"h0": u8(2, 2, 1, U)}, ValueError, "h0 must have shape (2, 1, 2, 6), of which leading ones"),
-    ({"h0": s8(2, 1, N, U)}, TypeError, "h0 must be uint8 or float32, got dtype('int8')"),
-    ({"h0": 0}, TypeError, "h0 must be uint8 or float32, got dtype('int64')"),
-    ({"c0": u8(2, 1, N, U)}, TypeError, "c0 must be float32, got dtype('uint8')"),
+    ({"h0": s8(2, 1, N, U)}, TypeError, "h0 must be uint8, float32, float16 or bfloat16, got dtype('int8')"),
+    ({"h0": 0}, TypeError, "h0 must be uint8, float32, float16 or bfloat16, got dtype('int64')"),
+    ({"c0": u8(2, 1, N, U)}, TypeError, "c0 must be float32, float16 or bfloat16, got dtype('uint8')"),
     ({"c0": f32(2, 1, N, U + 1)}, ValueError, "c0 must have shape (2, 1, 2, 6), of which leading ones"),
     ({"out": np.empty((T, N, U + 1), np.uint8)}, ValueError, "out must have shape (3, 2, 6), got (3, 2, 7)"),
     ({"out": f32(T, N, U)}, TypeError, "out must be uint8, got dtype('float32')"),
     ({"out": read_only(u8(T, N, U))}, ValueError, "out must be writeable, got a read-only array"),
-    ({"out": [[[0]]]}, TypeError, "out must be an ndarray of uint8, got list"),
+    ({"out": [[[0]]]}, TypeError, "out must be an ndarray of uint8, or share its memory with NumPy, got list"),
     ({"out": np.lib.stride_tricks.as_strided(u8(U), (T, N, U), (0, 0, 1))}, ValueError,
      "out must have elements that do not overlap, got strides (0, 0, 1)"),
 ]  # fmt: skip

@@ -4,7 +4,7 @@
  *
  *   load      y = scale * (f32(x) - zero)
  *   apply     a post-op, as in stage_body.h
- *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN;  y * scale, rounded to the type, for f32, f16
+ *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN;  y * scale, rounded to the type, for floats
  *
  * Two kinds of chains have a shorter way to the same bits: functions of one byte are looked up in a table, and the sum
  * or the product of bytes stays in registers. */
@@ -49,6 +49,7 @@ I8_TYPE_RUNS(run_s8, I8_TYPE_S8)
 I8_TYPE_RUNS(run_s32, I8_TYPE_S32)
 I8_TYPE_RUNS(run_f32, I8_TYPE_F32)
 I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
+I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
 /* The ordinary post-ops in loops of their own; all others are chosen for each chunk anew. MINPS and MAXPS give their

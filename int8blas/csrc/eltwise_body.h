@@ -158,4 +158,14 @@ I8_INLINE float i8_from_half(uint16_t half)
     return i8_float_of(sign | (magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite));
 }
 
+/* f32 to bf16, half to even; a carry out of the fraction goes on into the exponent. NaN would round to infinity. */
+I8_INLINE uint16_t i8_to_bfloat(float x)
+{
+    const uint32_t bits = i8_bits_of(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000u ? (bits >> 16 & 0x8000) | 0x7fc0 : rounded);
+}
+
+/* bf16 to f32, exact: the upper half of its bits. */
+I8_INLINE float i8_from_bfloat(uint16_t bfloat) { return i8_float_of((uint32_t)bfloat << 16); }
+
 #endif

@@ -46,7 +46,7 @@ typedef struct {
 } i8_column_values;
 
 /* Element types of the quantized primitives: integers first. */
-enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPES };
+enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES };
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
@@ -214,7 +214,7 @@ typedef struct {
  *     y = max(y, 0)                            if relu
  *     y = post-ops(y)
  *     y = y * dst_scale[j] + dst_zero[j]       dst_scale is a reciprocal
- *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y) or y otherwise
+ *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
  *
  * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is 1
  * for a scale and -0.0 for what is added: both leave every y as it is. */
@@ -370,7 +370,7 @@ typedef struct {
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
 /* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any; dst_type
- * u8, s8, f32 or f16. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
+ * any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
  * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
  * size. The workspace has I8_ROW_ROOM(n) floats; twice as many for a softmax with `log`. */
 #define I8_PARTS 64
@@ -470,8 +470,8 @@ typedef struct {
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
-    /* Of a row of k numbers, f32 or f16 (`type`), `step` bytes apart: the smallest and the largest of the finite ones and
-     * 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero point for
+    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of the finite
+     * ones and 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero point for
      * NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,

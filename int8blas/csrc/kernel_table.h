@@ -51,7 +51,7 @@
     .maximum = {i8_maximum_u8, i8_maximum_s8}, .average = {i8_average_u8, i8_average_s8}
 
 /* The slots of chain_body.h; those of bytes need vectors. */
-#define I8_TYPE_TABLE(f) {f##_u8, f##_s8, f##_s32, f##_f32, f##_f16}
+#define I8_TYPE_TABLE(f) {f##_u8, f##_s8, f##_s32, f##_f32, f##_f16, f##_bf16}
 #define I8_CHAIN_SLOTS(table_lookup)                                                                                   \
     .load = I8_TYPE_TABLE(i8_load_run), .store = I8_TYPE_TABLE(i8_store_run), .apply = i8_apply, .lookup = table_lookup
 #define I8_BYTES_TABLE(f) {{f##_u8, f##_s8}, {f##_relu_u8, f##_relu_s8}}

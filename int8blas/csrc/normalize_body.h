@@ -9,7 +9,7 @@
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
  *
- *   dst = y * dst_scale                                  f32, rounded to f16
+ *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
  * A zero point of src would cancel in both. The sum over a row is of I8_PARTS partial sums: element j is added to number
@@ -141,6 +141,7 @@ I8_SOURCES(s8, I8_TYPE_S8)
 I8_SOURCES(s32, I8_TYPE_S32)
 I8_SOURCES(f32, I8_TYPE_F32)
 I8_SOURCES(f16, I8_TYPE_F16)
+I8_SOURCES(bf16, I8_TYPE_BF16)
 #undef I8_SOURCES
 
 /* function_u8(...) and so on, by the type of the source. */
@@ -150,7 +151,8 @@ I8_SOURCES(f16, I8_TYPE_F16)
     case I8_TYPE_S8: function##_s8(__VA_ARGS__); break;                                                                \
     case I8_TYPE_S32: function##_s32(__VA_ARGS__); break;                                                              \
     case I8_TYPE_F32: function##_f32(__VA_ARGS__); break;                                                              \
-    default: function##_f16(__VA_ARGS__);                                                                              \
+    case I8_TYPE_F16: function##_f16(__VA_ARGS__); break;                                                              \
+    default: function##_bf16(__VA_ARGS__);                                                                             \
     }
 
 /* ---------------------------------------------------------------------------------------------- the destination --- */
@@ -197,7 +199,8 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
     case I8_TYPE_U8: function(__VA_ARGS__, I8_TYPE_U8); break;                                                         \
     case I8_TYPE_S8: function(__VA_ARGS__, I8_TYPE_S8); break;                                                         \
     case I8_TYPE_F32: function(__VA_ARGS__, I8_TYPE_F32); break;                                                       \
-    default: function(__VA_ARGS__, I8_TYPE_F16);                                                                       \
+    case I8_TYPE_F16: function(__VA_ARGS__, I8_TYPE_F16); break;                                                       \
+    default: function(__VA_ARGS__, I8_TYPE_BF16);                                                                      \
     }
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */

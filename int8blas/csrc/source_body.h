@@ -1,5 +1,5 @@
 /* A source of real numbers, quantized while it is packed (dynamic quantization): the range of a row, then its bytes.
- * Chunks of 16, like the output stage. Rows are f32 or f16, `step` bytes from one k to the next. */
+ * Chunks of 16, like the output stage. Rows are f32, f16 or bf16, `step` bytes from one k to the next. */
 
 /* Up to a chunk of a row as f32, zeros beyond. */
 I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, int count)
@@ -7,13 +7,9 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     float x[I8_CHUNK];
     if (count == I8_CHUNK && type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
         return i8_floats_load((const float *)(const void *)src);
-    if (count == I8_CHUNK && type == I8_TYPE_F16 && step == (ptrdiff_t)sizeof(uint16_t)) {
-        uint16_t halves[I8_CHUNK];
-        memcpy(halves, src, sizeof(halves));
-        I8_EACH x[v] = i8_from_half(halves[v]);
-    } else {
-        i8_load_chunk(x, type, src, step, count);
-    }
+    if (count == I8_CHUNK && (type == I8_TYPE_F16 || type == I8_TYPE_BF16) && step == (ptrdiff_t)sizeof(uint16_t))
+        return i8_chunk_of(src, type);
+    i8_load_chunk(x, type, src, step, count);
     return i8_floats_load(x);
 }
 

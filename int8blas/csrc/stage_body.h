@@ -58,6 +58,7 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
         case I8_TYPE_S8: y[v] = (float)*(const int8_t *)c; break;
         case I8_TYPE_S32: y[v] = (float)*(const int32_t *)(const void *)c; break;
         case I8_TYPE_F16: y[v] = i8_from_half(*(const uint16_t *)(const void *)c); break;
+        case I8_TYPE_BF16: y[v] = i8_from_bfloat(*(const uint16_t *)(const void *)c); break;
         default: y[v] = *(const float *)(const void *)c;
         }
     }
@@ -173,6 +174,10 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
         I8_EACH buffer.halves[v] = i8_to_half(y[v]);
         from = &buffer;
         size = 2;
+    } else if (type == I8_TYPE_BF16) {
+        I8_EACH buffer.halves[v] = i8_to_bfloat(y[v]);
+        from = &buffer;
+        size = 2;
     }
     if (count == I8_CHUNK && c_col == size) {
         memcpy(c, from, (size_t)(I8_CHUNK * size));
@@ -184,7 +189,7 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
 
 I8_INLINE ptrdiff_t i8_size(int type)
 {
-    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 ? 2 : 4;
+    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
 }
 
 /* A chunk of contiguous elements as f32. */
@@ -200,6 +205,10 @@ I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
     case I8_TYPE_F16:
         memcpy(halves, x, sizeof halves);
         I8_EACH y[v] = i8_from_half(halves[v]);
+        return i8_floats_load(y);
+    case I8_TYPE_BF16:
+        memcpy(halves, x, sizeof halves);
+        I8_EACH y[v] = i8_from_bfloat(halves[v]);
         return i8_floats_load(y);
     default: memcpy(y, x, sizeof y); return i8_floats_load(y);
     }
