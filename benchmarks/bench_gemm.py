@@ -23,6 +23,7 @@ from int8blas._bench.peak import Peak
 from int8blas._bench.peers import load, ours
 from int8blas._bench.peers.base import Peer
 from int8blas._bench.progress import Progress
+from int8blas._bench.report import print_header
 from int8blas._bench.results import GemmRow
 from int8blas._bench.shapes import Operands, Problem
 from int8blas._bench.timing import Plan
@@ -87,7 +88,7 @@ def main() -> None:
         contestants = ours.contestants(options.c, options.isa) + found
         about = environment.describe()
         versions = {f"int8blas ({isa})": ours.int8blas.__version__} | {peer.library: peer.version for peer in found}
-        report.print_header(about, versions, missing)
+        print_header(about, versions, missing)
         for threads in options.threads:
             rows = measure_all(contestants, threads, options)
             suffix = f"{threads} thread{'s' * (threads > 1)}"

@@ -15,6 +15,7 @@ from int8blas._bench.peak import Peak
 from int8blas._bench.peers import load, ours
 from int8blas._bench.peers.base import Peer
 from int8blas._bench.progress import Progress
+from int8blas._bench.report import print_header
 
 import report
 from results import LayerRow, summarize
@@ -69,7 +70,7 @@ def run(
         found, missing = load(modules, options.skip)
         about = environment.describe()
         versions = {f"int8blas ({isa})": ours.int8blas.__version__} | {peer.library: peer.version for peer in found}
-        report.print_header(about, versions, missing)
+        print_header(about, versions, missing)
         for threads in options.threads:
             for name, chosen in problems.items():
                 title = f"{name}, {threads} thread{'s' * (threads > 1)}"

@@ -525,7 +525,7 @@ typedef struct {
      * NULL where the ISA has no instruction for them. */
     int64_t (*peak)(int64_t iterations);
     /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
-     * further, and so on, `count` times, at least once: as one stream, or as four. */
+     * further, and so on, `count` times: as one stream, or as four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_kernels;

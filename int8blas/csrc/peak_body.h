@@ -45,10 +45,8 @@ static uint32_t i8_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t
     i8_vec sum[4];
     uint32_t lanes[I8_LANES], total = 0;
     I8_FOR(j, 4) sum[j] = i8_zero();
-    do { /* GCC 12 copies the sums from register to register in a loop that may not run at all */
+    for (; count > 0; --count, p += step)
         I8_FOR(j, 4) sum[j] = i8_add(sum[j], i8_load(p + j * gap));
-        p += step;
-    } while (--count > 0);
     i8_store(lanes, i8_add(i8_add(sum[0], sum[1]), i8_add(sum[2], sum[3])));
     I8_FOR(j, I8_LANES) total += lanes[j];
     return total;
