@@ -9,10 +9,9 @@ from functools import partial
 
 import int8blas
 import numpy as np
-
-import environment
-from peers import onednn
-from timing import Plan, measure
+from int8blas._bench import environment
+from int8blas._bench.peers import onednn_gemm
+from int8blas._bench.timing import Plan, measure
 
 Calls = dict[str, Callable[[], object]]
 
@@ -31,7 +30,7 @@ def run(description: str, cases: Iterable[tuple[object, Callable[[int], tuple[Ca
     with contextlib.ExitStack() as stack:
         stack.enter_context(int8blas.num_threads(options.threads))
         if options.isa is not None:
-            onednn.limit_isa(options.isa)
+            onednn_gemm.limit_isa(options.isa)
             stack.enter_context(int8blas.use_isa(options.isa))
         from threadpoolctl import threadpool_limits
 

@@ -17,6 +17,9 @@ import argparse
 from pathlib import Path
 
 import contest
+
+from int8blas._bench import plot as plotting
+
 import convolutions
 import layers
 import peers
@@ -56,8 +59,8 @@ def main() -> None:
     networks = {title: network_seconds(rows) for title, rows in groups.items()}
     for title, seconds in networks.items():
         report.print_network(seconds, title)
-    if options.plot and (message := plot.save(list(groups.items()), options.plot, [plot.ratios])):
-        print(message)
+    if options.plot:
+        plotting.save(list(groups.items()), options.plot, [plot.ratios])
     layers.finish(options, {**about, "network_s": networks}, groups)
 
 

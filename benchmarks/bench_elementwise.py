@@ -18,11 +18,11 @@ from typing import Any
 
 import int8blas
 import numpy as np
+from int8blas._bench.peers import onednn_gemm
+from int8blas._bench.peers.base import UnavailableError, import_peer
 
 import bandwidth
 from bandwidth import Calls
-from peers import onednn
-from peers.base import UnavailableError, import_peer
 
 # A residual block's sum early and late in ResNet-50, and one that does not fit in caches.
 SHAPES = ((1, 56, 56, 256), (1, 7, 7, 2048), (16, 56, 56, 256))
@@ -44,7 +44,7 @@ class OneDNN:
         _fields_ = (("arg", ctypes.c_int), ("memory", ctypes.c_void_p))
 
     def __init__(self) -> None:
-        self.library, _, _ = onednn.load_library()
+        self.library, _, _ = onednn_gemm.load_library()
         self.engine = self.create("dnnl_engine_create", 1, ctypes.c_size_t(0))
         self.stream = self.create("dnnl_stream_create", self.engine, 1)
 

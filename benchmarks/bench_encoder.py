@@ -17,15 +17,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import contest
+
 import int8blas
 import numpy as np
+from int8blas._bench import environment
+from int8blas._bench.peers import load
+from int8blas._bench.report import print_header
+from int8blas._bench.timing import Plan, measure
 from threadpoolctl import threadpool_limits
 
-import contest
-import environment
 import peers
-import report
-from timing import Plan, measure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -105,9 +107,9 @@ def main() -> None:
     chosen = [[int(np.abs(lengths - length).argmin())] for length in ONE] + [list(range(len(sentences)))]
 
     for threads in map(int, options.threads.split(",")):
-        found, missing = peers.load(peers.ENCODER, set(), tensors, LAYERS, HEADS, threads)
+        found, missing = load(peers.ENCODER, set(), tensors, LAYERS, HEADS, threads)
         versions = {"int8blas": int8blas.__version__} | {peer.library: peer.version for peer in found}
-        report.print_header(environment.describe(), versions, missing)
+        print_header(environment.describe(), versions, missing)
         print(f"threads: {threads}")
         with threadpool_limits(threads), int8blas.num_threads(threads):
             for indices in chosen:

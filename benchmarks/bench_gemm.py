@@ -15,18 +15,23 @@ import time
 from pathlib import Path
 
 import contest
-import environment
-import native
+
+from int8blas._bench import environment, shapes
+from int8blas._bench import plot as plotting
+from int8blas._bench.contest import prepare, take_turns
+from int8blas._bench.peak import Peak
+from int8blas._bench.peers import load, ours
+from int8blas._bench.peers.base import Peer
+from int8blas._bench.progress import Progress
+from int8blas._bench.report import print_header
+from int8blas._bench.results import GemmRow
+from int8blas._bench.shapes import Operands, Problem
+from int8blas._bench.timing import Plan
+
 import peers
 import plot
 import report
-import shapes
-from peak import Peak
-from peers import ours
-from peers.base import Peer
-from results import GemmRow, compare_signs, summarize
-from shapes import Operands, Problem
-from timing import Plan
+from results import compare_signs, summarize
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -45,25 +50,16 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure_shape(
-    problems: list[Problem], contestants: list[Peer], peak: Peak | None, threads: int, plan: Plan
+    problems: list[Problem], contestants: list[Peer], peak: Peak, threads: int, plan: Plan
 ) -> list[GemmRow]:
     """Measure the sign pairs of one shape, and the peaks, in one interleaved run."""
-    reads, read_bytes, peaks = {}, 0, {}
-    if peak is not None:
-        read_bytes, reads = peak.read(problems[0].operand_bytes)
-        peaks = dict(reads)
-        if (compute := peak.compute()) is not None:
-            peaks["compute"] = compute
-    found, timings = contest.take_turns([Operands(p) for p in problems], contestants, threads, plan, peaks)
-    rows = []
-    for problem, entries in zip(problems, found, strict=True):
-        row = GemmRow(problem, threads, entries)
-        if peak is not None:
-            row.read_gbs = max(read_bytes / timings[name].best for name in reads) / 1e9
-            if "compute" in timings:
-                row.peak_gops = peak.compute_operations / timings["compute"].best / 1e9
-        rows.append(row)
-    return rows
+    setups = [prepare(Operands(problem), contestants, threads) for problem in problems]
+    size = problems[0].operand_bytes
+    peak_gops, read_gbs = peak.beside(size, lambda calls: take_turns(setups, plan, calls))
+    return [
+        GemmRow(problem, threads, entries, peak_gops, read_gbs)
+        for problem, (entries, _) in zip(problems, setups, strict=True)
+    ]
 
 
 def measure_all(contestants: list[Peer], threads: int, options: argparse.Namespace) -> dict[str, list[GemmRow]]:
@@ -72,17 +68,14 @@ def measure_all(contestants: list[Peer], threads: int, options: argparse.Namespa
     chosen = [("given", shape) for shape in options.shape] or shapes.select(options.classes, options.quick)
     rows: dict[str, list[GemmRow]] = {signs: [] for signs in options.signs}
     with contest.use_threads(threads, contestants):
-        try:
-            peak = Peak(threads, options.isa)
-        except native.BuildError as error:
-            print(f"no peaks: {error}")
-            peak = None
+        peak, bar = Peak(threads), Progress()
         for index, (cls, shape) in enumerate(chosen):
             problems = [Problem(cls, *shape, signs) for signs in options.signs]
-            contest.show_progress(index, len(chosen), f"{cls} {problems[0]}")
+            bar.show(index / len(chosen), f"{cls} {problems[0]}")
             for row in measure_shape(problems, contestants, peak, threads, plan):
                 row.statistic = options.statistic
                 rows[row.problem.signs].append(row)
+        bar.clear()
     return rows
 
 
@@ -91,11 +84,11 @@ def main() -> None:
     start = time.perf_counter()
     groups: dict[str, list[GemmRow]] = {}
     with contest.use_isa(options.isa) as isa:
-        found, missing = peers.load(peers.GEMM, options.skip, options.c != "new")
+        found, missing = load(peers.GEMM, options.skip, options.c != "new")
         contestants = ours.contestants(options.c, options.isa) + found
         about = environment.describe()
         versions = {f"int8blas ({isa})": ours.int8blas.__version__} | {peer.library: peer.version for peer in found}
-        report.print_header(about, versions, missing)
+        print_header(about, versions, missing)
         for threads in options.threads:
             rows = measure_all(contestants, threads, options)
             suffix = f"{threads} thread{'s' * (threads > 1)}"
@@ -111,8 +104,8 @@ def main() -> None:
     if options.json:
         about = {"environment": about, "versions": versions, "missing": missing, "isa": isa, "c": options.c}
         contest.save(options.json, {**about, "statistic": options.statistic}, groups)
-    if options.plot and (message := plot.save(list(groups.items()), options.plot, [plot.roofline, plot.ratios])):
-        print(message)
+    if options.plot:
+        plotting.save(list(groups.items()), options.plot, [plotting.roofline, plot.ratios])
     print(f"\n{time.perf_counter() - start:.0f} seconds")
     contest.exit_if_wrong(groups)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 
 import contest
+
 import layers
 import peers
 from linear import KINDS, LinearOperands, problems

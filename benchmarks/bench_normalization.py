@@ -18,11 +18,10 @@ from functools import partial
 
 import int8blas
 import numpy as np
-
-import environment
-from peers import onednn
-from peers.base import UnavailableError, import_peer
-from timing import Plan, measure
+from int8blas._bench import environment
+from int8blas._bench.peers import onednn_gemm
+from int8blas._bench.peers.base import UnavailableError, import_peer
+from int8blas._bench.timing import Plan, measure
 
 Calls = dict[str, Callable[[], object]]
 
@@ -51,7 +50,7 @@ class Primitive:
     SRC, DST, SHIFT, SCALE, DST_SCALE = 1, 17, 52, 51, 4096 | 17
 
     def __init__(self) -> None:
-        self.library, _, _ = onednn.load_library()
+        self.library, _, _ = onednn_gemm.load_library()
         self.engine = self.create("dnnl_engine_create", 1, ctypes.c_size_t(0))
         self.stream = self.create("dnnl_stream_create", self.engine, 1)
 
@@ -258,7 +257,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(int8blas.num_threads(options.threads))
         if options.isa is not None:
-            onednn.limit_isa(options.isa)
+            onednn_gemm.limit_isa(options.isa)
             stack.enter_context(int8blas.use_isa(options.isa))
         from threadpoolctl import threadpool_limits
 

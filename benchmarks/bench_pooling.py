@@ -18,11 +18,11 @@ from functools import partial
 
 import int8blas
 import numpy as np
+from int8blas._bench.peers import onednn_gemm
+from int8blas._bench.peers.base import UnavailableError, import_peer
 
 import bandwidth
 from bandwidth import Calls
-from peers import onednn
-from peers.base import UnavailableError, import_peer
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def onnxruntime_calls(p: Pooling, x: np.ndarray, expected: np.ndarray, threads: 
 
 def onednn_calls(p: Pooling, x: np.ndarray, expected: np.ndarray) -> Calls:
     """The pooling primitive through oneDNN's C API; its enumerators and structures are part of the ABI of version 3."""
-    library, _, _ = onednn.load_library()
+    library, _, _ = onednn_gemm.load_library()
     forward_inference, u8, arg_src, arg_dst = 96, 6, 1, 17
     maximum, average_without_padding = 0x1FF, 0x3FF
     handle, dims = ctypes.c_void_p, ctypes.c_int64 * 12

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 
 import contest
+
 import layers
 import peers
 import recurrent

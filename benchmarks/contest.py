@@ -6,28 +6,25 @@ import argparse
 import contextlib
 import json
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 # Idle workers of one library must not spin on the CPUs that the next one is measured on (read when OpenBLAS loads).
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
-import environment
-import peers
-from peers import ours
-from peers.base import Peer, Prepared
-from results import Entry, Row, summarize
-from timing import Plan, Timing, measure
+from int8blas._bench import environment, plot
+from int8blas._bench.contest import MIN_SAMPLE, SETTLE
+from int8blas._bench.peers import onednn_gemm, ours, short_name
+from int8blas._bench.peers.base import Peer
+from int8blas._bench.results import Row
+from int8blas._bench.timing import Plan
+
+from results import summarize
 
 try:
     from threadpoolctl import threadpool_limits
 except ImportError:
     raise SystemExit("the benchmark sets threads with threadpoolctl; install it: pip install threadpoolctl") from None
-
-MIN_SAMPLE = 5e-4  # seconds; shorter calls are repeated within a sample
-SETTLE = 5e-3  # seconds between contestants when workers of the last one may still spin
 
 
 def make_parser(description: str, quick: str, modules: Iterable[str], shape: str = "MxNxK") -> argparse.ArgumentParser:
@@ -43,7 +40,7 @@ def make_parser(description: str, quick: str, modules: Iterable[str], shape: str
     add("--repeat", type=int, default=40, help="samples per contestant and shape, at most (default: %(default)s)")
     add("--budget", type=float, help="seconds per shape and kind of problem, about (default: 5; quick: 2)")
     add("--median", action="store_true", help="report medians instead of minima")
-    add("--skip", default="", help=f"peers to leave out, of {','.join(modules)}")
+    add("--skip", default="", help=f"peers to leave out, of {','.join(map(short_name, modules))}")
     add("--json", type=Path, metavar="FILE", help="write all numbers")
     return parser
 
@@ -67,6 +64,8 @@ def parse(parser: argparse.ArgumentParser, parse_shape: Callable[[str], object] 
         parser.error(str(error))
     if min(options.threads) < 1:
         parser.error("thread counts are at least 1")
+    if getattr(options, "plot", None) and (message := plot.obstacle(options.plot)):
+        parser.error(f"--plot: {message}")
     options.skip = set(options.skip.split(","))
     options.budget = options.budget or (2.0 if options.quick else 5.0)
     options.statistic = "median" if options.median else "best"
@@ -85,7 +84,7 @@ def use_isa(isa: str | None) -> Iterator[str]:
     if isa is None:
         yield ours.int8blas.available_isas()[0]
         return
-    peers.limit_isa(isa)
+    onednn_gemm.limit_isa(isa)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(ours.int8blas.use_isa(isa))
@@ -101,49 +100,6 @@ def use_threads(threads: int, contestants: Iterable[Peer]) -> Iterator[None]:
         for peer in contestants:
             peer.set_threads(threads)
         yield
-
-
-def show_progress(index: int, count: int, what: object) -> None:
-    if sys.stderr.isatty():
-        print(f"{index + 1}/{count} {what} \r", end="", file=sys.stderr)
-
-
-def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[dict[str, Entry], dict[str, Prepared]]:
-    """Bind the operands of a problem to every contestant, run it once, and check what it gives."""
-    entries, prepared = {}, {}
-    for peer in contestants:
-        if not peer.supports(operands.problem):
-            continue
-        entry = Entry(peer.name, peer.kind, peer.library == ours.LIBRARY, peer.comparable)
-        entries[peer.name] = entry
-        try:
-            ready = peer.prepare(operands, threads)
-            ready.run()
-            entry.fault = ready.check()
-            prepared[peer.name] = ready
-        except Exception as error:  # a peer that refuses a shape is reported, and the others are measured
-            entry.fault = f"did not run: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    return entries, prepared
-
-
-def take_turns(
-    problems: Sequence[Any],
-    contestants: Iterable[Peer],
-    threads: int,
-    schedule: Plan,
-    others: Mapping[str, Callable[[], object]],
-) -> tuple[list[dict[str, Entry]], dict[str, Timing]]:
-    """Measure the contestants on all problems, each given as its operands, and `others`, in one interleaved run.
-
-    Gives the entries of each problem, and the timings of the others.
-    """
-    setups = [prepare(operands, contestants, threads) for operands in problems]
-    calls = {(i, name): ready.run for i, (_, bound) in enumerate(setups) for name, ready in bound.items()}
-    timings = measure(calls | {(-1, name): call for name, call in others.items()}, schedule)
-    for index, (entries, prepared) in enumerate(setups):
-        for name in prepared:
-            entries[name].timing = timings[index, name]
-    return [entries for entries, _ in setups], {name: timings[-1, name] for name in others}
 
 
 def save(path: Path, about: Mapping[str, object], groups: Mapping[str, list[Row]]) -> None:

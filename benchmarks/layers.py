@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import contest
-import environment
-import native
-import peers
+
+from int8blas._bench import environment
+from int8blas._bench.contest import prepare, take_turns
+from int8blas._bench.peak import Peak
+from int8blas._bench.peers import load, ours
+from int8blas._bench.peers.base import Peer
+from int8blas._bench.progress import Progress
+from int8blas._bench.report import print_header
+
 import report
-from peak import Peak
-from peers import ours
-from peers.base import Peer
 from results import LayerRow, summarize
 
 
@@ -36,19 +39,16 @@ def measure_all(
     """All problems on one number of threads."""
     plan = contest.plan(options, threads, 1)
     rows = []
-    try:
-        peak = Peak(threads, options.isa)
-        peaks = {"compute": call} if (call := peak.compute()) else {}
-    except native.BuildError as error:
-        print(f"no peak: {error}")
-        peaks = {}
+    peak, bar = Peak(threads), Progress()
     with contest.use_threads(threads, contestants):
         for index, problem in enumerate(problems):
-            contest.show_progress(index, len(problems), problem)
-            (entries,), timings = contest.take_turns([operands(problem)], contestants, threads, plan, peaks)
-            rows.append(row(problem, threads, entries, statistic=options.statistic))
+            bar.show(index / len(problems), str(problem))
+            setup = prepare(operands(problem), contestants, threads)
+            timings = take_turns([setup], plan, peak.compute())
+            rows.append(row(problem, threads, setup[0], statistic=options.statistic))
             if "compute" in timings:
                 rows[-1].peak_gops = peak.compute_operations / timings["compute"].best / 1e9
+    bar.clear()
     return rows
 
 
@@ -67,10 +67,10 @@ def run(
     start = time.perf_counter()
     groups: dict[str, list[LayerRow]] = {}
     with contest.use_isa(options.isa) as isa:
-        found, missing = peers.load(modules, options.skip)
+        found, missing = load(modules, options.skip)
         about = environment.describe()
         versions = {f"int8blas ({isa})": ours.int8blas.__version__} | {peer.library: peer.version for peer in found}
-        report.print_header(about, versions, missing)
+        print_header(about, versions, missing)
         for threads in options.threads:
             for name, chosen in problems.items():
                 title = f"{name}, {threads} thread{'s' * (threads > 1)}"

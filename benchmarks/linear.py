@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-
-from shapes import Product
+from int8blas._bench.shapes import Product
 
 KINDS = ("static", "dynamic")
 

@@ -13,9 +13,10 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from peers.ours import PACKED, PLAIN
+from int8blas._bench.peers.ours import PACKED, PLAIN
+from int8blas._bench.results import geometric_mean
+
 from peers.ours_linear import FUSED
-from results import geometric_mean
 
 # int8blas's contestants, by the kinds of a row's "best_peer", and what the tables call the ratios of a row.
 OURS = {"plain": PLAIN, "packed": PACKED, "fused": FUSED}

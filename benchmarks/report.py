@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from peers.ours import PACKED, PLAIN
+from int8blas._bench.peers.ours import PACKED, PLAIN
+from int8blas._bench.report import WIDTH, number, percent, print_columns, print_faults
+from int8blas._bench.results import GemmRow, Row, geometric_mean
+from int8blas._bench.shapes import Problem
+
 from peers.ours_linear import FUSED
-from results import GemmRow, Row, Summary, geometric_mean
-from shapes import Problem
-
-WIDTH = 8  # of a contestant's column
-
-
-def number(value: float | None) -> str:
-    """Three significant digits; a dash for nothing."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f}%"
-
-
-def _print_columns(head: list[list[str]], body: Iterable[list[str]], widths: list[int]) -> None:
-    lines = []
-    for line in range(max(map(len, head))):
-        lines.append([words[line] if line < len(words) else "" for words in head])
-    for cells in [*lines, *body]:
-        print(" ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]))
-
-
-def print_header(environment: Mapping[str, object], versions: Mapping[str, str], missing: Mapping[str, str]) -> None:
-    caches = ", ".join(f"{level} {size}" for level, size in dict(environment["caches"]).items())  # type: ignore[call-overload]
-    print(f"{environment['cpu']}, {environment['cpus']} CPUs ({caches}), {environment['system']}")
-    print(f"Python {environment['python']}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
-    for name, reason in missing.items():
-        print(f"not measured: {name}: {reason}")
-
+from results import Summary
 
 # Columns of a GEMM's table. "of read" is the time to read A and B once, at the streaming-read speed of a buffer of
 # their size ("read"), over the time of the product.
@@ -76,15 +49,11 @@ def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[...
 
     print(f"\n{title} (GOPS = {rows[0].problem.formula} / time)")
     lengths = [max(len(word) for word in words) for words in head[1:]]
-    _print_columns(head, map(cells, rows), [max(len(str(row.problem)) for row in rows), *(max(5, n) for n in lengths)])
+    print_columns(head, map(cells, rows), [max(len(str(row.problem)) for row in rows), *(max(5, n) for n in lengths)])
     peaks = [row.peak_gops for row in rows if row.peak_gops]
     if peaks:
         print(f"compute peak {number(min(peaks))} to {number(max(peaks))} GOPS over the rows")
-    for name in names:
-        faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
-        if faults:
-            more = f", and on {len(faults) - 1} more" if len(faults) > 1 else ""
-            print(f"! {name}: {faults[0][1]}, on {faults[0][0].problem}{more}")
+    print_faults(rows)
 
 
 def print_summary(summaries: list[Summary], title: str) -> None:
@@ -101,7 +70,7 @@ def print_summary(summaries: list[Summary], title: str) -> None:
         width for ratio, shape in zip(ratios, shapes, strict=True) for width in (6, 6, max(len(ratio), shape) + 1)
     ]
     print(f"\n{title}: int8blas's speed over others', geometric means and worst shapes")
-    _print_columns(head, body, [max(8, *map(len, classes)), *widths])
+    print_columns(head, body, [max(8, *map(len, classes)), *widths])
 
 
 def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> None:

@@ -54,12 +54,14 @@ The modules, and who calls whom::
                               pool_body.h      the kernels of pooling
                               normalize_body.h softmax and layer normalization
                               cell_body.h      the cells of _rnn
+                              peak_body.h      the machine's limits, for _peak
 
     _reorder, with _layouts (layouts, masks) and _packed_weights, is NumPy up to pack_b. calibration, with _observer,
     _histogram and _parameters (a range's scale and zero point; their file), folding and network are NumPy alone. _file
     is below all that can be saved: it knows of them what they register.
 
     _config, __main__           show_config, python -m int8blas
+    _bench, with _peak          python -m int8blas bench: see its __init__
 """
 
 from int8blas import calibration

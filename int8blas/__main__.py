@@ -1,6 +1,34 @@
-"""``python -m int8blas`` prints the configuration."""
+"""``python -m int8blas`` prints the configuration; ``python -m int8blas bench`` measures."""
+
+import argparse
+import sys
+from typing import NoReturn
 
 from int8blas import show_config
+from int8blas._bench import command
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports an error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def main() -> int:
+    parser = Parser(
+        prog="python -m int8blas", description="Exact 8-bit integer matrix multiplication for NumPy arrays."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="config, if there is none")
+    summary = "print the version, the CPU, instruction sets and threads"
+    commands.add_parser("config", help=summary, description=f"{summary.capitalize()}.")
+    command.add_options(commands.add_parser("bench", help=command.SUMMARY, description=command.DESCRIPTION))
+    options = parser.parse_args()
+    if options.command == "bench":
+        return command.main(options)
+    show_config()
+    return 0
+
 
 if __name__ == "__main__":
-    show_config()
+    sys.exit(main())

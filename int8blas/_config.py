@@ -9,6 +9,11 @@ from int8blas import _kernels, _threads
 from int8blas._version import __version__
 
 
+def cpu_name() -> str:
+    """The CPU's name, or its architecture if it tells none."""
+    return _kernels.cpu_name() or platform.processor() or platform.machine()
+
+
 def _config() -> dict[str, dict[str, Any]]:
     return {
         "int8blas": {
@@ -17,7 +22,7 @@ def _config() -> dict[str, dict[str, Any]]:
             "numpy": np.__version__,
         },
         "cpu": {
-            "name": _kernels.cpu_name() or platform.processor() or platform.machine(),
+            "name": cpu_name(),
             "architecture": platform.machine(),
         },
         "isas": {

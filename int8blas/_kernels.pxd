@@ -366,6 +366,9 @@ cdef extern from "i8_types.h" nogil:
         i8_normalize_fn softmax
         i8_normalize_fn layer_norm
         i8_cell_fn cells[4]
+        int64_t (*peak)(int64_t iterations) noexcept nogil
+        uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
+        int read_bytes
 
 
 # The kernel table that the calling thread uses.

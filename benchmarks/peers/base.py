@@ -1,63 +1,15 @@
-"""What a contestant is."""
+"""What contestants with layers and networks are."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
+from int8blas._bench.peers.base import Peer
 
 from linear import LinearProblem
 from recurrent import RecurrentProblem
-from shapes import Operands, Product
-
-
-class UnavailableError(RuntimeError):
-    """The peer is not installed or cannot be used; the message is one line."""
-
-
-@dataclass
-class Prepared:
-    """One problem, ready to be run again and again."""
-
-    run: Callable[[], object]
-    check: Callable[[], str]  # after a run: an empty string, or what is wrong with the result
-    keep: Any = None  # objects whose memory `run` uses through bare pointers
-
-
-class Peer(ABC):
-    """A way to compute the product of two matrices, or what is built on one.
-
-    name: unique, in words of at most 8 letters where possible (it heads a column).
-    kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies;
-        for linear and recurrent layers see `LayerPeer`.
-    library, version: what it comes from.
-    comparable: False where the result is less than what is asked for (such as int8 output of a GEMM); then never the
-        best peer.
-    """
-
-    name: str
-    kind: str
-    library: str
-    version: str
-    comparable: bool = True
-
-    def set_threads(self, threads: int) -> None:  # noqa: B027 - most peers are reached by threadpoolctl
-        """Use `threads` threads from now on; called before `prepare`."""
-
-    @abstractmethod
-    def supports(self, problem: Product) -> bool:
-        """Whether the peer can do this problem at all."""
-
-    @abstractmethod
-    def prepare(self, operands: Any, threads: int) -> Prepared:
-        """Convert, pack and bind the operands of a problem; none of this is timed."""
 
 
 class LayerPeer(Peer):
@@ -75,36 +27,3 @@ class Encoder:
     library: str
     version: str
     run: Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def compare(operands: Operands, result: np.ndarray) -> str:
-    """What is wrong with `result` where the exact product is wanted (or its float32 value, by the result's dtype)."""
-    wrong = int(np.count_nonzero(result != operands.exact.astype(result.dtype)))
-    if not wrong:
-        return ""
-    answer = f"{wrong} of {result.size} elements are wrong"
-    if operands.b.dtype == np.int8:
-        rows, columns = (np.unique(np.linspace(0, size - 1, 16, dtype=int)) for size in result.shape)
-        if np.array_equal(result[np.ix_(rows, columns)], operands.saturating(rows, columns)):
-            answer += " (sums of two products saturate to int16)"
-    return answer
-
-
-def import_peer(module: str, distribution: str) -> tuple[ModuleType, str]:
-    """A module and the version of its distribution."""
-    try:
-        return importlib.import_module(module), importlib.metadata.version(distribution)
-    except (ImportError, importlib.metadata.PackageNotFoundError):
-        raise UnavailableError(f"the package {distribution} is not installed") from None
-
-
-def find_library(distribution: str, prefix: str) -> Path:
-    """The shared library of an installed distribution whose file name starts with `prefix`."""
-    try:
-        files = importlib.metadata.files(distribution) or []
-    except importlib.metadata.PackageNotFoundError:
-        raise UnavailableError(f"the package {distribution} is not installed") from None
-    paths = sorted(Path(str(file.locate())).resolve() for file in files if file.name.startswith(prefix))
-    if not paths:
-        raise UnavailableError(f"the package {distribution} has no {prefix}*")
-    return paths[0]

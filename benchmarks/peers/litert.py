@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
-
-from peers.base import Peer, Prepared, import_peer
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, import_peer
+from int8blas._bench.shapes import Operands, Problem
 
 # The table of each operator's options, and its version. Of the first versions 4 of FULLY_CONNECTED has int8, and 9
 # scales per output for a float32 source; 3 of the convolutions has int8, and 6 of CONV_2D groups.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
 from peers.litert import Runtime, Tensor, less_128
 
 

@@ -10,9 +10,8 @@ import ctypes
 from functools import partial
 
 import numpy as np
-
-from peers.base import Peer, Prepared, UnavailableError, compare, find_library
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, UnavailableError, compare, find_library
+from int8blas._bench.shapes import Operands, Problem
 
 ROW_MAJOR, NO_TRANS, PACKED, FIX_OFFSET, B_MATRIX = 101, 111, 151, 173, 162
 GNU_THREADING = 3

@@ -1,68 +1,18 @@
-"""oneDNN: dnnl_gemm through ctypes, its matmul and inner-product primitives through onednn_shim.c."""
+"""oneDNN: dnnl_gemm, and its matmul and inner-product primitives through onednn_shim.c."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from int8blas._bench.peers import onednn_gemm
+from int8blas._bench.peers.base import Peer, Prepared, UnavailableError, compare
+from int8blas._bench.peers.onednn_gemm import OneDNN
+from int8blas._bench.shapes import Operands
 
 import native
-from peers.base import Peer, Prepared, UnavailableError, compare, find_library
-from shapes import Operands, Problem
-
-DISTRIBUTION = "onednn-cpu-gomp"
-
-# int8blas's ISAs in the terms of ONEDNN_MAX_CPU_ISA.
-ISAS = {"avx2": "AVX2", "avxvnni": "AVX2_VNNI", "avx512bw": "AVX512_CORE", "avx512vnni": "AVX512_CORE_VNNI"}
-
-
-def limit_isa(isa: str) -> None:
-    """Hold oneDNN, also the one inside torch, to int8blas's ISA of that name; to be called before its first use."""
-    if isa in ISAS:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = ISAS[isa]
-
-
-class _Version(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int), ("hash", ctypes.c_char_p)]
-
-
-class _OneDNN(Peer):
-    library = "oneDNN"
-
-    def __init__(self, name: str, kind: str, version: str) -> None:
-        self.name, self.kind, self.version = name, kind, version
-
-    def supports(self, problem: Problem) -> bool:
-        return problem.signs in ("u8s8", "s8s8")
-
-
-class Gemm(_OneDNN):
-    """dnnl_gemm_u8s8s32 and dnnl_gemm_s8s8s32 (row-major)."""
-
-    def __init__(self, library: ctypes.CDLL, version: str) -> None:
-        super().__init__("oneDNN gemm", "plain", version)
-        self._functions = {"u8s8": library.dnnl_gemm_u8s8s32, "s8s8": library.dnnl_gemm_s8s8s32}
-
-    def prepare(self, operands: Operands, threads: int) -> Prepared:
-        p = operands.problem
-        c = np.empty((p.m, p.n), np.int32)
-        offset = ctypes.c_int32(0)
-        zero = ctypes.c_int8(0)
-        size = ctypes.c_int64
-        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (operands.a, operands.b, c)]
-        run = partial(
-            self._functions[p.signs],
-            *(ctypes.c_char(letter) for letter in (b"N", b"N", b"F")),  # trans_a, trans_b, offsetc
-            *(size(p.m), size(p.n), size(p.k), ctypes.c_float(1)),
-            *(pointers[0], size(p.k), zero),
-            *(pointers[1], size(p.n), zero),
-            *(ctypes.c_float(0), pointers[2], size(p.n), ctypes.byref(offset)),
-        )
-        return Prepared(run, lambda: compare(operands, c), keep=(operands, offset))
-
 
 _OPERANDS = [
     *((name, ctypes.c_void_p) for name in ("src", "weights", "dst")),
@@ -128,7 +78,7 @@ class Plan:
             self._shim.onednn_destroy(self.pointer)
 
 
-class Primitive(_OneDNN):
+class Primitive(OneDNN):
     """The matmul or inner-product primitive; packed: with weights in the layout that the primitive asks for."""
 
     def __init__(self, shim: ctypes.CDLL, version: str, operation: str, kind: str) -> None:
@@ -144,15 +94,6 @@ class Primitive(_OneDNN):
         return Prepared(partial(self._shim.onednn_run, plan.pointer), lambda: compare(operands, c), keep=plan)
 
 
-def load_library() -> tuple[ctypes.CDLL, Path, str]:
-    """oneDNN, where it lies, and its version."""
-    path = find_library(DISTRIBUTION, "libdnnl.so")
-    library = ctypes.CDLL(str(path))
-    library.dnnl_version.restype = ctypes.POINTER(_Version)
-    numbers = library.dnnl_version().contents
-    return library, path, f"{numbers.major}.{numbers.minor}.{numbers.patch}"
-
-
 def build_shim(path: Path) -> ctypes.CDLL:
     """onednn_shim.c, linked with the library at `path`."""
     return native.build("onednn_shim.c", str(path), f"-Wl,-rpath,{path.parent}")
@@ -160,7 +101,7 @@ def build_shim(path: Path) -> ctypes.CDLL:
 
 def load_shim() -> tuple[ctypes.CDLL, str]:
     """onednn_shim.c, compiled for the library that is installed, and its version."""
-    _, path, version = load_library()
+    _, path, version = onednn_gemm.load_library()
     try:
         return build_shim(path), version
     except native.BuildError as error:
@@ -168,8 +109,8 @@ def load_shim() -> tuple[ctypes.CDLL, str]:
 
 
 def peers(reuse_c: bool) -> list[Peer]:
-    library, path, version = load_library()
-    found: list[Peer] = [Gemm(library, version)]
+    library, path, version = onednn_gemm.load_library()
+    found: list[Peer] = [onednn_gemm.Gemm(library, version)]
     try:
         shim = build_shim(path)
     except native.BuildError as error:

@@ -6,9 +6,9 @@ import ctypes
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
 from peers.onednn import ConvolutionStruct, Plan, load_shim
 
 

@@ -6,9 +6,10 @@ import ctypes
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LayerPeer, Peer, Prepared
+from peers.base import LayerPeer
 from peers.onednn import Plan, ProductStruct, load_shim
 
 

@@ -6,8 +6,9 @@ import ctypes
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
-from peers.base import LayerPeer, Peer, Prepared
+from peers.base import LayerPeer
 from peers.onednn import Plan, RecurrentStruct, load_shim
 from recurrent import DATA_SCALE, DATA_SHIFT, RecurrentOperands, RecurrentProblem
 

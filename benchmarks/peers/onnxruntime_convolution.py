@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.onnxruntime_matmul import MICROSOFT, Runtime
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
-from peers.onnxruntime_matmul import MICROSOFT, Runtime
 
 
 class Convolution(Peer):

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from int8blas._bench.peers.base import import_peer
+from int8blas._bench.peers.onnxruntime_matmul import MICROSOFT
 
-from peers.base import Encoder, import_peer
-from peers.onnxruntime_matmul import MICROSOFT
+from peers.base import Encoder
 
 EPSILON = 1e-12
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.onnxruntime_matmul import MICROSOFT, Runtime
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LayerPeer, Peer, Prepared
-from peers.onnxruntime_matmul import MICROSOFT, Runtime
+from peers.base import LayerPeer
 
 
 class Linear(LayerPeer):

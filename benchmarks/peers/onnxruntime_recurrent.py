@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.onnxruntime_matmul import MICROSOFT, Runtime
 
-from peers.base import LayerPeer, Peer, Prepared
-from peers.onnxruntime_matmul import MICROSOFT, Runtime
+from peers.base import LayerPeer
 from recurrent import RecurrentOperands, RecurrentProblem
 
 # The order of the gates there, in terms of that here: LSTM i, o, f, c~; GRU as here.

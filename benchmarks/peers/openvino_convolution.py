@@ -9,9 +9,9 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
 from peers.openvino_matmul import Runtime
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LayerPeer, Peer, Prepared
+from peers.base import LayerPeer
 from peers.openvino_matmul import Runtime
 
 

@@ -11,9 +11,8 @@ from functools import partial
 from types import ModuleType
 
 import numpy as np
-
-from peers.base import Peer, Prepared, compare, import_peer
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, compare, import_peer
+from int8blas._bench.shapes import Operands, Problem
 
 
 class Runtime:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
 
-from peers.base import LayerPeer, Peer, Prepared
+from peers.base import LayerPeer
 from peers.openvino_matmul import Runtime
 from recurrent import RecurrentOperands
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.ours import LIBRARY, int8blas
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
-from peers.ours import LIBRARY, int8blas
 from peers.ours_linear import BARE, FUSED
 
 

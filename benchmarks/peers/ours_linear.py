@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.ours import LIBRARY, int8blas
 
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands, LinearProblem
-from peers.base import LayerPeer, Peer, Prepared
-from peers.ours import LIBRARY, int8blas
+from peers.base import LayerPeer
 
 FUSED, BARE = "int8blas", "int8blas s32 gemm"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.ours import LIBRARY, int8blas
 
-from peers.base import LayerPeer, Peer, Prepared
-from peers.ours import LIBRARY, int8blas
+from peers.base import LayerPeer
 from peers.ours_linear import BARE, FUSED
 from recurrent import DATA_SCALE, DATA_SHIFT, RecurrentOperands, RecurrentProblem
 

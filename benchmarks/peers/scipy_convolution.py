@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.blas_f32 import SCIPY, SciPy
 
 from convolutions import ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared
-from peers.blas_f32 import SCIPY, SciPy
 
 
 class Convolution(Peer):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared
+from int8blas._bench.peers.blas_f32 import SCIPY, SciPy
 
 from linear import LinearOperands
-from peers.base import LayerPeer, Peer, Prepared
-from peers.blas_f32 import SCIPY, SciPy
+from peers.base import LayerPeer
 
 
 class Linear(LayerPeer):

@@ -10,9 +10,9 @@ from functools import partial
 from types import ModuleType
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared, import_peer
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
-from peers.base import Peer, Prepared, import_peer
 from peers.torch_linear import ENGINES
 
 

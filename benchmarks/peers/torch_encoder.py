@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from int8blas._bench.peers.base import import_peer
 
-from peers.base import Encoder, import_peer
+from peers.base import Encoder
 
 # fbgemm is what x86 takes here as well, and qnnpack is for other CPUs.
 ENGINES = ("x86", "onednn")

@@ -10,8 +10,10 @@ import warnings
 from functools import partial
 from types import ModuleType
 
+from int8blas._bench.peers.base import Peer, Prepared, import_peer
+
 from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands
-from peers.base import LayerPeer, Peer, Prepared, import_peer
+from peers.base import LayerPeer
 
 ENGINES = ("x86", "fbgemm", "onednn", "qnnpack")  # x86 chooses between the next two
 

@@ -12,8 +12,9 @@ from functools import partial
 from types import ModuleType
 
 import numpy as np
+from int8blas._bench.peers.base import Peer, Prepared, import_peer
 
-from peers.base import LayerPeer, Peer, Prepared, import_peer
+from peers.base import LayerPeer
 from peers.torch_linear import ENGINES
 from recurrent import RecurrentOperands, RecurrentProblem
 

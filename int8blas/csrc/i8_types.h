@@ -520,6 +520,14 @@ typedef struct {
     i8_bytes_fn bytes[2][2][2];
     i8_normalize_fn softmax, layer_norm;
     i8_cell_fn cells[I8_CELLS];
+
+    /* The limits of the machine (peak_body.h). The fastest loop of multiply-adds on registers; how many it did is returned.
+     * NULL where the ISA has no instruction for them. */
+    int64_t (*peak)(int64_t iterations);
+    /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
+     * further, and so on, `count` times: as one stream, or as four. */
+    uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
+    int read_bytes;
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

@@ -60,6 +60,9 @@ I8_TARGET_BEGIN("avx2")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "depthwise_body.h"
 
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#include "peak_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX2) != 0; }
 
 const i8_kernels i8_kernels_avx2 = {
@@ -100,6 +103,7 @@ const i8_kernels i8_kernels_avx2 = {
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
     I8_CELL_SLOTS,
+    I8_PEAK_SLOTS,
 };
 I8_TARGET_END
 #endif

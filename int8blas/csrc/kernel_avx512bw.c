@@ -60,6 +60,9 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "depthwise_body.h"
 
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#include "peak_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512BW) != 0; }
 
 const i8_kernels i8_kernels_avx512bw = {
@@ -100,6 +103,7 @@ const i8_kernels i8_kernels_avx512bw = {
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
     I8_CELL_SLOTS,
+    I8_PEAK_SLOTS,
 };
 I8_TARGET_END
 #endif

@@ -57,6 +57,9 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "depthwise_body.h"
 
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "peak_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
 I8_TARGET_END
 
@@ -120,5 +123,6 @@ const i8_kernels i8_kernels_avx512vnni = {
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
     I8_CELL_SLOTS,
+    I8_PEAK_SLOTS,
 };
 #endif

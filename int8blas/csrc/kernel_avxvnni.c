@@ -64,6 +64,9 @@ I8_TARGET_BEGIN("avx2,avxvnni")
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "depthwise_body.h"
 
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "peak_body.h"
+
 static int supported(void) { return (i8_cpu_features() & I8_NEEDS) != 0; }
 
 const i8_kernels i8_kernels_avxvnni = {
@@ -102,6 +105,7 @@ const i8_kernels i8_kernels_avxvnni = {
     I8_BYTES_SLOTS,
     I8_NORMALIZE_SLOTS,
     I8_CELL_SLOTS,
+    I8_PEAK_SLOTS,
 };
 I8_TARGET_END
 #endif

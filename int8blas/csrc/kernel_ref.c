@@ -136,6 +136,17 @@ static void i8_depthwise(const i8_depthwise_args *t)
         }
 }
 
+static uint32_t i8_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
+{
+    uint64_t sum[4] = {0}, word;
+    for (; count > 0; --count, p += step)
+        for (int j = 0; j < 4; ++j) {
+            memcpy(&word, p + j * gap, sizeof word);
+            sum[j] += word;
+        }
+    return (uint32_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+}
+
 static int supported(void) { return 1; }
 
 const i8_kernels i8_kernels_ref = {
@@ -158,4 +169,6 @@ const i8_kernels i8_kernels_ref = {
     I8_CHAIN_SLOTS(i8_lookup),
     I8_NORMALIZE_SLOTS,
     I8_CELL_SLOTS,
+    .read = i8_read,
+    .read_bytes = sizeof(uint64_t),
 };

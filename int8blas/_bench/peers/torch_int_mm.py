@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from peers.base import Peer, Prepared, compare, import_peer
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, compare, import_peer
+from int8blas._bench.shapes import Operands
 
 
 class IntMM(Peer):
@@ -19,7 +20,7 @@ class IntMM(Peer):
     def set_threads(self, threads: int) -> None:
         self._torch.set_num_threads(threads)
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Any) -> bool:
         return problem.signs in ("u8s8", "s8s8")
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:

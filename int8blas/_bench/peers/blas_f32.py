@@ -7,14 +7,22 @@ results are checked to be what float32 can hold: a relative error of K rounding 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from peers.base import Peer, Prepared, UnavailableError
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, UnavailableError
+from int8blas._bench.shapes import Operands
 
 SCIPY = "SciPy sgemm"
+
+
+def _version(module: Any) -> str:
+    """A module's version, with that of its BLAS."""
+    blas = module.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return f"{module.__version__} with {blas['name']} {blas['version']}"
 
 
 def _check(operands: Operands, result: np.ndarray) -> str:
@@ -31,13 +39,13 @@ class SciPy(Peer):
 
     def __init__(self, reuse_c: bool) -> None:
         try:
-            import scipy
-            from scipy.linalg.blas import sgemm
+            scipy = importlib.import_module("scipy")
+            self.sgemm = importlib.import_module("scipy.linalg.blas").sgemm
         except ImportError:
             raise UnavailableError("the package scipy is not installed") from None
-        self.version, self.sgemm, self._reuse_c = scipy.__version__, sgemm, reuse_c
+        self.version, self._reuse_c = _version(scipy), reuse_c
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Any) -> bool:
         return True
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:
@@ -52,12 +60,12 @@ class SciPy(Peer):
 class NumPy(Peer):
     """numpy.matmul on C-ordered operands; with out= as for int8blas."""
 
-    name, kind, library, version = "NumPy f32", "f32", "NumPy", np.__version__
+    name, kind, library, version = "NumPy f32", "f32", "NumPy", _version(np)
 
     def __init__(self, reuse_c: bool) -> None:
         self._reuse_c = reuse_c
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Any) -> bool:
         return True
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from peers.base import Peer, Prepared, compare, import_peer
-from shapes import Operands, Problem
+from int8blas._bench.peers.base import Peer, Prepared, compare, import_peer
+from int8blas._bench.shapes import Operands
 
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 
@@ -91,7 +92,7 @@ class MatMulInteger(Peer):
         self.name = "ORT packed" if kind == "packed" else "ORT"
         self.kind, self._runtime, self.version = kind, runtime, runtime.version
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Any) -> bool:
         return True
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:

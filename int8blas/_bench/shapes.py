@@ -121,9 +121,13 @@ class Operands:
     def exact(self) -> np.ndarray:
         """The product in int64.
 
-        float64 holds every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result.
+        float64 holds every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result. B is
+        converted in parts, because it may be large.
         """
-        return (self.a.astype(np.float64) @ self.b.astype(np.float64)).astype(np.int64)
+        a, step = self.a.astype(np.float64), 1024
+        parts = [a @ self.b[:, start : start + step].astype(np.float64) for start in range(0, self.problem.n, step)]
+        exact: np.ndarray = np.hstack(parts).astype(np.int64)
+        return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to int16.
@@ -135,10 +139,34 @@ class Operands:
         b = self.b[:, columns].astype(np.int64)
         if a.shape[1] % 2:
             a, b = np.pad(a, ((0, 0), (0, 1))), np.pad(b, ((0, 1), (0, 0)))
-        result = -shift * b.sum(axis=0)[None, :].repeat(len(rows), axis=0)
+        result: np.ndarray = -shift * b.sum(axis=0)[None, :].repeat(len(rows), axis=0)
         for k in range(0, a.shape[1], 2):
             result += np.clip(a[:, k : k + 2] @ b[k : k + 2], -(2**15), 2**15 - 1)
         return result
+
+
+# Two of most classes, for a minute: B in the L1 and L2 caches, in L3 and beyond.
+MINUTE: list[tuple[str, tuple[int, int, int]]] = [
+    ("tiny", (16, 16, 16)),
+    ("tiny", (32, 32, 32)),
+    ("small", (64, 64, 64)),
+    ("small", (128, 128, 128)),
+    ("square", (512, 512, 512)),
+    ("square", (1024, 1024, 1024)),
+    ("gemv", (1, 1024, 1024)),
+    ("gemv", (1, 4096, 4096)),
+    ("gemv", (1, 8192, 8192)),
+    ("small_m", (4, 1024, 1024)),
+    ("small_m", (16, 4096, 4096)),
+    ("skinny_n", (1024, 8, 1024)),
+    ("skinny_n", (4096, 1, 1024)),
+    ("tiny_k", (1024, 1024, 8)),
+    ("bert", (128, 768, 768)),
+    ("bert", (128, 64, 128)),
+    ("llm", (32, 4096, 4096)),
+    ("odd", (251, 257, 263)),
+    ("odd", (1001, 999, 997)),
+]
 
 
 def select(class_names: list[str], quick: bool) -> list[tuple[str, tuple[int, int, int]]]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from peers.base import Peer, Prepared, compare
-from shapes import Operands, Problem
-
-try:
-    import int8blas
-except ImportError as error:
-    raise SystemExit(f"int8blas cannot be imported ({error}); install it first: pip install -e .") from None
+import int8blas
+from int8blas._bench.peers.base import Peer, Prepared, compare
+from int8blas._bench.shapes import Operands
 
 LIBRARY = "int8blas"
 
@@ -30,7 +27,7 @@ class Int8blas(Peer):
         self.name, self.kind = name, kind
         self._reuse_c, self._numerics, self._certified = reuse_c, numerics, certified
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Any) -> bool:
         return self._numerics == "exact" or problem.signs.endswith("s8")
 
     def prepare(self, operands: Operands, threads: int) -> Prepared:

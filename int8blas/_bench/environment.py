@@ -7,16 +7,7 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-
-def cpu_model() -> str:
-    """The CPU's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+from int8blas._config import cpu_name
 
 
 def caches() -> dict[str, str]:
@@ -39,7 +30,7 @@ def usable_cpus() -> int:
 
 def describe() -> dict[str, object]:
     return {
-        "cpu": cpu_model(),
+        "cpu": cpu_name(),
         "cpus": usable_cpus(),
         "caches": caches(),
         "system": f"{platform.system()} {platform.machine()}",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from statistics import median
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,17 @@ def _calibrate(run: Callable[[], object], min_sample: float) -> tuple[int, float
         inner = max(inner + 1, min(10 * inner, int(1.1 * min_sample / max(seconds, 1e-9)) + 1))
 
 
-def measure(contestants: Mapping[str, Callable[[], object]], plan: Plan) -> dict[str, Timing]:
+def measure(
+    contestants: Mapping[Name, Callable[[], object]], plan: Plan, watch: Callable[[], object] | None = None
+) -> dict[Name, Timing]:
     """Time every contestant in turn, round after round, in a new order each round.
 
     Each sample is preceded by one call that is not timed: it brings the contestant's own operands back into the cache
     and wakes its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
-    evenly spread part of them, at least three.
+    evenly spread part of them, at least three. `watch` is called before each sample, outside of what is timed.
     """
-    timings, samples = {}, {}
+    timings: dict[Name, Timing] = {}
+    samples: dict[Name, int] = {}
     share = plan.budget / max(len(contestants), 1)
     for name, run in contestants.items():
         inner, seconds = _calibrate(run, plan.min_sample)
@@ -86,6 +92,8 @@ def measure(contestants: Mapping[str, Callable[[], object]], plan: Plan) -> dict
             for name in order:
                 if (index + 1) * samples[name] // plan.rounds == index * samples[name] // plan.rounds:
                     continue
+                if watch is not None:
+                    watch()
                 if plan.settle:
                     time.sleep(plan.settle)
                 contestants[name]()

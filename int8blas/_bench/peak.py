@@ -1,0 +1,63 @@
+"""The peaks of compute and of reading, as contestants of the same run.
+
+Compute: multiply-adds of the selected instruction set on registers only. Reading: the sum of a buffer's vectors. Both
+are loops of the kernel table (``csrc/peak_body.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from int8blas import _peak
+from int8blas._bench.timing import Timing
+
+RUN_SECONDS = 2e-4  # of one compute contestant's call; far above the cost of starting threads
+GUESSED_GOPS = 500  # of a thread
+SMALLEST_PASS = 1 << 20  # bytes; smaller buffers are read several times per call
+
+
+class Peak:
+    """The peaks of the selected instruction set on `threads` threads."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        operations = 2 * _peak.multiply_add(1, 1)
+        self._iterations = int(RUN_SECONDS * GUESSED_GOPS * 1e9 / operations) if operations else 0
+        self.compute_operations = operations * self._iterations * threads
+
+    def beside(
+        self, size: int, run: Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Timing]]
+    ) -> tuple[float | None, float]:
+        """The compute peak in GOPS, if there is one, and the read bandwidth of about `size` bytes in GB/s.
+
+        `run` measures the calls that it is given, beside others.
+        """
+        read_bytes, reads = self.read(size)
+        timings = run(reads | self.compute())
+        compute = timings.get("compute")
+        peak_gops = self.compute_operations / compute.best / 1e9 if compute is not None else None
+        return peak_gops, max(read_bytes / timings[name].best for name in reads) / 1e9
+
+    def compute(self) -> dict[str, Callable[[], object]]:
+        """ "compute": a call of `compute_operations` operations; nothing where the ISA has no peak loop."""
+        if not self.compute_operations:
+            return {}
+        return {"compute": partial(_peak.multiply_add, self._iterations, self._threads)}
+
+    def read(self, size: int) -> tuple[int, dict[str, Callable[[], object]]]:
+        """Calls that read a buffer of about `size` bytes as one stream and as four, and the bytes each call reads."""
+        granule = 256 * self._threads
+        size = max(size // granule, 1) * granule
+        # Aligned to a cache line, and never a page of zeros that the system shares.
+        memory = np.ones(size + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        buffer = memory[start : start + size]
+        passes = -(-SMALLEST_PASS // size)
+        calls: dict[str, Callable[[], object]] = {
+            f"read, {streams} stream{'s' * (streams > 1)}": partial(_peak.read, buffer, passes, streams, self._threads)
+            for streams in (1, 4)
+        }
+        return size * passes, calls

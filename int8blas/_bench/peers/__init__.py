@@ -1,0 +1,39 @@
+"""The contestants: int8blas, float32 BLAS, and int8 libraries that are installed.
+
+A new peer is one module with a function `peers(reuse_c)` that returns its `Peer` objects or raises `UnavailableError`;
+`reuse_c` says whether functions that can either make a new result or fill a given one are to fill a given one. Here are
+the peers that need no compiler and give an exact int32 result; the benchmarks of a checkout have more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+from int8blas._bench.peers.base import Peer, UnavailableError
+
+# In this order in the tables.
+FLOAT32 = ("int8blas._bench.peers.blas_f32",)
+INT8 = tuple(f"int8blas._bench.peers.{name}" for name in ("onednn_gemm", "torch_int_mm", "onnxruntime_matmul"))
+
+
+def short_name(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def load(modules: Iterable[str], skip: set[str], *arguments: object) -> tuple[list[Peer], dict[str, str]]:
+    """All peers of the modules that are there, and for the modules without any, by their short names, the reason."""
+    found: list[Peer] = []
+    missing: dict[str, str] = {}
+    for module in modules:
+        name = short_name(module)
+        if name in skip:
+            missing[name] = "skipped"
+            continue
+        try:
+            found += importlib.import_module(module).peers(*arguments)
+        except UnavailableError as reason:
+            missing[name] = str(reason)
+        except Exception as error:  # a broken installation of a peer must not end the benchmark
+            missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return found, missing

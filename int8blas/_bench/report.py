@@ -1,0 +1,87 @@
+"""The tables on the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from int8blas._bench.peers.ours import PACKED, PLAIN
+from int8blas._bench.results import ClassMeans, GemmRow, Row
+
+WIDTH = 8  # of a contestant's column
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; a dash for nothing."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def print_columns(head: list[list[str]], body: Iterable[list[str]], widths: list[int]) -> None:
+    lines = []
+    for line in range(max(map(len, head))):
+        lines.append([words[line] if line < len(words) else "" for words in head])
+    for cells in [*lines, *body]:
+        print(" ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]))
+
+
+def print_header(environment: Mapping[str, object], versions: Mapping[str, str], missing: Mapping[str, str]) -> None:
+    caches = ", ".join(f"{level} {size}" for level, size in dict(environment["caches"]).items())  # type: ignore[call-overload]
+    print(f"{environment['cpu']}, {environment['cpus']} CPUs ({caches}), {environment['system']}")
+    print(f"Python {environment['python']}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    for name, reason in missing.items():
+        print(f"not measured: {name}: {reason}")
+
+
+def print_faults(rows: Sequence[Row]) -> None:
+    """What was wrong, a line for each contestant."""
+    for name in dict.fromkeys(name for row in rows for name in row.entries):
+        faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
+        if faults:
+            more = f", and on {len(faults) - 1} more" if len(faults) > 1 else ""
+            print(f"! {name}: {faults[0][1]}, on {faults[0][0].problem}{more}")
+
+
+def _extent(values: Iterable[float | None]) -> str:
+    """The smallest and the largest of the values that there are."""
+    known = [value for value in values if value is not None]
+    ends = dict.fromkeys(map(number, (min(known), max(known)))) if known else ["none"]
+    return " to ".join(ends)
+
+
+def print_classes(means: Sequence[ClassMeans], rows: Sequence[GemmRow]) -> None:
+    """A line per class of shapes, and what its columns are."""
+    others = list(dict.fromkeys(name for mean in means for name in mean.speed_over))
+    head = [["", "", "class"]]
+    body = [[mean.cls] for mean in means]
+    for word, ours in (("plain", PLAIN), ("packed", PACKED)):
+        head += [[word, "", "GOPS"], [word, "of", "peak"], [word, "of", "read"]]
+        for cells, mean in zip(body, means, strict=True):
+            cells += [number(mean.gops[ours]), percent(mean.peak_share.get(ours)), percent(mean.read_share.get(ours))]
+    for other in others:
+        words = ["times", *textwrap.wrap(other, WIDTH)]
+        head.append([""] * (3 - len(words)) + words)
+        for cells, mean in zip(body, means, strict=True):
+            cells.append(number(mean.speed_over.get(other)))
+    lines = max(map(len, head))
+    head = [[""] * (lines - len(words)) + words for words in head]
+    print()
+    print_columns(head, body, [8, *(max(6, *map(len, words)) for words in head[1:])])
+    print()
+    for mean in means:
+        print(f"{mean.cls:8} {' '.join(mean.shapes)}")
+    print(
+        f"""
+plain, packed  B as it is, or packed beforehand; uint8 x int8 in int32, M x N x K
+GOPS           2 M N K / the shortest time
+of peak        of the multiply-adds on registers alone: {_extent(row.peak_gops for row in rows)} GOPS over the run
+of read        of the bandwidth of reading A and B, {_extent(row.read_gbs for row in rows)} GB/s by their size; where
+               that takes longer than the multiply-adds
+times X        speed over X's: of packed B over X with a packed B, of plain B over all others"""
+    )
+    print_faults(rows)

@@ -1,0 +1,205 @@
+"""Numbers from times: one `Row` per problem, with its ratios and percentages; one `ClassMeans` per class of shapes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from int8blas._bench.peers.blas_f32 import SCIPY
+from int8blas._bench.peers.ours import CERTIFIED, PACKED, PLAIN, SATURATING
+from int8blas._bench.shapes import Problem
+from int8blas._bench.timing import Timing
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(math.fsum(logs) / len(logs))
+
+
+@dataclass
+class Entry:
+    """One contestant on one problem."""
+
+    name: str
+    kind: str  # as of its `Peer`
+    ours: bool
+    comparable: bool
+    timing: Timing | None = None  # None: it could not run
+    fault: str = ""  # what is wrong with its result, or why it did not run
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be the best peer: it computes in int8, and rightly."""
+        return self.timing is not None and not self.fault and not self.ours and self.comparable and self.kind != "f32"
+
+
+@dataclass
+class Row(ABC):
+    """All contestants on one problem."""
+
+    problem: Any  # a dataclass with cls and operations
+    threads: int
+    entries: dict[str, Entry]
+    peak_gops: float | None = None  # compute peak
+    statistic: str = field(default="best", repr=False, kw_only=True)  # "best" (the minimum) or "median"
+
+    def seconds(self, name: str | None) -> float | None:
+        entry = self.entries.get(name) if name is not None else None
+        return getattr(entry.timing, self.statistic) if entry is not None and entry.timing is not None else None
+
+    def gops(self, name: str) -> float | None:
+        seconds = self.seconds(name)
+        return self.problem.operations / seconds / 1e9 if seconds else None
+
+    def ratio(self, name: str, other: str | None) -> float | None:
+        """How many times as fast as `other` `name` is."""
+        mine, theirs = self.seconds(name), self.seconds(other)
+        return theirs / mine if mine and theirs else None
+
+    def peak_share(self, name: str) -> float | None:
+        """Fraction of the compute peak."""
+        gops = self.gops(name)
+        return gops / self.peak_gops if gops and self.peak_gops else None
+
+    def fastest(self, eligible: Callable[[Entry], bool]) -> str | None:
+        names = [entry.name for entry in self.entries.values() if entry.timing is not None and eligible(entry)]
+        return min(names, key=lambda name: self.seconds(name) or math.inf, default=None)
+
+    @property
+    @abstractmethod
+    def best_peers(self) -> dict[str, str | None]:
+        """For each way of int8blas's to compute the problem the fastest peer that computes the same."""
+
+    @property
+    @abstractmethod
+    def ratios(self) -> dict[str, float | None]:
+        """The speed ratios of the tables."""
+
+    def as_json(self) -> dict[str, object]:
+        sizes = asdict(self.problem)
+        return {
+            "class": sizes.pop("cls"),
+            **sizes,
+            "threads": self.threads,
+            "peak_gops": self.peak_gops,
+            "best_peer": self.best_peers,
+            "ratio": self.ratios,
+            "contestants": {
+                entry.name: {
+                    "kind": entry.kind,
+                    "comparable": entry.comparable,
+                    "fault": entry.fault,
+                    **(
+                        {
+                            "best_s": entry.timing.best,
+                            "median_s": entry.timing.median,
+                            "samples": len(entry.timing.seconds),
+                            "calls_per_sample": entry.timing.inner,
+                            "gops": self.gops(entry.name),
+                        }
+                        if entry.timing is not None
+                        else {}
+                    ),
+                }
+                for entry in self.entries.values()
+            },
+        }
+
+
+@dataclass
+class GemmRow(Row):
+    """Integer products with an int32 result, and the peaks of the machine."""
+
+    problem: Problem
+    read_gbs: float | None = None  # streaming read of as many bytes as A and B have
+
+    @property
+    def best_peers(self) -> dict[str, str | None]:
+        """Packed B competes with all peers."""
+        kinds = {"plain": ("plain",), "packed": ("plain", "packed")}
+
+        def fastest(allowed: tuple[str, ...]) -> str | None:
+            return self.fastest(lambda entry: entry.counts and entry.kind in allowed)
+
+        return {name: fastest(allowed) for name, allowed in kinds.items()}
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """The last two where an ISA is forced."""
+        best = self.best_peers
+        ratios = {
+            "plain / best peer": self.ratio(PLAIN, best["plain"]),
+            "packed / best peer": self.ratio(PACKED, best["packed"]),
+            "packed / SciPy": self.ratio(PACKED, SCIPY),
+        }
+        if SATURATING in self.entries:
+            ratios["any B / satur."] = self.ratio(PACKED, SATURATING)
+            ratios["certif. / satur."] = self.ratio(CERTIFIED, SATURATING)
+        return ratios
+
+    @property
+    def reading_bound(self) -> bool:
+        """Whether reading A and B takes longer, at the machine's limits, than multiplying them."""
+        if not self.read_gbs or not self.peak_gops:
+            return False
+        return self.problem.operand_bytes / self.read_gbs > self.problem.operations / self.peak_gops
+
+    def speed_over(self, name: str) -> float | None:
+        """int8blas's speed, with B packed where it is for the other, over that of a right contestant."""
+        entry = self.entries[name]
+        return None if entry.fault else self.ratio(PACKED if entry.kind == "packed" else PLAIN, name)
+
+    def read_share(self, name: str) -> float | None:
+        """Fraction of the streaming-read bandwidth, if A and B are read once."""
+        seconds = self.seconds(name)
+        return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
+
+    def as_json(self) -> dict[str, object]:
+        return super().as_json() | {"read_gbs": self.read_gbs}
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """Geometric means over the shapes of a class, by the names of contestants; what no shape has is left out.
+
+    The shares and `gops` are int8blas's; `read_share` is over the shapes for which reading A and B is the limit.
+    """
+
+    cls: str
+    shapes: list[str]
+    gops: dict[str, float]
+    peak_share: dict[str, float]
+    read_share: dict[str, float]
+    speed_over: dict[str, float]
+
+
+def _means(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+    """The mean for each name of the values that there are."""
+    found: dict[str, list[float]] = {}
+    for name, value in values:
+        if value is not None:
+            found.setdefault(name, []).append(value)
+    return {name: geometric_mean(numbers) for name, numbers in found.items()}
+
+
+def class_means(rows: Sequence[GemmRow]) -> list[ClassMeans]:
+    """Per class, in the order of the rows."""
+    found = []
+    for cls in dict.fromkeys(row.problem.cls for row in rows):
+        members = [row for row in rows if row.problem.cls == cls]
+        ours = [(row, name) for row in members for name, entry in row.entries.items() if entry.ours]
+        others = [(row, name) for row in members for name, entry in row.entries.items() if not entry.ours]
+        found.append(
+            ClassMeans(
+                cls,
+                [str(row.problem) for row in members],
+                _means((name, row.gops(name)) for row, name in ours),
+                _means((name, row.peak_share(name)) for row, name in ours),
+                _means((name, row.read_share(name)) for row, name in ours if row.reading_bound),
+                _means((name, row.speed_over(name)) for row, name in others),
+            )
+        )
+    return found

@@ -1,0 +1,56 @@
+"""The machine's own limits, measured with loops of the selected instruction set: multiply-adds and reading."""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas._kernels cimport current_kernels, i8_kernels
+from int8blas._threads cimport parallel_region_ran
+
+
+def multiply_add(int64_t iterations, int threads):
+    """Run `iterations` of the loop of multiply-adds on each of `threads` threads.
+
+    Returns
+    -------
+    int
+        How many multiply-adds all of them did; 0 where the instruction set has no such loop.
+    """
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t done = 0
+    cdef int _thread
+    if kernels.peak is NULL:
+        return 0
+    if threads > 1:
+        parallel_region_ran()
+    for _thread in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        done += kernels.peak(iterations)
+    return done
+
+
+def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
+    """Read the buffer `passes` times, an equal share of it on each of `threads` threads, as 1 or 4 streams a thread.
+
+    Shares are multiples of 256 bytes; what is left over is not read.
+
+    Returns
+    -------
+    int
+        How many bytes all of them read.
+    """
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t vector = kernels.read_bytes
+    cdef int64_t share = buffer.shape[0] // threads // 256 * 256
+    cdef int64_t gap = vector if streams == 1 else share // 4
+    cdef int64_t step = 4 * vector if streams == 1 else vector
+    cdef const uint8_t *start
+    cdef unsigned int total = 0
+    cdef int thread, _turn
+    if share == 0:
+        return 0
+    start = &buffer[0]
+    if threads > 1:
+        parallel_region_ran()
+    for thread in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        for _turn in range(passes):
+            total += kernels.read(start + thread * share, gap, step, share // (4 * vector))
+    return share * threads * passes
