@@ -29,7 +29,7 @@ DIRECTIVES = {
 }
 OPENMP_PROBE = """
 #include <omp.h>
-int main(void) { int n = 0;
+int probe(void) { int n = 0;
 #pragma omp parallel reduction(+ : n)
 n += omp_get_max_threads() > 0;
 return n == 0; }
@@ -165,13 +165,13 @@ class BuildExt(build_ext):
         return [], []
 
     def links(self, source, compile_args, link_args):
-        """Whether a C program compiles and links with the given flags."""
+        """Whether C source compiles and links with the given flags, as a module does: LDFLAGS is for those alone."""
         with tempfile.TemporaryDirectory() as tmp:
             path = Path(tmp) / "probe.c"
             path.write_text(source)
             try:
                 objects = self.compiler.compile([str(path)], output_dir=tmp, extra_postargs=compile_args)
-                self.compiler.link_executable(objects, "probe", output_dir=tmp, extra_postargs=link_args)
+                self.compiler.link_shared_object(objects, str(Path(tmp) / "probe"), extra_postargs=link_args)
             except Exception:  # distutils' errors have no common base class that setuptools exports
                 return False
         return True

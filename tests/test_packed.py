@@ -294,11 +294,10 @@ def test_a_file_with_more_at_its_end(load, content):
 
 def test_a_file_with_any_byte_changed(load, content):
     for position in range(len(content)):
-        for flip in (0x01, 0x80, 0xFF):
-            changed = bytearray(content)
-            changed[position] ^= flip
-            with pytest.raises(ValueError, match=WHAT_IS_WRONG):
-                load(bytes(changed))
+        changed = bytearray(content)
+        changed[position] ^= 1 << position % 8
+        with pytest.raises(ValueError, match=WHAT_IS_WRONG):
+            load(bytes(changed))
 
 
 def test_a_file_of_another_version(load, content):

@@ -3,32 +3,39 @@
 #ifndef I8_COMPILER_H
 #define I8_COMPILER_H
 
+#if defined(__x86_64__) || defined(_M_X64)
+#define I8_X86_64 1
+#endif
+
 #if defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off) /* -ffp-contract=off elsewhere */
 #define I8_INLINE static __forceinline
 #define I8_NOINLINE static __declspec(noinline)
 #define I8_THREAD_LOCAL __declspec(thread)
 #define I8_PRAGMA(x) __pragma(x)
 #define I8_UNROLL
+#ifdef I8_X86_64
+#include <xmmintrin.h>
 #define I8_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define I8_PREFETCH_L2(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#else
+#define I8_PREFETCH(p) (void)(p)
+#define I8_PREFETCH_L2(p) (void)(p)
+#endif
+#define I8_PREFETCH_WRITE(p) I8_PREFETCH(p)
 #else
 #define I8_INLINE static inline __attribute__((always_inline))
 #define I8_NOINLINE static __attribute__((noinline))
 #define I8_THREAD_LOCAL __thread
 #define I8_PRAGMA(x) _Pragma(#x)
 #define I8_PREFETCH(p) __builtin_prefetch(p)
+#define I8_PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
+#define I8_PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #if defined(__clang__)
 #define I8_UNROLL I8_PRAGMA(clang loop unroll(full))
 #else
 #define I8_UNROLL I8_PRAGMA(GCC unroll 16)
 #endif
-#endif
-
-#if defined(_MSC_VER) && !defined(__clang__)
-#define I8_PREFETCH_L2(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define I8_PREFETCH_WRITE(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
-#else
-#define I8_PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
-#define I8_PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #endif
 
 /* A loop with a constant bound, at most 16, that disappears. */
@@ -45,10 +52,6 @@
 #else
 #define I8_TARGET_BEGIN(isa)
 #define I8_TARGET_END
-#endif
-
-#if defined(__x86_64__) || defined(_M_X64)
-#define I8_X86_64 1
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 /* i8_vec for the AVX-512 files: 16 lanes, 32 registers. 8 x 48 takes 24 accumulators, 3 vectors of B, 1 broadcast of A,
  * and 1 product and 1 vector of ones for the two-step dots: 30. */
 #include <immintrin.h>
+#include <string.h>
 
 #define I8_SSE2 1
 #define I8_LANES 16
@@ -33,7 +34,7 @@ I8_INLINE void i8_stream(void *p, i8_vec v) { _mm512_stream_si512(p, v); }
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
     int32_t x;
-    __builtin_memcpy(&x, p, sizeof x);
+    memcpy(&x, p, sizeof x);
     return _mm512_set1_epi32(x);
 }
 I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
@@ -110,7 +111,7 @@ I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
         return i8_broadcast(p);
     if (bytes == 8) {
         int64_t x;
-        __builtin_memcpy(&x, p, sizeof x);
+        memcpy(&x, p, sizeof x);
         return _mm512_set1_epi64(x);
     }
     if (bytes == 16)
