@@ -132,7 +132,7 @@ def load_sentences() -> list[str]:
     for path in sorted((Path(package.origin).parent / "data").rglob("service-2.json.gz")):
         for text in documentation(json.loads(gzip.decompress(path.read_bytes()))):
             for part in MARKUP.split(text):
-                plain = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", part)).split())
+                plain = " ".join(html.unescape(re.sub(r"<[^>]+>", "", part)).split())
                 found |= dict.fromkeys(re.split(r'(?<=[.!?:;])\s+(?=[A-Z"`(])', plain))
     sentences = [sentence for sentence in found if 15 <= len(sentence) <= 400 and sentence.count(" ") >= 2]
     return [sentences[index] for index in np.random.default_rng(0).permutation(len(sentences))]
