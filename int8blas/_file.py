@@ -179,7 +179,7 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
                 array = aligned_bytes(_padded(nbytes)).view(np.uint8)
                 if file.readinto(array.data) != array.size:
                     raise ValueError(f"{name} is truncated: it ended while it was read")
-                array.flags.writeable = False
+                freeze(array)
             if zlib.crc32(array.data) != checksum:
                 raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
             data.append(array[:nbytes])
@@ -210,6 +210,27 @@ def aligned_bytes(size: int) -> npt.NDArray[np.int8]:
     memory = np.empty(size + ALIGNMENT, np.int8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
+
+
+def freeze(array: npt.NDArray[Any]) -> None:
+    """Make an array read-only for good: NumPy lets a view be writeable again if the array that it is of is."""
+    root: Any = array
+    while isinstance(root, np.ndarray):
+        root.flags.writeable = False
+        root = root.base
+
+
+def is_constant(buffer: Any) -> bool:
+    """Whether memory is read-only not only in this view of it, but also for those it was taken from."""
+    while True:
+        try:
+            view = memoryview(buffer)
+        except TypeError:  # the owner is not one that tells
+            return False
+        owner = buffer.base if isinstance(buffer, np.ndarray) else view.obj
+        if not view.readonly or owner is None or owner is buffer:
+            return view.readonly
+        buffer = owner
 
 
 def _padded(size: int) -> int:

@@ -275,7 +275,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if transposed else ldb, ldb if transposed else 1,
                   0x80 if unsigned else 0)
-    find_facts(data, k, n, sums, certified)
+    find_facts(data, NULL, k, n, sums, certified)
     matrix.here = matrix
     return 0
 

@@ -177,7 +177,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     def __reduce__(self):
         # The layer's own copies of the values, as the user's arrays may have changed since.
         layer = functools.partial(
-            InnerProduct, src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
             dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
         return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)

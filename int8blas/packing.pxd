@@ -42,7 +42,8 @@ cdef class PackedB:
 cdef PackedB pack(cnp.ndarray b, bint transpose)
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil
-cdef void find_facts(const int8_t *data, int64_t k, int64_t n, int64_t *sums, uint8_t *certified) noexcept nogil
+cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                     uint8_t *certified) noexcept nogil
 
 
 cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:

@@ -10,17 +10,17 @@ Boost".
 """
 
 import os
-import pickle
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy
 cimport cython
 cimport numpy as cnp
 import numpy as np
 
 from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
-from int8blas._file import aligned_bytes
+from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div
@@ -61,13 +61,16 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
                             n_stride, k_stride, flip)
 
 
-cdef void find_facts(const int8_t *data, int64_t k, int64_t n, int64_t *sums, uint8_t *certified) noexcept nogil:
-    """The column sums and certificates of packed bytes."""
+cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                     uint8_t *certified) noexcept nogil:
+    """The column sums and certificates of packed bytes, after copying them from `source` if it is not NULL."""
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
     cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
     cdef int threads = threads_for(panels * panel_size)
     for i in prange(panels, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+        if source is not NULL:
+            memcpy(data + i * panel_size, source + i * panel_size, panel_size)
         kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
         certified[i] = kernels.panel_certified(data + i * panel_size, groups)
 
@@ -75,8 +78,8 @@ cdef void find_facts(const int8_t *data, int64_t k, int64_t n, int64_t *sums, ui
 cdef class PackedB:
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (with protocol
-    5 its data travels out of band), and is saved to and mapped from a file.
+    A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
+    and is saved to and mapped from a file. A copy of it (:mod:`copy`) is the matrix itself.
 
     Attributes
     ----------
@@ -97,6 +100,13 @@ cdef class PackedB:
     address : int
         Where the functions of :mod:`int8blas.cython_blas` find the matrix, as long as this object exists.
 
+    Notes
+    -----
+    A pickle has `data` once, and no more: sums and certificates are computed when it is loaded, so it does not depend
+    on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it begins at a
+    multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped for reading
+    and the buffers of another PackedB are. Any other is copied: what is written to it later has no effect.
+
     Examples
     --------
     >>> import numpy as np, int8blas
@@ -113,6 +123,13 @@ cdef class PackedB:
     >>> bool((packed.unpack() == b).all())
     True
     """
+
+    def __cinit__(self):
+        # Without elements, so that whatever comes from __new__ is safe to use.
+        self._typenum = cnp.NPY_INT8
+        self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
+        self._sums = np.empty(0, np.int64)
+        self._certified = np.empty(0, np.bool_)
 
     @cython.embedsignature(False)  # nobody calls it
     def __init__(self):
@@ -225,9 +242,16 @@ cdef class PackedB:
     def __hash__(self):
         return hash((self.shape, self.dtype, self._data.tobytes()))
 
-    def __reduce_ex__(self, protocol):
-        data = pickle.PickleBuffer(self._data) if protocol >= 5 else self._data.tobytes()
-        return _restore, (self._k, self._n, self.dtype.name, data)
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        # The array itself, not a view or bytes: NumPy pickles it out of band where the protocol can, and joblib, which
+        # knows arrays by their identity, writes a large one to shared memory once for all tasks and workers.
+        return _restore, (self._k, self._n, self.dtype.name, self._data)
 
     def unpack(self):
         """The matrix B, as a new C-ordered array.
@@ -292,45 +316,51 @@ cdef class PackedB:
 
 
 def _restore(k, n, dtype, buffer):
-    """The inverse of PackedB.__reduce_ex__."""
+    """The inverse of PackedB.__reduce__; `buffer` has the packed bytes."""
+    cdef cnp.ndarray data
+    cdef const int8_t *source = NULL
     if dtype not in ("int8", "uint8"):
         raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {dtype!r}")
-    data = np.frombuffer(buffer, np.int8)
+    if k < 0 or n < 0:
+        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
+    # NumPy never makes an array on a read-only memoryview writeable.
+    view = memoryview(buffer).toreadonly()
+    if not view.c_contiguous:
+        raise ValueError("the bytes of a packed matrix must be C-contiguous")
+    data = np.frombuffer(view, np.int8)
     wanted = -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
-    if k < 0 or n < 0 or data.size != wanted:
+    if data.size != wanted:
         raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
-    if data.ctypes.data % 64:
-        aligned = aligned_bytes(data.size)
-        aligned[:] = data
-        data = aligned
-    return from_data(k, n, dtype, data)
+    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % _file.ALIGNMENT:
+        source = <const int8_t *>cnp.PyArray_DATA(data)
+        data = aligned_bytes(data.size)
+    return from_data(k, n, dtype, data, source)  # `view` keeps the source
 
 
 _file.register(PackedB, _restore)
 
 
-cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
-    """A PackedB on packed bytes, which it keeps; computes the sums and certificates."""
+cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
+    """A PackedB on packed bytes, which it keeps, after copying them from `source` if there is one; computes the sums
+    and certificates."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
     packed._k, packed._n = k, n
     packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
-    root = data
-    while isinstance(root, np.ndarray):
-        root.flags.writeable = False
-        root = root.base
+    freeze(data)
     packed._data = data.reshape(panels, groups, I8_PANEL, I8_GROUP)
     packed._data.flags.writeable = False
     packed._sums = np.empty(panels * I8_PANEL, np.int64)
     packed._certified = np.empty(panels, np.bool_)
     cdef PackedMatrix *matrix = &packed._matrix
+    cdef int8_t *bytes_ = <int8_t *>cnp.PyArray_DATA(data)
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)
     cdef uint8_t *certified = <uint8_t *>cnp.PyArray_DATA(packed._certified)
     matrix.k, matrix.n, matrix.unsigned = k, n, dtype == "uint8"
-    matrix.data, matrix.panel_size = <const int8_t *>cnp.PyArray_DATA(data), groups * I8_GROUP * I8_PANEL
+    matrix.data, matrix.panel_size = bytes_, groups * I8_GROUP * I8_PANEL
     matrix.sums, matrix.certified = sums, certified
     with nogil:
-        find_facts(matrix.data, k, n, sums, certified)
+        find_facts(bytes_, source, k, n, sums, certified)
     packed._sums.flags.writeable = False
     packed._certified.flags.writeable = False
     return packed

@@ -46,7 +46,7 @@ cdef class Cell:
     cdef cnp.ndarray start, scale, bias
     cdef int data_shift
 
-    def __init__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias):
+    def __cinit__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias):
         for name, values in (("scale", scale), ("bias", bias)):
             if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 1
                     and values.flags.c_contiguous):

@@ -14,6 +14,7 @@ from processes import run_python
 from shapes import BLOCKED, FEW, K_EDGES, N_EDGES
 
 import int8blas
+from int8blas import _file
 
 DTYPES = (np.int8, np.uint8)
 WHAT_IS_WRONG = "not a|version|truncated|bytes|checksum"
@@ -204,16 +205,98 @@ def test_pickle_protocols(packed, b, protocol):
     assert_is_packing_of(pickle.loads(pickle.dumps(packed, protocol)), b)
 
 
-def test_out_of_band_pickles_do_not_copy_the_data(rng):
-    packed = int8blas.pack_b(random_values(rng, np.int8, (512, 512)))
+def out_of_band(packed):
+    """The stream of a pickle, and its only buffer."""
     buffers = []
     stream = pickle.dumps(packed, protocol=5, buffer_callback=buffers.append)
-    assert len(stream) < packed.data.nbytes // 16
-    sent = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
-    assert any(np.shares_memory(buffer, packed.data) for buffer in sent)
-    again = pickle.loads(stream, buffers=buffers)
+    (buffer,) = buffers
+    return stream, buffer.raw()
+
+
+def test_out_of_band_pickles_do_not_copy_the_data(rng):
+    packed = int8blas.pack_b(random_values(rng, np.int8, (512, 512)))
+    stream, buffer = out_of_band(packed)
+    assert len(stream) < 500
+    assert np.shares_memory(np.frombuffer(buffer, np.uint8), packed.data)
+    again = pickle.loads(stream, buffers=[buffer])
     assert again == packed
     assert np.shares_memory(again.data, packed.data)
+
+
+@pytest.mark.parametrize("protocol", range(3, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_has_the_data_once(packed, protocol):
+    assert len(pickle.dumps(packed, protocol)) < packed.nbytes + 500
+
+
+def test_a_pickle_does_not_depend_on_the_isa(b):
+    pickles = set()
+    for name in int8blas.available_isas():
+        with int8blas.use_isa(name):
+            packed = int8blas.pack_b(b)
+            int8blas.gemm_u8s8s32(1, np.ones((50, b.shape[0]), np.uint8), packed.unpack().view(np.int8))
+            pickles.add(pickle.dumps(packed))
+    assert len(pickles) == 1
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 16, 48])
+def test_a_buffer_is_used_in_place_only_if_it_is_aligned_and_its_owner_read_only(packed, b, offset, writeable):
+    stream, sent = out_of_band(packed)
+    memory = np.zeros(sent.nbytes + 128, np.uint8)
+    buffer = memory[-memory.ctypes.data % 64 + offset :][: sent.nbytes]
+    buffer[:] = np.asarray(sent).reshape(-1).view(np.uint8)
+    memory.flags.writeable = writeable
+    buffer.flags.writeable = False
+    for given in (buffer, memoryview(buffer), pickle.PickleBuffer(buffer)):
+        again = pickle.loads(stream, buffers=[given])
+        assert np.shares_memory(again.data, memory) == (not writeable and offset == 0)
+        assert again.data.ctypes.data % 64 == 0
+        assert_is_packing_of(again, b)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            again.data.flags.writeable = True
+    assert memory.flags.writeable == writeable
+
+
+def test_later_changes_of_a_buffer_have_no_effect(packed, b):
+    stream, sent = out_of_band(packed)
+    for buffer in (bytearray(sent), np.array(sent), _file.aligned_bytes(sent.nbytes)):
+        memory = np.frombuffer(buffer, np.int8)
+        memory[:] = packed.data.reshape(-1)
+        again = pickle.loads(stream, buffers=[buffer])
+        memory[:] = 99
+        assert_is_packing_of(again, b)
+
+
+def test_a_copy_is_the_matrix_itself(packed):
+    assert copy.copy(packed) is packed
+    assert copy.deepcopy(packed) is packed
+    layer = int8blas.InnerProduct(int8blas.pack_b(np.ones((4, 4), np.int8)), src_dtype=np.uint8, dst_dtype=np.int32)
+    again = copy.deepcopy(layer)
+    assert again is not layer
+    assert again.weights is layer.weights
+
+
+def test_pickled_arguments_that_are_not_right(packed):
+    restore, good = packed.__reduce_ex__(5)
+    assert restore(*good) == packed
+    k, n, dtype, data = good
+    bad = (
+        *product((-4, -1, k + 4, 2**40, 2**63, 2**70, 0.5, None, "9"), (n,), (dtype,), (data,)),
+        *product((k,), (-16, 0, n + 16, 2**40, 2**63, 2**70, 1e300, None), (dtype,), (data,)),
+        *product((0, 2**63, -(2**70)), (2**63, 2**70), (dtype,), (b"", data)),
+        *product((k,), (n,), ("int16", "", None, 1, []), (data,)),
+        *product((k,), (n,), (dtype,), (None, 1, "text", [0], b"", data[..., :2], data[1:], bytes(data)[1:])),
+    )
+    for arguments in bad:
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            restore(*arguments)
+
+
+def test_a_matrix_from_nowhere_is_empty():
+    empty = int8blas.PackedB.__new__(int8blas.PackedB)
+    assert_is_packing_of(empty, np.empty((0, 0), np.int8))
+    assert_is_packing_of(pickle.loads(pickle.dumps(empty)), np.empty((0, 0), np.int8))
+    assert int8blas.matmul(np.empty((3, 0), np.uint8), empty).shape == (3, 0)
 
 
 def test_a_path_is_a_string_or_path_like(packed, b, tmp_path):
