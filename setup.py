@@ -116,20 +116,19 @@ class BuildExt(build_ext):
             compile_args += ["/O2", "/std:c11", "/fp:precise"]
         else:
             # -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction.
-            compile_args += ["-std=c11", "-O3", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
+            compile_args += ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
             compile_args += ["-fno-trapping-math"]
             if not flag("INT8BLAS_SANITIZE"):
-                compile_args.append("-g0")  # Python's own flags ask for debug information, four fifths of a wheel
+                compile_args += ["-O3", "-g0"]  # Python's own flags ask for debug information, four fifths of a wheel
         if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
             compile_args.append("-DI8_AVXVNNI_AS_EVEX")
         if flag("INT8BLAS_SANITIZE"):
-            sanitize = [
-                "-fsanitize=address,undefined",
-                "-fno-sanitize-recover=undefined",
-                "-fno-omit-frame-pointer",
-                "-g",
-            ]
-            compile_args += sanitize
+            # The kernels are long without a branch, and compilers take minutes for a check in line at every access: so
+            # the checks are calls, and those that AddressSanitizer makes too are left out. Python's own flags have
+            # -fwrapv, which would switch the check of signed overflow off.
+            sanitize = ["-fsanitize=address,undefined", "-fno-sanitize=null,object-size"]
+            compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-wrapv", "-fno-omit-frame-pointer", *sanitize]
+            compile_args += ["-fno-sanitize-recover=undefined", "--param", "asan-instrumentation-with-call-threshold=0"]
             link_args += sanitize
         for ext in self.extensions:
             ext.extra_compile_args = list(compile_args)
