@@ -5,6 +5,7 @@ from importlib.util import find_spec
 # Pages that need modules outside of the extra "test".
 PAGES = {
     "howto/arrays.md": ["ml_dtypes"],
+    "howto/clusters.md": ["dask", "distributed", "joblib"],
     "howto/quantize_pytorch.md": ["torch"],
 }
 
