@@ -70,6 +70,17 @@ static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_u32(const uint32_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_s8(const int8_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from_bf16(const char *p)
+{
+    i8_floats result;
+    for (int v = 0; v < I8_CHUNK; ++v) {
+        uint16_t half;
+        memcpy(&half, p + 2 * v, sizeof half);
+        const uint32_t bits = (uint32_t)half << 16;
+        memcpy(&result.lane[v], &bits, sizeof bits);
+    }
+    return result;
+}
 static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
 {
     I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)a * (uint32_t)q[v]));

@@ -94,36 +94,44 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
             dst[i] ^= flip;
 }
 
-/* Contiguous f32 has a loop of its own. */
+/* Contiguous rows have a loop of their own for each type. */
+#define I8_BY_SOURCE_TYPE(call)                                                                                        \
+    switch (step == i8_size(type) ? type : I8_TYPES) {                                                                 \
+    case I8_TYPE_F32: call(I8_TYPE_F32, (ptrdiff_t)sizeof(float)); break;                                              \
+    case I8_TYPE_F16: call(I8_TYPE_F16, (ptrdiff_t)sizeof(uint16_t)); break;                                           \
+    case I8_TYPE_BF16: call(I8_TYPE_BF16, (ptrdiff_t)sizeof(uint16_t)); break;                                         \
+    default: call(type, step);                                                                                         \
+    }
+
 static void i8_source_range(float *range, const char *src, int type, ptrdiff_t step, int64_t k)
 {
-    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
-        i8_source_range_of(range, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k);
-    else
-        i8_source_range_of(range, src, type, step, k);
+#define I8_CALL(type, step) i8_source_range_of(range, src, type, step, k)
+    I8_BY_SOURCE_TYPE(I8_CALL)
+#undef I8_CALL
 }
 
 static void i8_quantize_source(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                float zero, int is_signed, uint8_t flip)
 {
-    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
-        i8_quantize_source_of(dst, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k, reciprocal, zero, is_signed, flip);
-    else
-        i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip);
+#define I8_CALL(type, step) i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip)
+    I8_BY_SOURCE_TYPE(I8_CALL)
+#undef I8_CALL
 }
 
 static float i8_source_largest(const char *src, int type, ptrdiff_t step, int64_t k)
 {
-    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
-        return i8_source_largest_of(src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k);
-    return i8_source_largest_of(src, type, step, k);
+    float largest;
+#define I8_CALL(type, step) largest = i8_source_largest_of(src, type, step, k)
+    I8_BY_SOURCE_TYPE(I8_CALL)
+#undef I8_CALL
+    return largest;
 }
 
 static void i8_quantize_within(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                uint8_t flip)
 {
-    if (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
-        i8_quantize_within_of(dst, src, I8_TYPE_F32, (ptrdiff_t)sizeof(float), k, reciprocal, flip);
-    else
-        i8_quantize_within_of(dst, src, type, step, k, reciprocal, flip);
+#define I8_CALL(type, step) i8_quantize_within_of(dst, src, type, step, k, reciprocal, flip)
+    I8_BY_SOURCE_TYPE(I8_CALL)
+#undef I8_CALL
 }
+#undef I8_BY_SOURCE_TYPE

@@ -197,19 +197,22 @@ I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
 {
     float y[I8_CHUNK];
     int32_t words[I8_CHUNK];
+#ifndef I8_CONVERTS_HALVES
     uint16_t halves[I8_CHUNK];
+#endif
     switch (type) {
     case I8_TYPE_U8: return i8_floats_from_u8((const uint8_t *)x);
     case I8_TYPE_S8: return i8_floats_from_s8((const int8_t *)x);
     case I8_TYPE_S32: memcpy(words, x, sizeof words); return i8_floats_from(words);
+#ifdef I8_CONVERTS_HALVES
+    case I8_TYPE_F16: return i8_floats_from_f16(x);
+#else
     case I8_TYPE_F16:
         memcpy(halves, x, sizeof halves);
         I8_EACH y[v] = i8_from_half(halves[v]);
         return i8_floats_load(y);
-    case I8_TYPE_BF16:
-        memcpy(halves, x, sizeof halves);
-        I8_EACH y[v] = i8_from_bfloat(halves[v]);
-        return i8_floats_load(y);
+#endif
+    case I8_TYPE_BF16: return i8_floats_from_bf16(x);
     default: memcpy(y, x, sizeof y); return i8_floats_load(y);
     }
 }

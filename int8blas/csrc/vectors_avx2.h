@@ -357,6 +357,15 @@ I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p)
     const i8_floats x = {i8_to_f32(i8_load_s8(p)), i8_to_f32(i8_load_s8(p + 8))};
     return x;
 }
+/* 16 bf16 as f32, unaligned: the upper halves. */
+I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
+{
+    const __m256i y = _mm256_loadu_si256((const void *)p), zero = _mm256_setzero_si256();
+    const __m256i low = _mm256_unpacklo_epi16(zero, y), high = _mm256_unpackhi_epi16(zero, y);
+    const i8_floats x = {_mm256_castsi256_ps(_mm256_permute2x128_si256(low, high, 0x20)),
+                         _mm256_castsi256_ps(_mm256_permute2x128_si256(low, high, 0x31))};
+    return x;
+}
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
 I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return _mm256_sub_ps(x, y); }
 /* Half to even, where that is known to be in the range of s32. */

@@ -273,6 +273,14 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 /* For chain_body.h and normalize_body.h: 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
+/* 16 f16 or bf16 as f32, unaligned. */
+#define I8_CONVERTS_HALVES
+I8_INLINE i8_floats i8_floats_from_f16(const char *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
+{
+    const __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+}
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
 I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return _mm512_sub_ps(x, y); }
 /* Half to even, where that is known to be in the range of s32. */
