@@ -79,7 +79,7 @@ cdef class PackedB:
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
     A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
-    and is saved to and mapped from a file. A copy of it (:mod:`copy`) is the matrix itself.
+    and is saved to and mapped from a file. A copy of it (module ``copy``) is the matrix itself.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ cdef class PackedB:
     nbytes : int
         Size of `data`.
     address : int
-        Where the functions of :mod:`int8blas.cython_blas` find the matrix, as long as this object exists.
+        Where the functions of ``int8blas.cython_blas`` find the matrix, as long as this object exists.
 
     Notes
     -----
