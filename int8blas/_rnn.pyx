@@ -84,6 +84,8 @@ cdef void start_states(const Layer *layer) noexcept nogil:
     """The first states, and zeros where units end before a panel does."""
     cdef const Direction *d
     cdef int64_t i, k, size = layer.rows * layer.state_row
+    if size == 0:  # without a workspace
+        return
     for i in range(layer.directions):
         d = &layer.direction[i]
         memset(d.states[0], layer.data_shift, size)

@@ -107,7 +107,7 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
 
 cdef object padded(object values, object dtype):
     """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
-    array = np.zeros(-(-len(values) // I8_CHUNK) * I8_CHUNK + I8_CHUNK, dtype)
+    array = np.zeros(len(values) // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, dtype)
     array[:len(values)] = values
     return array
 
