@@ -94,44 +94,63 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
             dst[i] ^= flip;
 }
 
-/* Contiguous rows have a loop of their own for each type. */
-#define I8_BY_SOURCE_TYPE(call)                                                                                        \
-    switch (step == i8_size(type) ? type : I8_TYPES) {                                                                 \
-    case I8_TYPE_F32: call(I8_TYPE_F32, (ptrdiff_t)sizeof(float)); break;                                              \
-    case I8_TYPE_F16: call(I8_TYPE_F16, (ptrdiff_t)sizeof(uint16_t)); break;                                           \
-    case I8_TYPE_BF16: call(I8_TYPE_BF16, (ptrdiff_t)sizeof(uint16_t)); break;                                         \
-    default: call(type, step);                                                                                         \
-    }
+/* Contiguous rows have a loop of their own for each type, and f32 functions of its own, which save fewer registers. */
+#define I8_HALF (ptrdiff_t)sizeof(uint16_t)
+#define I8_OTHER_TYPE(call)                                                                                            \
+    type == I8_TYPE_F16 && step == I8_HALF ? call(I8_TYPE_F16, I8_HALF)                                                \
+    : type == I8_TYPE_BF16 && step == I8_HALF ? call(I8_TYPE_BF16, I8_HALF)                                            \
+                                              : call(type, step)
+#define I8_IS_F32 (type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float))
 
+#define I8_CALL(type, step) i8_source_range_of(range, src, type, step, k)
+I8_NOINLINE void i8_source_range_other(float *range, const char *src, int type, ptrdiff_t step, int64_t k)
+{
+    I8_OTHER_TYPE(I8_CALL);
+}
 static void i8_source_range(float *range, const char *src, int type, ptrdiff_t step, int64_t k)
 {
-#define I8_CALL(type, step) i8_source_range_of(range, src, type, step, k)
-    I8_BY_SOURCE_TYPE(I8_CALL)
-#undef I8_CALL
+    I8_IS_F32 ? I8_CALL(I8_TYPE_F32, (ptrdiff_t)sizeof(float)) : i8_source_range_other(range, src, type, step, k);
 }
+#undef I8_CALL
 
+#define I8_CALL(type, step) i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip)
+I8_NOINLINE void i8_quantize_source_other(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k,
+                                          float reciprocal, float zero, int is_signed, uint8_t flip)
+{
+    I8_OTHER_TYPE(I8_CALL);
+}
 static void i8_quantize_source(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                float zero, int is_signed, uint8_t flip)
 {
-#define I8_CALL(type, step) i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip)
-    I8_BY_SOURCE_TYPE(I8_CALL)
-#undef I8_CALL
+    I8_IS_F32 ? I8_CALL(I8_TYPE_F32, (ptrdiff_t)sizeof(float))
+              : i8_quantize_source_other(dst, src, type, step, k, reciprocal, zero, is_signed, flip);
 }
+#undef I8_CALL
 
+#define I8_CALL(type, step) i8_source_largest_of(src, type, step, k)
+I8_NOINLINE float i8_source_largest_other(const char *src, int type, ptrdiff_t step, int64_t k)
+{
+    return I8_OTHER_TYPE(I8_CALL);
+}
 static float i8_source_largest(const char *src, int type, ptrdiff_t step, int64_t k)
 {
-    float largest;
-#define I8_CALL(type, step) largest = i8_source_largest_of(src, type, step, k)
-    I8_BY_SOURCE_TYPE(I8_CALL)
-#undef I8_CALL
-    return largest;
+    return I8_IS_F32 ? I8_CALL(I8_TYPE_F32, (ptrdiff_t)sizeof(float)) : i8_source_largest_other(src, type, step, k);
 }
+#undef I8_CALL
 
+#define I8_CALL(type, step) i8_quantize_within_of(dst, src, type, step, k, reciprocal, flip)
+I8_NOINLINE void i8_quantize_within_other(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k,
+                                          float reciprocal, uint8_t flip)
+{
+    I8_OTHER_TYPE(I8_CALL);
+}
 static void i8_quantize_within(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                uint8_t flip)
 {
-#define I8_CALL(type, step) i8_quantize_within_of(dst, src, type, step, k, reciprocal, flip)
-    I8_BY_SOURCE_TYPE(I8_CALL)
-#undef I8_CALL
+    I8_IS_F32 ? I8_CALL(I8_TYPE_F32, (ptrdiff_t)sizeof(float))
+              : i8_quantize_within_other(dst, src, type, step, k, reciprocal, flip);
 }
-#undef I8_BY_SOURCE_TYPE
+#undef I8_CALL
+#undef I8_IS_F32
+#undef I8_OTHER_TYPE
+#undef I8_HALF
