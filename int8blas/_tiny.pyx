@@ -39,11 +39,11 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.more_segments = 0
     t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
+    t.dst_row = g.c_row // <int>sizeof(int32_t)
     if g.ao != 0:
         column_terms(g, &t, b, sums)
         col_init = sums
 
-    t.dst_row = g.c_row // <int>sizeof(int32_t)
     if k_contiguous:
         t.groups = k // 4
         t.a_tail = a_tail if tail else NULL

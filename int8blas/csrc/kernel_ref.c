@@ -37,8 +37,12 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(c
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)
         for (int i = 0; i < mr; ++i) {
             uint8_t a[4];
-            const uint8_t *segment = t->a + i * t->a_row + (t->groups ? g / t->groups * t->a_segment : 0);
-            memcpy(a, g < whole ? (const void *)(segment + g % t->groups * t->a_group) : t->a_tail + i, 4);
+            const void *from;
+            if (g < whole)
+                from = t->a + i * t->a_row + g / t->groups * t->a_segment + g % t->groups * t->a_group;
+            else
+                from = t->a_tail + i;
+            memcpy(a, from, 4);
             for (int j = 0; j < I8_PANEL; ++j)
                 acc[i][j] += (uint32_t)dot(a, b + 4 * j);
         }
