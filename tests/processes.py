@@ -48,6 +48,6 @@ def run_python(*arguments, **environment):
         env=inherited | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )

@@ -1,6 +1,5 @@
 """The result does not depend on the number of threads, on concurrent callers, or on a fork."""
 
-import multiprocessing
 import os
 import select
 import signal
@@ -12,7 +11,7 @@ import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
 from others import assert_other_threads_run_during
-from processes import TIMEOUT_S, forks_on_purpose, needs_fork
+from processes import TIMEOUT_S, assert_a_forked_child_sends, forks_on_purpose, needs_fork
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
@@ -135,19 +134,8 @@ def send_product(isa, connection):
 @forks_on_purpose
 def test_multiprocessing_forks_after_threads_ran_in_the_parent(isa):
     expected = threaded_product().tobytes()
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    children = [context.Process(target=send_product, args=(isa, sender), daemon=True) for _ in range(2)]
-    try:
-        for child in children:
-            child.start()
-            assert receiver.poll(TIMEOUT_S), "the child hangs"
-            assert receiver.recv_bytes() == expected
-            child.join(TIMEOUT_S)
-            assert child.exitcode == 0
-    finally:
-        for child in children:
-            child.kill()
+    for _ in range(2):
+        assert_a_forked_child_sends(expected, send_product, isa)
 
 
 @needs_fork
