@@ -4,21 +4,22 @@
       prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
       multiply_part     one thread's tiles of C                                     (in parallel over the parts)
                           for each nc panels, each mc rows, each kc of K:
-                            pack A, unless the micro-kernel reads it in place
                             for each np panels, each mr rows: the micro-kernel, then the output stage
+                              (A is packed, or widened, when the first panels need it so)
 
 Nothing here knows an instruction set: tile sizes, blocking and functions come from the kernel table.
 """
 
 from cython.parallel cimport parallel, prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_DOT8,
+    I8_GROUP,
     I8_MAX_TILE,
     I8_OUTLIER_K,
     I8_PANEL,
@@ -65,8 +66,8 @@ cdef struct Workspace:
     int64_t *bo
     # of one thread
     uint8_t *a
-    uint32_t *a_wide
-    uint32_t *b_wide                    # or dense parts of panels
+    uint16_t *a_wide
+    int16_t *b_wide                     # or dense parts of panels
     uint8_t *a_columns
     int32_t *outlier_sums
     void *partial
@@ -132,8 +133,8 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     memory += w.thread_size * thread
     start = memory
     w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * made_row(kc // 4))
-    w.a_wide = <uint32_t *>carve(&memory, 2 * mc * kc if p.may_widen else 0)
-    w.b_wide = <uint32_t *>carve(&memory, 2 * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
+    w.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(kc // 4) if p.may_widen else 0)
+    w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
     w.a_columns = <uint8_t *>carve(&memory, column_size(mc) * kc if p.splits else 0)
     w.outlier_sums = <int32_t *>carve(&memory, 4 * mc * p.np * I8_PANEL if p.splits else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
@@ -145,7 +146,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
     w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
     w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
-    w.made = <uint8_t *>carve(&memory, g.kernels.mr * made_row(kc // 4) if is_made(g) and p.may_widen else 0)
+    w.made = <uint8_t *>carve(&memory, g.kernels.mr * made_row(kc // 4) if is_made(g) and p.splits else 0)
     w.thread_size = memory - start
 
 
@@ -222,6 +223,16 @@ cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
     return groups * 4 + ALIGNMENT
 
 
+cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
+    """The same in elements, for rows that are widened."""
+    return groups * 4 + ALIGNMENT // <ptrdiff_t>sizeof(uint16_t)
+
+
+cdef inline bint in_rows(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether a block of A that is not read in place lies there as rows, rather than as micro-panels."""
+    return is_made(g) and not p.splits
+
+
 cdef inline void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
                            int64_t k0, int64_t k) noexcept nogil:
     """`k` columns of some rows of an A' that is in no memory; `row` counts from the block's first."""
@@ -234,10 +245,10 @@ cdef inline void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int6
 
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows; rows that are made and not widened stay rows."""
+    """A block of A into micro-panels, one for each tile of rows; rows that are made stay rows if they can."""
     cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
     cdef int height
-    if is_made(g) and not p.may_widen:
+    if in_rows(g, p):
         make_rows(g, w, w.a, row, 0, rows, k0, k)
         return
     for i in range(tiles):
@@ -251,13 +262,21 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
                                  g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
-cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
-    """The packed block of A once more, as pairs of s16."""
-    cdef int64_t tiles = ceil_div(rows, p.mr), i, first
-    for i in range(tiles):
-        first = share(rows, i, tiles)
-        g.kernels.widen_a(w.a_wide + 2 * first * groups, w.a + 4 * first * groups,
-                          (share(rows, i + 1, tiles) - first) * groups)
+cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                     int64_t k) noexcept nogil:
+    """A block of A as s16, in rows: from where it lies, if it has contiguous rows, or from the packed block."""
+    cdef int64_t tiles = ceil_div(rows, p.mr), groups = ceil_div(k, 4), i, first, height
+    cdef ptrdiff_t dst_row = wide_row(groups)
+    if in_rows(g, p):
+        g.kernels.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
+    elif g.a_col == 1 and not is_made(g):
+        g.kernels.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
+    else:
+        for i in range(tiles):
+            first = share(rows, i, tiles)
+            height = share(rows, i + 1, tiles) - first
+            g.kernels.widen_a(w.a_wide + first * dst_row, dst_row, w.a + first * groups * 4, 4, 4 * height, height,
+                              groups * 4, 0)
 
 
 cdef inline ptrdiff_t column_size(int64_t rows) noexcept nogil:
@@ -334,11 +353,12 @@ cdef void multiply_spans(const Gemm *g, const Workspace *w, const i8_tile_args *
     """A tile of a made A, in the spans of its K alone: its sums lie in w.tile between them."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
+    cdef int size = 2 if dot == I8_DOT2 else 1
     cdef int i
     for i in range(count):
-        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0
-        t.b = tile.b + spans[i].k0 * I8_PANEL
-        t.groups = ceil_div(spans[i].k, 4)
+        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
+        t.b = tile.b + spans[i].k0 * size * I8_PANEL
+        t.groups = ceil_div(spans[i].k, 4) * size
         if i > 0:
             t.acc_in, t.acc_row = w.tile + spans[i].row * row, row
             t.row_init = t.col_init = NULL
@@ -396,7 +416,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
-    cdef bint a_is_wide = False, a_is_turned = False, to_output
+    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
+    # Rows are widened from where they lie, if that is possible.
+    cdef bint widens_in_place = g.a_col == 1 and not is_made(g)
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
     cdef bint gathers = (
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
@@ -415,7 +437,6 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.alpha, o.beta = g.alpha, g.beta
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
-    t.a_tail = NULL
     t.more_segments = 0
     t.fetch = NULL
     t.fetch_row = g.c_row
@@ -445,12 +466,16 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
+        t.a_tail = NULL
+        if not a_is_packed and not (dot == I8_DOT2 and widens_in_place):
+            pack_rows(g, p, w, row, rows, k0, k)
+            a_is_packed = True
         if dot == I8_DOT2:
             if not a_is_wide:
-                widen_rows(g, p, w, rows, groups)
+                widen_rows(g, p, w, row, rows, k0, k)
                 a_is_wide = True
             for x in range(width):
-                g.kernels.widen_b(w.b_wide + x * groups * 2 * I8_PANEL, t.b + x * t.b_panel, groups * I8_PANEL)
+                g.kernels.widen_b(w.b_wide + x * groups * 4 * I8_PANEL, t.b + x * t.b_panel, groups)
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
@@ -472,16 +497,20 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         for i in range(row_tiles):
             r = share(rows, i, row_tiles)
             height = <int>(share(rows, i + 1, row_tiles) - r)
-            if p.direct_a:
+            if dot == I8_DOT2:
+                t.a = <const uint8_t *>(w.a_wide + r * wide_row(groups))
+                t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
+                t.a_group = 4
+            elif p.direct_a:
                 t.a = g.a + (row + r) * g.a_row + k0
                 t.a_row = g.a_row
                 t.a_group = 4
                 t.groups = k // 4
                 t.a_tail = w.a_tail + r if k % 4 else NULL
-            elif is_made(g) and not p.may_widen:
+            elif in_rows(g, p):
                 t.a, t.a_row, t.a_group = w.a + r * made_row(groups), made_row(groups), 4
             else:
-                t.a = <const uint8_t *>(w.a_wide + 2 * r * groups) if dot == I8_DOT2 else w.a + r * groups * 4
+                t.a = w.a + r * groups * 4
                 t.a_row = 4
                 t.a_group = 4 * height
 
@@ -562,7 +591,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
                          const Piece *piece) noexcept nogil:
     """A rectangle of tiles of rows and of panels of the slab."""
-    cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block, k0
+    cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block
     cdef int64_t panel = piece.column * g.kernels.np, panel_end = min(piece.column_end * g.kernels.np, s.panels)
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
@@ -574,9 +603,6 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
             if w.a_tail is not NULL:
                 prepare_tail(g, w, row, rows)
             for k_block in range(s.first_block, s.end_block):
-                if not p.direct_a:
-                    k0 = k_block * p.kc
-                    pack_rows(g, p, w, row, rows, k0, min(p.kc, g.k - k0))
                 multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
             row += rows
         panel += panels

@@ -1,6 +1,6 @@
 # The C declarations of csrc/i8_types.h, and the way to the selected kernel table for the other extension modules.
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
 cdef extern from "i8_types.h" nogil:
@@ -345,8 +345,9 @@ cdef extern from "i8_types.h" nogil:
                        int64_t k, uint8_t flip) noexcept nogil
         void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines,
                             int64_t x, int64_t columns, uint8_t flip) noexcept nogil
-        void (*widen_a)(uint32_t *dst, const uint8_t *src, int64_t dwords) noexcept nogil
-        void (*widen_b)(uint32_t *dst, const int8_t *src, int64_t dwords) noexcept nogil
+        void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
+                        int64_t rows, int64_t k, uint8_t flip) noexcept nogil
+        void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
         int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups) noexcept nogil
         void (*dense_panel)(int8_t *dst, const int8_t *panel, int64_t groups, const i8_outliers *outliers,
                             const int64_t *starts) noexcept nogil

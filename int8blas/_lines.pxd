@@ -19,6 +19,7 @@ cdef struct Job:
     int64_t block, blocks       # lines of the output in a block, blocks of a plane
     int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
     ptrdiff_t pitch             # bytes from one copied line to the next
+    int dot                     # the multiply-add
     bint plain                  # the micro-kernel applies the output stage
     bint skips                  # padding adds nothing
 

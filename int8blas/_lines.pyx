@@ -6,16 +6,19 @@ micro-kernel reads its rows of A there (i8_tile_args.more_segments). Each number
 gathered matrix has it once for every tap.
 
 B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
-or a stretch of one, for one group.
+or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits, and
+so are the panels of B, for each unit anew, unless all of them have a certificate.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 cimport numpy as cnp
 
 from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target
 from int8blas._kernels cimport (
+    I8_DOT2,
     I8_DOT4,
+    I8_DOT4_SAT,
     I8_GROUP,
     I8_MAX_TILE,
     I8_PANEL,
@@ -37,10 +40,14 @@ cnp.import_array()
 cdef enum:
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
+    # Bytes of widened panels that a thread may hold.
+    WIDE_BYTES = 1 << 18
 
 
 cdef struct Workspace:
     uint8_t *region
+    uint16_t *wide_region
+    int16_t *wide_panels
     int32_t *tile
 
 
@@ -49,10 +56,17 @@ cdef inline int64_t room(const Job *j) noexcept nogil:
     return j.g.kernels.a_bytes // 4
 
 
+cdef inline size_t wide_size(const Job *j) noexcept nogil:
+    """Bytes of the widened panels of a tile."""
+    return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * ceil_div(j.image.line, I8_GROUP) * I8_GROUP
+
+
 cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, room(j))
+    w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * room(j) if j.dot == I8_DOT2 else 0)
+    w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
     w.tile = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_TILE)
     return memory - first
 
@@ -81,14 +95,23 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t gro
     cdef i8_tile_output out
     cdef i8_output_args o
     cdef int64_t channel = group * j.outputs + panel * I8_PANEL, h, y, low, high, i, x, tile, tiles
-    cdef int64_t line_groups = ceil_div(m.line, I8_GROUP)
+    # Groups of B, and bytes, for each of the bytes that a line of the window has.
+    cdef int64_t size = 2 if j.dot == I8_DOT2 else 1, line_groups = ceil_div(m.line, I8_GROUP) * size
+    cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
     cdef int height, columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     cdef const int8_t *b = g.packed + (group * j.panels + panel) * g.panel_size
+    cdef const uint8_t *a = w.region
     cdef char *c
     memset(&t, 0, sizeof(t))
     memset(&o, 0, sizeof(o))
-    t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels, I8_GROUP, m.dilation[1] * j.pitch
+    t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
     t.b_panel = g.panel_size
+    if j.dot == I8_DOT2:
+        t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
+        for i in range(width):
+            g.kernels.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
+        b = <const int8_t *>w.wide_panels
+        a = <const uint8_t *>w.wide_region
     t.col_init = g.col_init + (group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
     t.dst, t.dst_row = w.tile, t.cols
@@ -119,9 +142,9 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t gro
         for tile in range(tiles):
             x = share(k.outputs, tile, tiles)
             height = <int>(share(k.outputs, tile + 1, tiles) - x)
-            t.a = w.region + i * m.stride[1] * j.pitch + low * t.a_segment + x * t.a_row
+            t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
             out.c = o.c = c + x * j.steps[3]
-            g.kernels.tile[I8_DOT4][height - 1][width - 1](&t)
+            g.kernels.tile[j.dot][height - 1][width - 1](&t)
             if t.output is NULL:
                 o.rows = height
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
@@ -145,6 +168,8 @@ cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil
     j.g.kernels.image_lines(
         w.region, j.pitch, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
         k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
+    if j.dot == I8_DOT2:
+        j.g.kernels.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines), j.pitch, 0)
     tiles = ceil_div(j.panels, j.g.kernels.np)
     for i in range(tiles):
         panel = share(j.panels, i, tiles)
@@ -193,6 +218,15 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     return True
 
 
+cdef bint is_certified(const Gemm *g, int64_t panels) noexcept nogil:
+    """Whether all panels of B have a certificate."""
+    cdef int64_t i
+    for i in range(panels):
+        if not g.certified[i]:
+            return False
+    return True
+
+
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap.
 
@@ -214,8 +248,6 @@ cdef class LineFilters(Filters):
     cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
         start(&j.g, False)
-        if j.g.kernels.exact != I8_DOT4:
-            return False
         self.packed.fill(&j.g)
         bound.fill(&j.g)
         j.image = self.window
@@ -226,8 +258,11 @@ cdef class LineFilters(Filters):
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
+        j.dot = I8_DOT4
+        if j.g.kernels.exact == I8_DOT2:
+            j.dot = I8_DOT4_SAT if is_certified(&j.g, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
-        return not is_wide(&j.g) and set_blocks(j)
+        return not is_wide(&j.g) and (j.dot != I8_DOT2 or wide_size(j) <= WIDE_BYTES) and set_blocks(j)
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):

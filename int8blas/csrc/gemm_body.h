@@ -4,11 +4,12 @@
  *   I8_PREFIX            the tile of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
+ *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
  *   I8_MR, I8_NP         the full tile: 8 x 3, 6 x 1 or 4 x 1
  *   I8_LANES             s32 lanes of an i8_vec: 16, 8 or 1 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
- * I8_PREFIX and I8_STEP are undefined again at the end. Every loop over rows and vectors has a constant bound once the
+ * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once the
  * body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes) of
  * them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
  */
@@ -34,14 +35,46 @@
         }                                                                                                              \
     } while (0)
 
+#ifndef I8_WIDENS
+#define I8_WIDENS 0
+#endif
+
+/* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
+ * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
+I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                    const int8_t *b, int64_t groups, const int mr, const int np)
+{
+    i8_vec sums[2][I8_MR][2 * I8_NP * I8_VECS];
+    const int width = np * I8_VECS, depth = mr * width > 2 ? 1 : 2;
+    I8_FOR(d, depth) I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[d][i][j] = i8_zero();
+    while (groups > 0)
+        I8_FOR(d, depth) {
+            i8_vec av[I8_MR];
+            I8_FOR(i, mr) av[i] = i8_words_repeated(a + i * t->a_row);
+            I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
+                const i8_vec bv = i8_words_s8(b + p * t->b_panel + v * 2 * I8_LANES);
+                I8_FOR(i, mr) sums[d][i][2 * I8_VECS * p + v] = i8_dot2(sums[d][i][2 * I8_VECS * p + v], av[i], bv);
+            }
+            a += t->a_group;
+            b += 4 * I8_PANEL;
+            if (--groups == 0)
+                break;
+        }
+    if (depth > 1)
+        I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[0][i][j] = i8_add(sums[0][i][j], sums[1][i][j]);
+    I8_FOR(i, mr) I8_FOR(j, width)
+        acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[0][i][2 * j], sums[0][i][2 * j + 1]));
+}
+
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
     i8_vec acc[4][I8_MR][I8_NP * I8_VECS];
     const int width = np * I8_VECS;
+    const int widens = I8_WIDENS && mr * width <= 4;
 #ifndef I8_STEP_2
-    const int depth = mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+    const int depth = widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
     const uint8_t *segment = t->a;
     const int8_t *b = t->b;
@@ -69,6 +102,11 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     for (int64_t more = t->more_segments;; --more, segment += t->a_segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
+        if (widens) {
+            I8_NAME(add_widened)(acc[0], t, a, b, groups, mr, np);
+            b += groups * 4 * I8_PANEL;
+            groups = 0;
+        }
 #ifdef I8_STEP_2
         for (; groups >= 2; groups -= 2) {
             I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
@@ -148,6 +186,7 @@ I8_DEFINE(8, 3)
 #undef I8_DEFINE
 #undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
+#undef I8_WIDENS
 #undef I8_STEP_2
 #undef I8_STEP
 #undef I8_PREFIX

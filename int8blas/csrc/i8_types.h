@@ -490,10 +490,12 @@ typedef struct {
      * least behind the last column, which may change too. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines, int64_t x,
                         int64_t columns, uint8_t flip);
-    /* Packed bytes, `dwords` groups of 4 in all, as pairs of s16 for I8_DOT2: dst[2][dwords], the even k of every group
-     * first, then the odd ones. B's order must be A's, so both are whole panels or micro-panels of one block of K. */
-    void (*widen_a)(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords);
-    void (*widen_b)(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords);
+    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4: k bytes, XORed with
+     * flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements. Groups of a panel of B', each
+     * as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */
+    void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
+                    int64_t rows, int64_t k, uint8_t flip);
+    void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
     /* Without VNNI: the number of i8_outliers of a panel of B', stored to dst unless that is NULL, and their starts, for
      * each I8_OUTLIER_K, for each column. */
     int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups);

@@ -27,6 +27,7 @@ I8_TARGET_BEGIN("avx2")
 
 #define I8_PREFIX i8_avx2_dot4
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#define I8_WIDENS 1
 #include "gemm_body.h"
 
 #define I8_PREFIX i8_avx2_rows_a_unsigned

@@ -27,6 +27,7 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 
 #define I8_PREFIX i8_avx512bw_dot4
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#define I8_WIDENS 1
 #include "gemm_body.h"
 
 #define I8_PREFIX i8_avx512bw_rows_a_unsigned

@@ -342,26 +342,43 @@ static int i8_panel_certified(const int8_t *panel, int64_t groups)
     return 1;
 }
 
-/* Of the bytes 0 1 2 3 of each dword, the pairs 0 2 come first, for all dwords, then the pairs 1 3: three shifts or two
- * masks a vector, and no shuffle. */
-static void i8_widen_a(uint32_t *restrict dst, const uint8_t *restrict src, int64_t dwords)
+I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
-    for (int64_t i = 0; i < dwords; ++i) {
-        const uint32_t x = i8_read32(src + 4 * i);
-        dst[i] = x & 0x00ff00ff;
-        dst[dwords + i] = x >> 8 & 0x00ff00ff;
-    }
+    int64_t i = 0;
+    for (; i < k; ++i)
+        dst[i] = (uint16_t)(uint8_t)(src[i] ^ flip);
+    for (; i % I8_GROUP; ++i)
+        dst[i] = 0;
 }
 
-static void i8_widen_b(uint32_t *restrict dst, const int8_t *restrict src, int64_t dwords)
+static void i8_widen_a(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
+                       int64_t rows, int64_t k, uint8_t flip)
 {
-    int16_t *even = (int16_t *)dst, *odd = (int16_t *)(dst + dwords);
-    for (int64_t i = 0; i < 2 * dwords; ++i) {
-        int16_t x;
-        memcpy(&x, src + 2 * i, 2);
-        even[i] = (int16_t)((int16_t)((uint16_t)x << 8) >> 8);
-        odd[i] = (int16_t)(x >> 8);
+    if (src_group == I8_GROUP) {
+        for (; rows > 0; --rows, src += src_row, dst += dst_row)
+            i8_widen_row(dst, src, k, flip);
+        return;
     }
+    for (int64_t i = 0; i < k; i += I8_GROUP, src += src_group)
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t j = i; j < k && j < i + I8_GROUP; ++j)
+                dst[r * dst_row + j] = (uint16_t)(uint8_t)(src[r * src_row + j - i] ^ flip);
+}
+
+static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_t groups)
+{
+    for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += 4 * I8_PANEL)
+#ifdef I8_SSE2
+        I8_FOR(v, I8_VECS) {
+            const i8_vec x = i8_load(src + v * 4 * I8_LANES);
+            i8_store(dst + v * 2 * I8_LANES, i8_widen_pairs(x, 0));
+            i8_store(dst + (v + I8_VECS) * 2 * I8_LANES, i8_widen_pairs(x, 1));
+        }
+#else
+        for (int column = 0; column < I8_PANEL; ++column)
+            for (int i = 0; i < 4; ++i)
+                dst[i / 2 * 2 * I8_PANEL + 2 * column + i % 2] = src[4 * column + i];
+#endif
 }
 
 #ifdef I8_SSE2

@@ -137,6 +137,28 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
 
+/* For I8_DOT2: bytes 0 and 1 of each dword as s16, or 2 and 3. */
+I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
+{
+    const __m128i first = _mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
+    const __m128i order = half ? _mm_add_epi8(first, _mm_set1_epi8(2)) : first;
+    return _mm512_srai_epi16(_mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(order)), 8);
+}
+/* The 4 bytes at p as u16, over and over, and as many bytes as are half a vector as s16. */
+I8_INLINE i8_vec i8_words_repeated(const void *p)
+{
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return _mm512_cvtepu8_epi16(_mm256_set1_epi32(x));
+}
+I8_INLINE i8_vec i8_words_s8(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
+/* Sums of neighbouring lanes of x, then those of y. */
+I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
+{
+    const i8_vec order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    return _mm512_permutexvar_epi64(order, i8_fold_lanes(x, y));
+}
+
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 {
@@ -252,7 +274,6 @@ I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return _mm512_max_epu8(x, y); }
 I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return _mm512_max_epi8(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return _mm512_add_epi16(x, y); }
 I8_INLINE i8_vec i8_words_u8(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
-I8_INLINE i8_vec i8_words_s8(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
 I8_INLINE __m256i i8_half_of(i8_vec x, const int half)
 {
     return half ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x);
