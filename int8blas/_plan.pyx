@@ -311,9 +311,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
-    # For an image a thread is to take less than 1 MB. Widened rows take three times the memory.
-    cdef int64_t a_bytes = g.kernels.a_bytes // 2 if g.image is not NULL and p.may_widen else g.kernels.a_bytes
-    cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
+    cdef int64_t rows = max(p.mr, g.kernels.a_bytes // max(1, p.kc))
     cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.grid.column_parts) * g.kernels.np

@@ -28,7 +28,8 @@ cdef class PackedB:
     cdef cnp.ndarray _data          # int8 [panels, groups, 16, 4], read-only
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
     cdef cnp.ndarray _certified     # bool [panels]
-    cdef cnp.ndarray _split         # bool [panels]; this and the following as in Gemm, None until they are needed
+    # As in Gemm, None until they are needed; bool [panels], or [0] if no panel is split.
+    cdef cnp.ndarray _split
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
     cdef PackedMatrix _matrix       # the split and `here` are NULL until `address` is asked for, and then stay

@@ -145,6 +145,8 @@ cdef class PackedB:
             if self._split is None:
                 with cython.critical_section(self):
                     self.split(g.kernels)
+            if self._split.shape[0] == 0:
+                return 0
             g.split = <const uint8_t *>cnp.PyArray_DATA(self._split)
             g.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
             g.outlier_starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
@@ -182,7 +184,7 @@ cdef class PackedB:
         # Another thread may have come first; its arrays may be in use already.
         if self._split is None:
             self._outliers, self._starts = outliers_array, starts_array
-            self._split = split_array
+            self._split = split_array if split_array.any() else split_array[:0]
         return 0
 
     @property

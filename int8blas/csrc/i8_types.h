@@ -490,8 +490,8 @@ typedef struct {
      * least behind the last column, which may change too. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines, int64_t x,
                         int64_t columns, uint8_t flip);
-    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4: k bytes, XORed with
-     * flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements. Groups of a panel of B', each
+    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4: k
+     * bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements. Groups of a panel of B', each
      * as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);

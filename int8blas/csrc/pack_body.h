@@ -361,8 +361,8 @@ static void i8_widen_a(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptr
     }
     for (int64_t i = 0; i < k; i += I8_GROUP, src += src_group)
         for (int64_t r = 0; r < rows; ++r)
-            for (int64_t j = i; j < k && j < i + I8_GROUP; ++j)
-                dst[r * dst_row + j] = (uint16_t)(uint8_t)(src[r * src_row + j - i] ^ flip);
+            for (int j = 0; j < I8_GROUP; ++j)
+                dst[r * dst_row + i + j] = (uint16_t)(uint8_t)(src[r * src_row + j] ^ flip);
 }
 
 static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_t groups)
