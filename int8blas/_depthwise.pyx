@@ -38,8 +38,8 @@ cdef enum:
     COLUMNS = 64
     MAX_PIXELS = 64
     # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for.
-    KEPT = 16 << 10
-    FEW_PIXELS = 14
+    KEPT = 24 << 10
+    FEW_PIXELS = 8
     # Units for each thread, so that one more does not matter.
     THREAD_UNITS = 4
     # Multiply-adds that pay for waking one more thread.

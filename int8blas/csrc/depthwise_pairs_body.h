@@ -46,21 +46,26 @@ I8_INLINE int i8_is_bytes(const i8_tile_output *o) { return o->type == I8_TYPE_U
 
 I8_INLINE void i8_depthwise_order_floats(float *dst, const float *src, ptrdiff_t step, int channels)
 {
-    float copy[I8_DEPTHWISE_CHANNELS] = {0};
+    float copy[I8_DEPTHWISE_CHANNELS];
     if (!step) {
         I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load(src));
         return;
     }
-    memcpy(copy, src, (size_t)channels * sizeof(float));
-    I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load_units(copy + 4 * v, 16 * sizeof(float)));
+    if (channels < I8_DEPTHWISE_CHANNELS) {
+        memset(copy, 0, sizeof copy);
+        src = memcpy(copy, src, (size_t)channels * sizeof(float));
+    }
+    I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load_units(src + 4 * v, 16 * sizeof(float)));
 }
 
 static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_values *s)
 {
     const i8_tile_output *o = t->output;
-    memset(s, 0, sizeof *s);
+    const int bytes = o && i8_is_bytes(o);
+    if (!bytes)
+        memset(s, 0, sizeof *s);
     I8_FOR(v, 4) s->start[v] = t->start ? i8_load_units(t->start + 4 * v, 16 * sizeof(int32_t)) : i8_zero();
-    if (!o || !i8_is_bytes(o))
+    if (!bytes)
         return;
     i8_depthwise_order_floats(s->scale, o->scale.values, o->scale.step, t->channels);
     i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
@@ -163,13 +168,15 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     const uint8_t *a = t->interleaved + pixel * across + first / 2 * 16 * I8_LANES;
     const uint8_t *b = t->widened + (odd ? t->taps * i8_depthwise_pairs(t, 0) * 16 * I8_LANES : 0);
     I8_FOR(v, 4) I8_FOR(p, pixels) acc[p][v] = s->start[v];
-    for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column)
-        for (int pair = 0; pair < pairs; ++pair, b += 16 * I8_LANES)
+    for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column) {
+        const uint8_t *x = a;
+        for (int pair = 0; pair < pairs; ++pair, x += 16 * I8_LANES, b += 16 * I8_LANES)
             I8_FOR(v, 4) {
                 const i8_vec weights = i8_load(b + v * 4 * I8_LANES);
                 I8_FOR(p, pixels)
-                    acc[p][v] = i8_dot2(acc[p][v], weights, i8_load(a + p * across + (pair * 4 + v) * 4 * I8_LANES));
+                    acc[p][v] = i8_dot2(acc[p][v], weights, i8_load(x + p * across + v * 4 * I8_LANES));
             }
+    }
     if (t->output && i8_is_bytes(t->output)) {
         const i8_tile_output *o = t->output;
         char *c = o->c + line * t->c_line + pixel * o->c_row;
