@@ -1,7 +1,7 @@
-"""Filters that see one channel each, by a kernel of their own (csrc/depthwise_body.h).
+"""Filters that see one channel each, by kernels of their own (csrc/depthwise_body.h, csrc/depthwise_pairs_body.h).
 
 The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
-unit of work is a line of the output for as many channels as the kernel takes, and goes from stretch to stretch of it.
+unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
 Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
 copied first.
 """
@@ -187,8 +187,9 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 cdef void set_stretch(Job *j, double threads) noexcept:
     """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
     where few columns are interleaved twice."""
-    cdef int64_t kept = KEPT // (4 * j.g.kernels.depthwise_channels), lines = j.size[2], pairs, units, stretches
-    cdef int64_t few = min(<int64_t>FEW_PIXELS, j.size[3])
+    cdef int64_t kept = KEPT // (4 * j.g.kernels.depthwise_channels), lines = max(<int64_t>1, j.size[2])
+    cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
+    cdef int64_t few = min(<int64_t>FEW_PIXELS, width)
     cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.depthwise_channels)
     if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
         lines = 1
@@ -204,9 +205,8 @@ cdef void set_stretch(Job *j, double threads) noexcept:
         lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
     j.together = lines
     j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
-    j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, min(j.pixels, j.size[3])))
-    stretches = ceil_div(j.size[3], j.pixels)
-    j.pixels = ceil_div(j.size[3], stretches)
+    j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, j.pixels))
+    j.pixels = ceil_div(width, ceil_div(width, j.pixels))
 
 
 cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:

@@ -1,5 +1,5 @@
-/* The columns of a stretch for the depthwise kernels, which keep groups of I8_DEPTHWISE_LINES lines interleaved, each column
- * in 4 vectors. The file that includes this one has
+/* The columns of a stretch for the depthwise kernels, which keep groups of I8_DEPTHWISE_LINES lines interleaved, each
+ * column in 4 vectors. The file that includes this one has
  *
  *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips)   the next columns of one group */
 I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
@@ -9,8 +9,8 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
 
-/* The lines of a group, in columns [from, to): all padding, or read by whole vectors, or, a single column,
- * by no more than its channels. */
+/* The lines of a group, in columns [from, to): all padding, or read by whole vectors, or, a single column, by no more
+ * than its channels. */
 I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
 {
     const uint8_t *src[I8_DEPTHWISE_LINES];
@@ -20,7 +20,8 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
     if (from >= to)
         return;
     for (int r = 0; r < I8_DEPTHWISE_LINES; ++r) {
-        const int line = I8_DEPTHWISE_LINES * group + r, inside = kind != I8_PADDING && line < t->lines && t->line[line];
+        const int line = I8_DEPTHWISE_LINES * group + r;
+        const int inside = kind != I8_PADDING && line < t->lines && t->line[line];
         src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
         step[r] = inside ? t->column_step : 0;
         if (inside && kind == I8_COPIED)

@@ -2,7 +2,7 @@
  *
  * Two lines of the image are interleaved and widened, so that a dword has an element of each, of one channel: a step for
  * I8_LANES channels is VPMADDWD and VPADDD. Output lines start at every line of a pair; where their windows do not start
- * with the pair, there are weights with a 0 in front. An output line serves all columns that are kept, and each of them
+ * with the pair, there are weights with a 0 in front. Columns are kept for several lines of outputs, and each of them serves
  * all windows that it is in.
  *
  * Unpacking within units of 128 bits leaves channels in an order that packing to bytes undoes: unit u of vector v has
@@ -74,7 +74,8 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_vec low[4];
     I8_FOR(v, 4) {
         const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
-        low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, i8_load_f32(s->dst_zero + v * I8_LANES)) : smallest);
+        const i8_f32 zero = i8_load_f32(s->dst_zero + v * I8_LANES);
+        low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, zero) : smallest);
     }
     s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
@@ -85,7 +86,7 @@ I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
 }
 
-/* Weights as dwords of two, for windows that start with a pair, then for those that do not: dst[odd][tap][pair]. The
+/* Weights as dwords of two, widened, for windows that start with a pair, then for those that do not: dst[odd][tap][pair]. The
  * latter have been packed as those of the second output line. */
 static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
