@@ -1,9 +1,9 @@
 /* Depthwise convolution without VNNI: each channel has a filter of its own. Written once; see i8_depthwise_args.
  *
- * Two lines of the image are interleaved and widened, so that a dword has an element of each, of one channel: a step for
- * I8_LANES channels is VPMADDWD and VPADDD. Output lines start at every line of a pair; where their windows do not start
- * with the pair, there are weights with a 0 in front. Columns are kept for several lines of outputs, and each of them serves
- * all windows that it is in.
+ * Two lines of the image are interleaved and widened, so that a dword has an element of each, of one channel: a step
+ * for I8_LANES channels is VPMADDWD and VPADDD. Output lines start at every line of a pair; where their windows do not
+ * start with the pair, there are weights with a 0 in front. Columns are kept for several lines of outputs, and each of
+ * them serves all windows that it is in.
  *
  * Unpacking within units of 128 bits leaves channels in an order that packing to bytes undoes: unit u of vector v has
  * channels 16 * u + 4 * v and on. Weights and values of the output stage are brought into it first. */
@@ -86,8 +86,8 @@ I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
 }
 
-/* Weights as dwords of two, widened, for windows that start with a pair, then for those that do not: dst[odd][tap][pair]. The
- * latter have been packed as those of the second output line. */
+/* Weights as dwords of two, widened, for windows that start with a pair, then for those that do not:
+ * dst[odd][tap][pair]. The latter have been packed as those of the second output line. */
 static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     const int kinds = t->together > 1 ? 1 + t->line_stride % 2 : 1;
