@@ -12,7 +12,9 @@ from int8blas._stage cimport Bound
 cdef struct Job:
     Gemm g                      # the output stage and zero points; C of the first pixel
     i8_image image
-    int64_t channels, multiplier, together
+    int64_t channels, multiplier
+    int64_t repeats             # of the weights, each for a line of the output further down
+    int64_t together            # lines of the output in a unit of work
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     int64_t pixels              # of a stretch

@@ -1,7 +1,7 @@
-"""Filters that see one channel each, by a kernel of their own (csrc/depthwise_body.h).
+"""Filters that see one channel each, by kernels of their own (csrc/depthwise_body.h, csrc/depthwise_pairs_body.h).
 
 The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
-unit of work is a line of the output for as many channels as the kernel takes, and goes from stretch to stretch of it.
+unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
 Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
 copied first.
 """
@@ -37,6 +37,11 @@ cdef enum:
     # Columns of 4 interleaved lines that are kept, 16 KiB of them, and outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
+    # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for.
+    KEPT = 24 << 10
+    FEW_PIXELS = 8
+    # Units for each thread, so that one more does not matter.
+    THREAD_UNITS = 4
     # Multiply-adds that pay for waking one more thread.
     THREAD_WORK = 1 << 18
 
@@ -44,6 +49,7 @@ cdef enum:
 cdef struct Workspace:
     uint8_t *padding
     uint8_t *interleaved
+    uint8_t *widened
     uint8_t *copied
     int32_t *sums
 
@@ -53,13 +59,26 @@ cdef inline int64_t window_lines(const Job *j, int64_t together) noexcept nogil:
     return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
 
 
+cdef inline int64_t window_columns(const Job *j, int64_t pixels) noexcept nogil:
+    """Columns of the image that the windows of so many outputs of a line see."""
+    return (pixels - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
+
+
+cdef inline bint in_pairs(const Job *j) noexcept nogil:
+    """Whether the kernel takes any number of output lines, by interleaved pairs of lines."""
+    return j.g.kernels.depthwise_lines == 2
+
+
 cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
     cdef const i8_image *m = &j.image
     cdef char *first = memory
     cdef int64_t lines = window_lines(j, j.together)
-    cdef int64_t columns = (j.pixels - 1) * m.stride[2] + (m.kernel[2] - 1) * m.dilation[2] + 1
+    cdef int64_t columns = window_columns(j, j.pixels)
     w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
-    w.interleaved = <uint8_t *>carve(&memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, I8_GROUP))
+    w.interleaved = <uint8_t *>carve(
+        &memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.depthwise_lines))
+    w.widened = <uint8_t *>carve(
+        &memory, 8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j) else 0)
     w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels * j.together)
     size[0] = memory - first
@@ -101,8 +120,8 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.depthwise_channels, j.channels - channel)
     t.together = <int>min(j.together, j.size[2] - h)
     t.lines, t.taps = <int>window_lines(j, t.together), <int>m.kernel[2]
-    t.stride, t.dilation = <int>m.stride[2], <int>m.dilation[2]
-    columns = (pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1
+    t.stride, t.dilation, t.line_stride = <int>m.stride[2], <int>m.dilation[2], <int>m.stride[1]
+    columns = window_columns(j, pixels)
     t.end = <int>max(<int64_t>0, min(columns, m.size[2] - x))
     t.first = <int>min(<int64_t>t.end, max(<int64_t>0, -x))
     for i in range(t.lines):
@@ -122,9 +141,9 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     t.padding, t.flip = w.padding, g.a_flip
     t.panel_size = g.panel_size
     t.weights = g.packed + channel // I8_PANEL * t.panel_size
-    t.weights_step = t.panel_size // j.together
+    t.weights_step = t.panel_size // j.repeats
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
-    t.interleaved = w.interleaved
+    t.interleaved, t.widened = w.interleaved, w.widened
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
         set_tile_output(g.stage, &out, channel)
@@ -163,6 +182,31 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
             do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
                        min(j.pixels, j.size[3] - first))
             first += j.pixels
+
+
+cdef void set_stretch(Job *j, double threads) noexcept:
+    """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
+    where few columns are interleaved twice."""
+    cdef int64_t kept = KEPT // (4 * j.g.kernels.depthwise_channels), lines = max(<int64_t>1, j.size[2])
+    cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
+    cdef int64_t few = min(<int64_t>FEW_PIXELS, width)
+    cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.depthwise_channels)
+    if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
+        lines = 1
+    while True:
+        pairs = ceil_div(window_lines(j, lines), 2)
+        units = chunks * ceil_div(j.size[2], lines)
+        if lines == 1 or (
+            pairs * window_columns(j, few) <= kept and 2 * pairs <= MAX_LINES
+            and (threads < 2 or units >= THREAD_UNITS * threads)
+        ):
+            break
+        # Even, so that a pair is not cut in two.
+        lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
+    j.together = lines
+    j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
+    j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, j.pixels))
+    j.pixels = ceil_div(width, ceil_div(width, j.pixels))
 
 
 cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:
@@ -213,25 +257,29 @@ cdef class DepthwiseFilters(Filters):
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Everything but compensation; how many threads the work is worth."""
         cdef int64_t columns, lines
-        cdef double work
+        cdef double work, threads
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
         j.image = self.window
-        j.channels, j.multiplier, j.together = self.channels, self.multiplier, self.together
+        j.channels, j.multiplier, j.repeats = self.channels, self.multiplier, self.together
         set_image(&j.image, src, dst, bound)
         set_target(j.size, j.steps, dst)
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
-        columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
-        columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
-        j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
+        work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
+        threads = min(<double>max_threads(), 1 + work / THREAD_WORK)
+        if in_pairs(j):
+            set_stretch(j, threads)
+        else:
+            j.together = j.repeats
+            columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
+            columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
+            j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
         lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
-        work = <double>lines * j.size[3] * j.channels * self.packed._k
-        return <int>min(<double>max_threads(), 1 + work / THREAD_WORK,
-                        <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+        return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):

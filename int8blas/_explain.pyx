@@ -27,7 +27,7 @@ PATHS = {
     "thin": "small K, so C is written row by row from a packed B in the cache",
     "blocks": "tiles of C from packed panels of B",
     "lines": "tiles of C from windows in a copy of some lines of the image",
-    "depthwise": "each channel has filters of its own; four lines of the image are interleaved for all windows",
+    "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
 }
 
 

@@ -198,6 +198,7 @@ cdef extern from "i8_types.h" nogil:
         int stride
         int dilation
         int together
+        int line_stride
         int first
         int end
         const uint8_t *const *line
@@ -209,6 +210,7 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t weights_step
         const int32_t *start
         uint8_t *interleaved
+        uint8_t *widened
         const i8_tile_output *output
         ptrdiff_t c_line
         int32_t *dst
@@ -326,6 +328,7 @@ cdef extern from "i8_types.h" nogil:
         void (*thin)(const i8_thin_args *) noexcept nogil
         void (*output)(const i8_output_args *) noexcept nogil
         int depthwise_channels
+        int depthwise_lines
         void (*depthwise)(const i8_depthwise_args *) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil

@@ -174,6 +174,20 @@ def test_depthwise_geometries(isa, geometry, transposed, rng):
 
 
 @every_primitive
+@pytest.mark.parametrize("strides", [1, 2, 3, (3, 1)])
+@pytest.mark.parametrize("kernel", [(2, 3), (3, 3), (4, 2), (5, 5)])
+def test_depthwise_planes_larger_than_a_block(isa, kernel, strides, transposed, rng):
+    """Output lines that start at even and odd lines, and windows of whole groups of lines, with nothing beside them."""
+    for channels, src_dtype, dst_dtype in (
+        (16, np.uint8, np.uint8), (80, np.int8, np.int8), (32, np.uint8, np.float32), (37, np.int8, np.uint8)
+    ):  # fmt: skip
+        random_convolution(
+            rng, (37, 53), kernel, channels, channels, groups=channels, padding=kernel[0] // 2, strides=strides,
+            src_dtype=src_dtype, dst_dtype=dst_dtype, ops=(ReLU(),), transposed=transposed,
+        ).check()  # fmt: skip
+
+
+@every_primitive
 def test_shapes_larger_than_a_block(isa, transposed, rng):
     for size, kernel, ic, oc in (
         ((20, 21), (3, 3), 33, 65),

@@ -6,6 +6,7 @@
  * channel: 4 * I8_LANES channels take 4 vectors. These are kept for a stretch of columns, and each column serves all
  * outputs whose windows it is in. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
+#define I8_DEPTHWISE_LINES 4
 #if I8_LANES == 16
 #define I8_DEPTHWISE_PIXELS 4
 #else
@@ -38,50 +39,13 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
     }
 }
 
-enum { I8_PADDING, I8_WHOLE, I8_COPIED };
-
-/* The window's lines 4 * group and on, in columns [from, to): all padding, or read by whole vectors, or, a single column,
- * by no more than its channels. */
-I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
-{
-    const uint8_t *src[4];
-    ptrdiff_t step[4];
-    uint8_t copy[4][I8_DEPTHWISE_CHANNELS];
-    const ptrdiff_t dst_step = (t->lines + 3) / 4 * 16 * I8_LANES;
-    if (from >= to)
-        return;
-    for (int r = 0; r < 4; ++r) {
-        const int line = 4 * group + r, inside = kind != I8_PADDING && line < t->lines && t->line[line];
-        src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
-        step[r] = inside ? t->column_step : 0;
-        if (inside && kind == I8_COPIED)
-            src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
-    }
-    dst += from * dst_step + group * 16 * I8_LANES;
-    if (t->flip)
-        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1);
-    else
-        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0);
-}
-
-/* All columns of a stretch. Where a pixel has fewer bytes than are loaded, the last ones would be read beyond. */
-static void i8_depthwise_interleave(const i8_depthwise_args *t, int columns, int group)
-{
-    const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;
-    const ptrdiff_t few = missing <= 0 ? 0 : step <= 0 ? t->end : (missing + step - 1) / step;
-    const int whole = t->end - few > t->first ? (int)(t->end - few) : t->first;
-    i8_depthwise_span(t, group, 0, t->first, I8_PADDING, t->interleaved);
-    i8_depthwise_span(t, group, t->first, whole, I8_WHOLE, t->interleaved);
-    for (int column = whole; column < t->end; ++column)
-        i8_depthwise_span(t, group, column, column + 1, I8_COPIED, t->interleaved);
-    i8_depthwise_span(t, group, t->end, columns, I8_PADDING, t->interleaved);
-}
+#include "depthwise_columns.h"
 
 /* The sums of `pixels` outputs of a line from one on, `vectors` vectors of channels each. */
 I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, int line, int pixel, const int pixels, const int vectors)
 {
     i8_vec acc[I8_DEPTHWISE_PIXELS][4];
-    const int groups = (t->lines + 3) / 4;
+    const int groups = i8_depthwise_groups(t);
     const ptrdiff_t column = groups * 16 * I8_LANES, across = t->stride * column;
     const uint8_t *a = t->interleaved + pixel * across;
     const int8_t *b = t->weights + line * t->weights_step;
@@ -125,10 +89,7 @@ I8_INLINE void i8_depthwise_line(const i8_depthwise_args *t, int line, const int
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
-    const int groups = (t->lines + 3) / 4;
-    const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
-    for (int g = 0; g < groups; ++g)
-        i8_depthwise_interleave(t, columns, g);
+    i8_depthwise_interleave(t);
     for (int line = 0; line < t->together; ++line)
         if (t->channels <= 2 * I8_LANES)
             i8_depthwise_line(t, line, 2);

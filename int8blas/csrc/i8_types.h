@@ -298,15 +298,19 @@ typedef struct {
  *
  * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
  * apart, channels side by side, and columns outside [first, end) are padding. In each line nothing is read behind the
- * channels of its last column. The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may be NULL. There are
- * `together` such sums from the same lines, each of the next weights_step bytes of weights, for the output line that
- * follows. They go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with
- * I8_MAX_DEPTHWISE for each output, line after line. Channels up to whole vectors of the kernel may be written there, and
- * are read from start, weights and output. */
+ * channels of its last column. The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may
+ * be NULL. There are `together` such sums, for output lines one below the other, whose windows are line_stride lines
+ * apart. `lines` counts the lines of all. Where depthwise_lines is 4, the weights of each output line are the next
+ * weights_step bytes of them, with zeros for the lines above its window; where it is 2, there are any number of output
+ * lines, and those of the second are that of all odd ones, if line_stride is odd.
+ *
+ * Sums go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with I8_MAX_DEPTHWISE for
+ * each output, line after line. `output` is for all channels of the kernel or half of them. Up to I8_MAX_DEPTHWISE
+ * channels may be written to dst, and are read from start and weights. */
 #define I8_MAX_DEPTHWISE 64
 typedef struct {
     int pixels, channels;
-    int lines, taps, stride, dilation, together;
+    int lines, taps, stride, dilation, together, line_stride;
     int first, end;
     const uint8_t *const *line;
     ptrdiff_t column_step;
@@ -315,7 +319,9 @@ typedef struct {
     const int8_t *weights;
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
-    uint8_t *interleaved; /* workspace: 4 * I8_MAX_DEPTHWISE bytes for each column and 4 lines, aligned */
+    /* Workspace, aligned: 4 * I8_MAX_DEPTHWISE bytes for each column and depthwise_lines lines; where these are 2, as many
+     * for each tap and 2 lines of a window, 1 more than half of them, twice. */
+    uint8_t *interleaved, *widened;
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
@@ -453,7 +459,7 @@ typedef struct {
     int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
     void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);
-    int depthwise_channels;
+    int depthwise_channels, depthwise_lines;    /* channels of a call; lines of a group, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
 
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */

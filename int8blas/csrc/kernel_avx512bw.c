@@ -58,8 +58,7 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #include "thin_body.h"
 
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
-#include "depthwise_body.h"
+#include "depthwise_pairs_body.h"
 
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "peak_body.h"
@@ -95,6 +94,7 @@ const i8_kernels i8_kernels_avx512bw = {
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
     .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise_lines = I8_DEPTHWISE_LINES,
     .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_OUTLIER_SLOTS,

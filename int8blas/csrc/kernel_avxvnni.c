@@ -97,6 +97,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .thin_rows = I8_THIN_ROWS,
     .thin = i8_thin,
     .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise_lines = I8_DEPTHWISE_LINES,
     .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,

@@ -177,6 +177,7 @@ const i8_kernels i8_kernels_ref = {
     .tiny_work = 1 << 16,
     .tile = {[I8_DOT4] = I8_TILES_4X1(i8_ref_dot4), [I8_DOT4_SAT] = I8_TILES_4X1(i8_ref_dot4_sat)},
     .depthwise_channels = I8_MAX_DEPTHWISE,
+    .depthwise_lines = I8_GROUP,
     .depthwise = i8_depthwise,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,

@@ -70,6 +70,17 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[3] = _mm256_unpackhi_epi16(hi01, hi23);
 }
 
+/* The bytes of 2 vectors widened to 16 bits and interleaved, to 4 vectors, in the order of i8_interleave. */
+I8_INLINE void i8_interleave_words(i8_vec *v)
+{
+    const __m256i low = _mm256_unpacklo_epi8(v[0], v[1]), high = _mm256_unpackhi_epi8(v[0], v[1]);
+    const __m256i zero = _mm256_setzero_si256();
+    v[0] = _mm256_unpacklo_epi8(low, zero);
+    v[1] = _mm256_unpackhi_epi8(low, zero);
+    v[2] = _mm256_unpacklo_epi8(high, zero);
+    v[3] = _mm256_unpackhi_epi8(high, zero);
+}
+
 /* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
 I8_INLINE void i8_transpose_lanes(i8_vec *v)
 {
@@ -101,6 +112,14 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[1] = lo23;
     v[2] = hi01;
     v[3] = hi23;
+}
+
+/* Units of 128 bits that are `step` bytes apart. */
+I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
+{
+    const __m128i low = _mm_loadu_si128((const __m128i *)p);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(const void *)((const char *)p + step));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
 /* `bytes` bytes, 4 to 32, over and over; the same of which only the first `valid` are read, and the others are 0. */
@@ -294,6 +313,7 @@ I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm256_div_ps(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return _mm256_set1_ps(x); }
 /* y where either is NaN or both are zeros, as MAXPS has it. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return _mm256_max_ps(x, y); }
+I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return _mm256_min_ps(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return _mm256_cvtepi32_ps(x); }
 /* Half to even and saturated; x is not NaN. Beyond the range the conversion gives -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
@@ -402,6 +422,8 @@ I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 I8_INLINE i8_vec i8_set_8(int x) { return _mm256_set1_epi8((char)x); }
 /* Of each 128 bits of `table`, the byte that the byte of `index`, below 16, says. */
 I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm256_shuffle_epi8(table, index); }
+/* The upper bytes of 16-bit elements, as s16. */
+I8_INLINE i8_vec i8_upper_bytes(i8_vec x) { return _mm256_srai_epi16(x, 8); }
 /* One bit of every byte, moved to its top, and y where it is set, else x. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }

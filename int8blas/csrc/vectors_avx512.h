@@ -63,6 +63,17 @@ I8_INLINE void i8_interleave(i8_vec *v)
     v[3] = _mm512_unpackhi_epi16(hi01, hi23);
 }
 
+/* The bytes of 2 vectors widened to 16 bits and interleaved, to 4 vectors, in the order of i8_interleave. */
+I8_INLINE void i8_interleave_words(i8_vec *v)
+{
+    const __m512i low = _mm512_unpacklo_epi8(v[0], v[1]), high = _mm512_unpackhi_epi8(v[0], v[1]);
+    const __m512i zero = _mm512_setzero_si512();
+    v[0] = _mm512_unpacklo_epi8(low, zero);
+    v[1] = _mm512_unpackhi_epi8(low, zero);
+    v[2] = _mm512_unpacklo_epi8(high, zero);
+    v[3] = _mm512_unpackhi_epi8(high, zero);
+}
+
 /* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
 I8_INLINE void i8_transpose_lanes(i8_vec *v)
 {
@@ -92,6 +103,16 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[1] = _mm512_shuffle_i32x4(lo01, lo23, 0xdd);
     v[2] = _mm512_shuffle_i32x4(hi01, hi23, 0x88);
     v[3] = _mm512_shuffle_i32x4(hi01, hi23, 0xdd);
+}
+
+/* Units of 128 bits that are `step` bytes apart. */
+I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
+{
+    const char *q = p;
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)q));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(q + step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(q + 2 * step)), 2);
+    return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(q + 3 * step)), 3);
 }
 
 /* `bytes` bytes, 4 to 64, over and over; the same of which only the first `valid` are read, and the others are 0. */
@@ -237,6 +258,7 @@ I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm512_div_ps(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return _mm512_set1_ps(x); }
 /* y where either is NaN or both are zeros, as MAXPS has it. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return _mm512_max_ps(x, y); }
+I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return _mm512_min_ps(x, y); }
 /* Bytes of I8_LANES numbers, half to even, not below `low`, which is in the type, nor above it. 2**31 and more become
  * 0x80000000, which is beyond u8 and has to be kept from s8. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
@@ -318,6 +340,8 @@ I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 I8_INLINE i8_vec i8_set_8(int x) { return _mm512_set1_epi8((char)x); }
 /* Of each 128 bits of `table`, the byte that the byte of `index`, below 16, says. */
 I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm512_shuffle_epi8(table, index); }
+/* The upper bytes of 16-bit elements, as s16. */
+I8_INLINE i8_vec i8_upper_bytes(i8_vec x) { return _mm512_srai_epi16(x, 8); }
 /* One bit of every byte, and y where it is set, else x. */
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }

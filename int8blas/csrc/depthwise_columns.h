@@ -1,0 +1,51 @@
+/* The columns of a stretch for the depthwise kernels, which keep groups of I8_DEPTHWISE_LINES lines interleaved, each
+ * column in 4 vectors. The file that includes this one has
+ *
+ *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips)   the next columns of one group */
+I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
+{
+    return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
+}
+
+enum { I8_PADDING, I8_WHOLE, I8_COPIED };
+
+/* The lines of a group, in columns [from, to): all padding, or read by whole vectors, or, a single column, by no more
+ * than its channels. */
+I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
+{
+    const uint8_t *src[I8_DEPTHWISE_LINES];
+    ptrdiff_t step[I8_DEPTHWISE_LINES];
+    uint8_t copy[I8_DEPTHWISE_LINES][I8_DEPTHWISE_CHANNELS];
+    const ptrdiff_t dst_step = i8_depthwise_groups(t) * 16 * I8_LANES;
+    if (from >= to)
+        return;
+    for (int r = 0; r < I8_DEPTHWISE_LINES; ++r) {
+        const int line = I8_DEPTHWISE_LINES * group + r;
+        const int inside = kind != I8_PADDING && line < t->lines && t->line[line];
+        src[r] = inside ? t->line[line] + from * t->column_step : t->padding;
+        step[r] = inside ? t->column_step : 0;
+        if (inside && kind == I8_COPIED)
+            src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
+    }
+    dst += from * dst_step + group * 16 * I8_LANES;
+    if (t->flip)
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1);
+    else
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0);
+}
+
+/* All columns of a stretch. Where a pixel has fewer bytes than are loaded, the last ones would be read beyond. */
+static void i8_depthwise_interleave(const i8_depthwise_args *t)
+{
+    const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
+    const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;
+    const ptrdiff_t few = missing <= 0 ? 0 : step <= 0 ? t->end : (missing + step - 1) / step;
+    const int whole = t->end - few > t->first ? (int)(t->end - few) : t->first;
+    for (int group = 0; group < i8_depthwise_groups(t); ++group) {
+        i8_depthwise_span(t, group, 0, t->first, I8_PADDING, t->interleaved);
+        i8_depthwise_span(t, group, t->first, whole, I8_WHOLE, t->interleaved);
+        for (int column = whole; column < t->end; ++column)
+            i8_depthwise_span(t, group, column, column + 1, I8_COPIED, t->interleaved);
+        i8_depthwise_span(t, group, t->end, columns, I8_PADDING, t->interleaved);
+    }
+}
