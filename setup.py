@@ -78,6 +78,7 @@ EXTENSIONS = [
     extension("_filters"),
     extension("_depthwise"),
     extension("_lines"),
+    extension("_groups"),
     extension("_convolution_layer"),
     extension("convolution"),
     extension("im2col"),

@@ -26,7 +26,8 @@ The modules, and who calls whom::
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
       +-> _stage        attributes and values become the output stage of a problem
-      +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise, _lines
+      +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise, _lines,
+      |                 _groups
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
             |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
@@ -45,7 +46,7 @@ The modules, and who calls whom::
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
                               pack_body.h, im2col_body.h              packing, sums, certificates; windows
                               outliers_body.h  a dense B with sums in 16 bits, and outliers
-                              depthwise_body.h the kernel of _depthwise
+                              depthwise_body.h, grouped_body.h        the kernels of _depthwise and _groups
                               source_body.h    the quantization of a float A
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages
                               eltwise_body.h   tanh, exp, erf and the like

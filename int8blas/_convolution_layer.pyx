@@ -9,6 +9,7 @@ import numpy as np
 from int8blas._arrays cimport as_array, check_numerics, output_of, widened
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
+from int8blas._groups cimport GroupFilters, has_small_groups
 from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
     DST_DTYPES,
@@ -131,6 +132,8 @@ cdef class ConvolutionLayer:
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
         if not self._saturating and is_depthwise(shape, bias, strides, dilation):
             return DepthwiseFilters(shape, strides, dilation, before, partial)
+        if not self._saturating and has_small_groups(shape, bias, strides, dilation):
+            return GroupFilters(shape, strides, dilation, before, partial)
         if not self._saturating and has_lines(shape, strides, dilation):
             return LineFilters(shape, strides, dilation, before, partial)
         return Filters(shape, strides, dilation, before, self._saturating, halved, partial)

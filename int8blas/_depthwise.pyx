@@ -11,7 +11,7 @@ from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target
+from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target, sums_fit
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_DEPTHWISE,
@@ -212,11 +212,9 @@ cdef void set_stretch(Job *j, double threads) noexcept:
 cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
     groups, _, channels, depth, height, width = shape
-    integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
-    largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
-        and (width - 1) * dilation[2] <= MAX_SPAN and 255 * 128 * depth * height * width + largest < 2**31
+        and (width - 1) * dilation[2] <= MAX_SPAN and sums_fit(depth * height * width, bias)
     )
 
 

@@ -28,6 +28,7 @@ PATHS = {
     "blocks": "tiles of C from packed panels of B",
     "lines": "tiles of C from windows in a copy of some lines of the image",
     "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
+    "groups": "a lane for four channels of a small group, from a copy of some lines of the image",
 }
 
 
@@ -42,8 +43,8 @@ class Explanation:
     path : str
         'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
         columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'blocks' (B packed,
-        or packed by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels) and 'depthwise'
-        (of single ones).
+        or packed by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small
+        groups of channels) and 'depthwise' (single ones).
     isa : str
         The kernels in use.
     numerics : str
@@ -62,8 +63,8 @@ class Explanation:
     max_threads : int
         Threads that might have.
     workspace : int
-        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines' and
-        'depthwise'; panels of a plain B, which all share, come on top.
+        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines', 'groups'
+        and 'depthwise'; panels of a plain B, which all share, come on top.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
         carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split.
@@ -97,7 +98,7 @@ class Explanation:
     @property
     def kernel(self) -> str:
         """The name of the main kernel, such as 'avx512vnni 8x48'."""
-        kind = {"rows": " rows", "dots": " dots", "thin": " thin", "depthwise": " depthwise"}.get(self.path, "")
+        kind = f" {self.path}" if self.path in ("rows", "dots", "thin", "groups", "depthwise") else ""
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:
@@ -130,7 +131,7 @@ class Explanation:
             reason = f"of {self.max_threads}: too little work to wake another"
         else:
             reason = f"of {self.max_threads}: too few tiles or too little work for more"
-        if self.path in ("depthwise", "lines"):
+        if self.path in ("depthwise", "groups", "lines"):
             how = f"lines and channels of the output; {-(-self.workspace // 1024)} KiB of workspace a thread"
         elif self.k_parts > 1:
             how = f"each all of C, for some of {self.k_parts} parts of k"
@@ -244,12 +245,16 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
     if path == "gemm":
         g.threads = threads
         return explain_problem(&g, layer._numerics, None)
+    tile = {
+        "depthwise": (1, g.kernels.depthwise_channels),
+        "groups": (g.kernels.grouped_pixels, g.kernels.grouped_channels),
+    }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
     return Explanation(
         shape=(g.m, g.n, g.k),
         path=path,
         isa=g.kernels.name.decode(),
         numerics="exact",
-        tile=(1, g.kernels.depthwise_channels) if path == "depthwise" else (g.kernels.mr, g.kernels.np * I8_PANEL),
+        tile=tile,
         block=None,
         threads=g.threads,
         thread_grid=None,

@@ -45,4 +45,5 @@ ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, siz
 
 cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str name) except -1
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
+cdef bint sums_fit(int64_t k, object bias) except -1
 cdef bint is_empty(const Images *images) noexcept

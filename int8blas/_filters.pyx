@@ -291,6 +291,13 @@ cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str
     return 0
 
 
+cdef bint sums_fit(int64_t k, object bias) except -1:
+    """Whether sums of k products, and the bias where it is integers, stay in s32."""
+    integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
+    largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
+    return 255 * 128 * int(k) + largest < 2**31
+
+
 cdef bint is_empty(const Images *images) noexcept:
     return not (images.size[0] and images.size[1] and images.size[2] and images.size[3])
 

@@ -215,6 +215,27 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t c_line
         int32_t *dst
 
+    enum: I8_MAX_GROUPED
+
+    ctypedef struct i8_grouped_args:
+        int pixels
+        int channels
+        int size
+        int lines
+        int taps
+        int window
+        int first
+        const uint8_t *a
+        ptrdiff_t a_pixel
+        ptrdiff_t a_line
+        ptrdiff_t a_tap
+        const int8_t *weights
+        const int32_t *start
+        const i8_tile_output *output
+        int32_t *dst
+
+    int i8_grouped_output(int size, int p, int o)
+
     enum: I8_POOL_RUN, I8_POOL_WINDOW, I8_POOL_PART
 
     ctypedef struct i8_pool_args:
@@ -330,6 +351,10 @@ cdef extern from "i8_types.h" nogil:
         int depthwise_channels
         int depthwise_lines
         void (*depthwise)(const i8_depthwise_args *) noexcept nogil
+        int grouped_pixels
+        int grouped_channels
+        void (*grouped)(const i8_grouped_args *) noexcept nogil
+        void (*widen_grouped)(int8_t *dst, const int8_t *src, int64_t groups) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,

@@ -13,15 +13,22 @@ cdef struct Job:
     Gemm g                      # the output stage, zero points and B; C of the first pixel
     i8_image image
     int64_t groups, outputs     # as in Filters
+    int64_t channels            # of the source
     int64_t panels              # of a group
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     int64_t block, blocks       # lines of the output in a block, blocks of a plane
     int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
+    int64_t room                # bytes for a part of the image
     ptrdiff_t pitch             # bytes from one copied line to the next
     int dot                     # the multiply-add
     bint plain                  # the micro-kernel applies the output stage
     bint skips                  # padding adds nothing
+
+
+# A block of the output: lines and outputs of them, in a plane (n, d), for a group.
+cdef struct Block:
+    int64_t plane, line, lines, first, outputs, group
 
 
 cdef class LineFilters(Filters):
@@ -29,3 +36,8 @@ cdef class LineFilters(Filters):
 
 
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
+cdef bint set_blocks(Job *j) noexcept nogil
+cdef int64_t all_units(const Job *j) noexcept nogil
+cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil
+cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil
+cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil

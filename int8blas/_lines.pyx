@@ -51,11 +51,6 @@ cdef struct Workspace:
     int32_t *tile
 
 
-cdef inline int64_t room(const Job *j) noexcept nogil:
-    """Bytes for a part of the image: a quarter of a block of A, as B is in the cache too."""
-    return j.g.kernels.a_bytes // 4
-
-
 cdef inline size_t wide_size(const Job *j) noexcept nogil:
     """Bytes of the widened panels of a tile."""
     return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * ceil_div(j.image.line, I8_GROUP) * I8_GROUP
@@ -64,8 +59,8 @@ cdef inline size_t wide_size(const Job *j) noexcept nogil:
 cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
-    w.region = <uint8_t *>carve(&memory, room(j))
-    w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * room(j) if j.dot == I8_DOT2 else 0)
+    w.region = <uint8_t *>carve(&memory, j.room)
+    w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
     w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
     w.tile = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_TILE)
     return memory - first
@@ -78,28 +73,39 @@ cdef inline int64_t region_lines(const Job *j, int64_t lines) noexcept nogil:
 
 cdef inline int64_t region_columns(const Job *j, int64_t outputs) noexcept nogil:
     """Columns of the image that the windows of so many outputs of a line span."""
-    return (outputs - 1) * j.image.stride[2] + j.image.kernel[2]
+    return (outputs - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
-# A block of the output: lines and outputs of them, in a plane (n, d).
-cdef struct Block:
-    int64_t plane, line, lines, first, outputs
+cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil:
+    """Lines [low, high) of the window of output line h that add something."""
+    cdef int64_t y = h * j.image.stride[1] - j.image.before[1]
+    low[0], high[0] = 0, j.image.kernel[1]
+    if j.skips:
+        while low[0] < high[0] and y + low[0] * j.image.dilation[1] < 0:
+            low[0] += 1
+        while high[0] > low[0] and y + (high[0] - 1) * j.image.dilation[1] >= j.image.size[1]:
+            high[0] -= 1
 
 
-cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t group, int64_t panel,
-                   int width) noexcept nogil:
+cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil:
+    """Channel 0 of a block's first output in its line h."""
+    return (j.g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
+            + k.first * j.steps[3])
+
+
+cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
     """Some panels of columns of a block."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
     cdef i8_tile_args t
     cdef i8_tile_output out
     cdef i8_output_args o
-    cdef int64_t channel = group * j.outputs + panel * I8_PANEL, h, y, low, high, i, x, tile, tiles
+    cdef int64_t channel = k.group * j.outputs + panel * I8_PANEL, h, low, high, i, x, tile, tiles
     # Groups of B, and bytes, for each of the bytes that a line of the window has.
     cdef int64_t size = 2 if j.dot == I8_DOT2 else 1, line_groups = ceil_div(m.line, I8_GROUP) * size
     cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
     cdef int height, columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
-    cdef const int8_t *b = g.packed + (group * j.panels + panel) * g.panel_size
+    cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
     cdef const uint8_t *a = w.region
     cdef char *c
     memset(&t, 0, sizeof(t))
@@ -112,7 +118,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t gro
             g.kernels.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
         b = <const int8_t *>w.wide_panels
         a = <const uint8_t *>w.wide_region
-    t.col_init = g.col_init + (group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
+    t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
     t.dst, t.dst_row = w.tile, t.cols
     if j.plain and columns == t.cols:
@@ -127,18 +133,10 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t gro
     tiles = ceil_div(k.outputs, g.kernels.mr)
     for i in range(k.lines):
         h = k.line + i
-        y = h * m.stride[1] - m.before[1]
-        # Lines [low, high) of the window are in the image.
-        low, high = 0, m.kernel[1]
-        if j.skips:
-            while low < high and y + low * m.dilation[1] < 0:
-                low += 1
-            while high > low and y + (high - 1) * m.dilation[1] >= m.size[1]:
-                high -= 1
+        lines_inside(j, h, &low, &high)
         t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
         t.b = b + low * line_groups * I8_GROUP * I8_PANEL
-        c = g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
-        c += k.first * j.steps[3] + channel * j.steps[4]
+        c = target_of(j, k, h) + channel * j.steps[4]
         for tile in range(tiles):
             x = share(k.outputs, tile, tiles)
             height = <int>(share(k.outputs, tile + 1, tiles) - x)
@@ -151,32 +149,40 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t gro
                 g.kernels.output(&o)
 
 
-cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
-    """One block, for one group."""
+cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil:
+    """The block of a unit, and the part of the image that it sees, copied."""
     cdef i8_image m = j.image
     cdef Block k
-    cdef int64_t group = unit % j.groups, z, panel, tiles, i
+    cdef int64_t z
+    k.group = unit % j.groups
     unit //= j.groups
     k.first = unit % j.stretches * j.stretch
     k.line = unit // j.stretches % j.blocks * j.block
     k.plane = unit // j.stretches // j.blocks
     k.outputs, k.lines = min(j.stretch, j.size[3] - k.first), min(j.block, j.size[2] - k.line)
     z = k.plane % j.size[1] * m.stride[0] - m.before[0]
-    m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + group * m.channels * m.steps[4]
+    m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + k.group * m.channels * m.steps[4]
+    m.channels = min(m.channels, j.channels - k.group * m.channels)
     if not 0 <= z < m.size[0]:
         m.size[1] = 0
     j.g.kernels.image_lines(
-        w.region, j.pitch, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
+        region, j.pitch, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
         k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
+    return k
+
+
+cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+    """One block, for one group."""
+    cdef Block k = copy_block(j, w.region, unit)
+    cdef int64_t panel, tiles = ceil_div(j.panels, j.g.kernels.np), i
     if j.dot == I8_DOT2:
         j.g.kernels.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines), j.pitch, 0)
-    tiles = ceil_div(j.panels, j.g.kernels.np)
     for i in range(tiles):
         panel = share(j.panels, i, tiles)
-        do_tiles(j, w, &k, group, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+        do_tiles(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel))
 
 
-cdef inline int64_t all_units(const Job *j) noexcept nogil:
+cdef int64_t all_units(const Job *j) noexcept nogil:
     return j.size[0] * j.size[1] * j.blocks * j.stretches * j.groups
 
 
@@ -200,14 +206,14 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
     cdef int64_t least = j.g.kernels.mr, lines, stretch, threads
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
-    stretch = room(j) // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
+    stretch = j.room // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
         return False
     j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
     j.stretch = ceil_div(j.size[3], j.stretches)
     j.pitch = ceil_div(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK) * SLACK
-    lines = max(<int64_t>1, 1 + (room(j) // j.pitch - region_lines(j, 1)) // j.image.stride[1])
+    lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     threads = busy_threads(j, max_threads())
     if threads > 1:
         # Some blocks for each thread.
@@ -253,6 +259,9 @@ cdef class LineFilters(Filters):
         j.image = self.window
         set_image(&j.image, src, dst, bound)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
+        j.channels = j.groups * j.image.channels
+        # A quarter of a block of A, as B is in the cache too.
+        j.room = j.g.kernels.a_bytes // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
         j.g.a_flip = flip

@@ -46,6 +46,7 @@ FEW = (
     (((5, 3), (1, 1), 1, 0, 1), 33, 5, 1),
     (((6, 5), (3, 2), 2, [(1, 0), (0, 2)], (1, 2)), 20, 6, 2),
     (((5, 9), (3, 3), 1, 1, 1), 18, 18, 18),
+    (((4, 5), (3, 3), 1, 1, 1), 32, 32, 4),
     (((7,), (3,), 2, [(2, 1)], 1), 4, 17, 1),
     (((2, 3, 4), (2, 1, 2), 1, [(0, 1), 0, 1], 1), 5, 7, 1),
 )
@@ -188,6 +189,42 @@ def test_depthwise_planes_larger_than_a_block(isa, kernel, strides, transposed, 
 
 
 @every_primitive
+@pytest.mark.parametrize("size", [4, 8, 16, 32])
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_small_groups(isa, layout, size, transposed, rng):
+    """Parts of vectors, whole ones, and more than the kernel takes at a time; lines of few outputs."""
+    for groups, (src_dtype, dst_dtype) in product((4, 5, 8, 16, 20), ((np.uint8, np.int8), (np.int8, np.float32))):
+        for width, strides in ((1, 1), (3, 1), (6, 2), (9, 1)):
+            random_convolution(
+                rng, (4, width), (3, 3), size * groups, size * groups, groups=groups, padding=1, layout=layout,
+                strides=strides, src_dtype=src_dtype, dst_dtype=dst_dtype, transposed=transposed,
+            ).check()  # fmt: skip
+
+
+@every_primitive
+@pytest.mark.parametrize("geometry", [*PLANES, *VOLUMES], ids=str)
+def test_geometries_of_small_groups(isa, geometry, transposed, rng):
+    for size, groups, grouped in ((4, 5, True), (8, 8, False), (16, 4, True), (32, 5, False)):
+        problem_of(
+            rng, geometry, size * groups, size * groups, groups=groups, grouped=grouped, n=2, transposed=transposed
+        ).check()
+
+
+@every_primitive
+def test_sums_of_small_groups_stay_in_32_bits(isa, transposed, rng):
+    """The largest bias with which they do, and the next one."""
+    largest = 2**31 - 1 - 255 * 128 * 4 * 9
+    for value in (largest, largest + 1):
+        problem = random_convolution(
+            rng, (4, 5), (3, 3), 16, 16, groups=4, dst_dtype=np.int32, bias="s32", scales=(), zero_points=("src",),
+            transposed=transposed,
+        )  # fmt: skip
+        problem.src[:], problem.zero_points["src"] = 255, 0
+        problem.weights[:], problem.bias[:] = -128, -value
+        problem.check()
+
+
+@every_primitive
 def test_shapes_larger_than_a_block(isa, transposed, rng):
     for size, kernel, ic, oc in (
         ((20, 21), (3, 3), 33, 65),
@@ -199,6 +236,10 @@ def test_shapes_larger_than_a_block(isa, transposed, rng):
     ):
         for layout in LAYOUTS[2]:
             random_convolution(rng, size, kernel, ic, oc, padding=1, layout=layout, transposed=transposed).check()
+    for size, kernel, channels in (((60, 61), (3, 3), 32), ((3, 700), (2, 3), 32), ((30, 31), (5, 5), 96)):
+        random_convolution(
+            rng, size, kernel, channels, channels, groups=channels // 8, padding=1, transposed=transposed
+        ).check()
 
 
 @every_primitive
@@ -208,6 +249,9 @@ def test_padding_that_adds_nothing(isa, transposed, rng):
         for padding in (1, ((0, 2), (2, 0))) if transposed else (1, 3, ((0, 5), (5, 0))):
             random_convolution(
                 rng, size, kernel, ic, oc, padding=padding, zero_points=("dst",), transposed=transposed
+            ).check()
+            random_convolution(
+                rng, size, kernel, 32, 32, groups=4, padding=padding, zero_points=("dst",), transposed=transposed
             ).check()
 
 

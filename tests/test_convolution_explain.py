@@ -36,7 +36,7 @@ def test_the_workspace_of_a_thread_is_bounded(isa, channels, outputs, kernel, gr
 
 
 def test_the_workspace_does_not_grow_with_the_image(isa):
-    for layer in (convolution(16, 16, 3), convolution(16, 16, 3, 16)):
+    for layer in (convolution(16, 16, 3), convolution(16, 16, 3, 16), convolution(16, 16, 3, 4)):
         sizes = [int8blas.explain(np.empty((1, size, size, 16), np.uint8), layer).workspace for size in (512, 2048)]
         assert 0 < sizes[1] < 1.1 * sizes[0]
 
@@ -53,7 +53,10 @@ def test_paths():
     with int8blas.use_isa("ref"):
         lines = int8blas.explain(image, convolution(64, 96, 3))
     assert (lines.path, lines.shape) == ("lines", (196, 96, 576))
-    for plan in (windows, depthwise, lines):
+    groups = int8blas.explain(image, convolution(64, 64, 3, 16))
+    assert (groups.path, groups.shape) == ("groups", (196, 64, 36))
+    assert f"{groups.isa} groups {groups.tile[0]}x{groups.tile[1]}" in str(groups)
+    for plan in (windows, depthwise, lines, groups):
         assert "workspace" in str(plan)
 
 
@@ -62,11 +65,28 @@ def test_a_window_with_few_channels_is_read_line_by_line():
     with int8blas.use_isa("ref"):
         for layer, size, path in (
             (convolution(3, 16, 7, strides=2), 32, "lines"),
-            (convolution(32, 32, 3, 8), 14, "lines"),
+            (convolution(32, 64, 3, 8), 14, "lines"),
+            (convolution(40, 40, 3, 2), 14, "lines"),
             (convolution(3, 16, 4, strides=4), 32, "blocks"),
             (convolution(8, 16, 3, dilation=2), 14, "blocks"),
         ):
             image = np.zeros((1, size, size, layer.weights_shape[1] * layer.groups), np.uint8)
+            assert int8blas.explain(image, layer).path == path
+
+
+def test_small_groups_have_a_kernel_of_their_own():
+    """Four groups or more, with as many outputs as inputs, unless windows leave much of the image out."""
+    for layer, path in (
+        (convolution(16, 16, 3, 4), "groups"),
+        (convolution(128, 128, 1, 4), "groups"),
+        (convolution(64, 64, 3, 8, strides=2, dilation=2), "groups"),
+        (convolution(12, 12, 3, 3), "lines"),
+        (convolution(24, 24, 3, 4), "lines"),
+        (convolution(64, 64, 1, 16, strides=2), "blocks"),
+        (convolution(256, 256, 3, 4), "lines"),
+    ):
+        with int8blas.use_isa("ref"):
+            image = np.zeros((1, 14, 14, layer.weights_shape[1] * layer.groups), np.uint8)
             assert int8blas.explain(image, layer).path == path
 
 

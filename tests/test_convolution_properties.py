@@ -45,10 +45,13 @@ def problems(draw):
     """A convolution or a deconvolution, with its operands."""
     transposed = draw(st.booleans())
     size, kernel, geometry = draw(geometries(transposed))
-    groups = draw(st.sampled_from((1, 1, 2, 3, "depthwise")))
+    groups = draw(st.sampled_from((1, 1, 2, 3, "depthwise", "small")))
     if groups == "depthwise":
         groups = ic = draw(channels)
         oc = ic * draw(st.integers(1, 3))
+    elif groups == "small":
+        groups = draw(st.integers(4, 9))
+        ic = oc = groups * draw(st.sampled_from((4, 8, 16)))
     else:
         ic, oc = groups * draw(channels), groups * draw(channels)
     assume(np.prod(size) * np.prod(kernel) * ic * oc // groups < 10**6)

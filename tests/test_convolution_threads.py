@@ -15,7 +15,7 @@ import int8blas
 from int8blas import Binary, PReLU, ReLU, Sum
 
 # (size, kernel, ic, oc, groups): large planes, many channels on few pixels, long sums, whose K may be divided, groups,
-# depthwise, other dimensions.
+# depthwise, small groups, other dimensions.
 THREADED = (
     ((40, 41), (3, 3), 16, 33, 1),
     ((30, 31), (1, 1), 64, 65, 1),
@@ -24,6 +24,7 @@ THREADED = (
     ((1, 2), (3, 3), 5000, 13, 1),
     ((20, 21), (3, 3), 32, 48, 4),
     ((40, 41), (3, 3), 48, 48, 48),
+    ((20, 21), (3, 3), 96, 96, 12),
     ((5, 6, 30), (3, 3, 3), 4, 20, 1),
     ((3000,), (5,), 3, 5, 1),
 )

@@ -33,6 +33,7 @@ def layers(rng):
                          sources(200, 300)),
         "Convolution": (int8blas.Convolution(weights(40, 20, 3, 3), padding=1, **STATIC), sources(4, 20, 20, 20)),
         "depthwise": (int8blas.Convolution(weights(40, 1, 3, 3), groups=40, **STATIC), sources(4, 20, 20, 40)),
+        "small groups": (int8blas.Convolution(weights(40, 4, 3, 3), groups=10, **STATIC), sources(4, 20, 20, 40)),
         "Deconvolution": (int8blas.Deconvolution(weights(40, 20, 3, 3), strides=2, **STATIC), sources(4, 20, 20, 20)),
         "LSTM": (int8blas.LSTM(weights(30, 4, 50), weights(50, 4, 50), **recurrent), sources(5, 20, 30)),
         "GRU": (int8blas.GRU(weights(30, 3, 50), weights(50, 3, 50), **recurrent), sources(5, 20, 30)),

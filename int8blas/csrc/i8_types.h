@@ -327,6 +327,41 @@ typedef struct {
     int32_t *dst;
 } i8_depthwise_args;
 
+/* A stretch of outputs of one line of a convolution in groups of `size` channels of the source and as many of the
+ * result, 4, 8, 16 or 32, for up to I8_MAX_GROUPED channels, as many as a kernel takes (i8_kernels.grouped_channels):
+ *
+ *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
+ *                 weights[line, tap, c, i]                            for i < size; g(c) is the first channel of c's group
+ *
+ * A has whole vectors everywhere, of which the bytes behind the channels may be anything. The weights are a panel of
+ * packed B, whose columns are fours of channels of the source, and 0 behind the last: k counts (pass, line, tap, output,
+ * channel of the four). Of size / 4 passes, each has four outputs of all groups, so chosen that the sums are in order
+ * after the kernel's transpositions: i8_grouped_output. In each pass there are `window` taps of all lines, of which the
+ * sum begins with number `first`. The weights are widened by i8_kernels.widen_grouped where there is one.
+ *
+ * `start` may be NULL. The sums go through `output`, or where that is NULL to dst, with I8_MAX_GROUPED for each output.
+ * Channels up to whole vectors of the kernel may be written there, and are read from start; `output` is for all or half
+ * of the kernel's channels. */
+#define I8_MAX_GROUPED 64
+typedef struct {
+    int pixels, channels, size;
+    int lines, taps, window, first;
+    const uint8_t *a;
+    ptrdiff_t a_pixel, a_line, a_tap;
+    const int8_t *weights;
+    const int32_t *start;
+    const i8_tile_output *output;
+    int32_t *dst;
+} i8_grouped_args;
+
+/* Output `o` of the four of a pass, as one of its group. */
+static inline int i8_grouped_output(int size, int pass, int o)
+{
+    if (size == 8)
+        return 2 * pass + o % 2 + o / 2 * 4;
+    return size == 32 ? 4 * (pass / 2) + 16 * (pass % 2) + o : 4 * pass + o;
+}
+
 /* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
  * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
  * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
@@ -461,6 +496,11 @@ typedef struct {
     void (*output)(const i8_output_args *);
     int depthwise_channels, depthwise_lines;    /* channels of a call; lines of a group, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
+    int grouped_pixels, grouped_channels;       /* that a kernel computes at a time */
+    void (*grouped)(const i8_grouped_args *);
+    /* Weights of grouped_channels channels, `groups` groups of k of a panel, as pairs of s16: of each group the even
+     * channels, then the odd ones. NULL where the kernel takes them as they are. */
+    void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

@@ -14,35 +14,32 @@ typedef struct {
     uint8_t flip;
 } i8_copies;
 
+I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src, const int n, uint8_t flip)
+{
+    for (int v = 0; v < n; ++v)
+        dst[v] = src[v] ^ flip;
+}
+
 /* Whole chunks, of which the last one overlaps the one before, or, where that is allowed, goes beyond the end. */
 I8_INLINE void i8_copy_chunks(const i8_copies *r, const int chunk, const int beyond)
 {
-    uint8_t x[64];
     const uint8_t *src = r->src, flip = r->flip;
     uint8_t *dst = r->dst;
     const int64_t n = r->n;
     for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row)
         for (int64_t i = 0; i < n; i += chunk) {
             const int64_t at = beyond || i + chunk <= n ? i : n - chunk;
-            memcpy(x, src + at, (size_t)chunk);
-            for (int v = 0; v < chunk; ++v)
-                x[v] ^= flip;
-            memcpy(dst + at, x, (size_t)chunk);
+            i8_copy_bytes(dst + at, src + at, chunk, flip);
         }
 }
 
 /* One chunk a row, which goes beyond the end. */
 I8_INLINE void i8_copy_chunk(const i8_copies *r, const int chunk)
 {
-    uint8_t x[64];
     const uint8_t *src = r->src, flip = r->flip;
     uint8_t *dst = r->dst;
-    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row) {
-        memcpy(x, src, (size_t)chunk);
-        for (int v = 0; v < chunk; ++v)
-            x[v] ^= flip;
-        memcpy(dst, x, (size_t)chunk);
-    }
+    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row)
+        i8_copy_bytes(dst, src, chunk, flip);
 }
 
 /* `beyond`: up to 63 bytes behind each run may be read and written. */

@@ -60,6 +60,10 @@ I8_TARGET_BEGIN("avx2")
 
 #include "depthwise_pairs_body.h"
 
+#define I8_PAIRS
+#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#include "grouped_body.h"
+
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "peak_body.h"
 
@@ -96,6 +100,10 @@ const i8_kernels i8_kernels_avx2 = {
     .depthwise_channels = I8_DEPTHWISE_CHANNELS,
     .depthwise_lines = I8_DEPTHWISE_LINES,
     .depthwise = i8_depthwise,
+    .grouped_pixels = I8_GROUPED_PIXELS,
+    .grouped_channels = I8_GROUPED_CHANNELS,
+    .grouped = i8_grouped,
+    .widen_grouped = i8_widen_grouped,
     I8_COMMON_SLOTS,
     I8_OUTLIER_SLOTS,
     I8_ELEMENT_SLOTS,

@@ -58,6 +58,9 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #include "depthwise_body.h"
 
 #define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
+#include "grouped_body.h"
+
+#define I8_STEP(acc, a, b) I8_DPBUSD(acc, a, b)
 #include "peak_body.h"
 
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
@@ -117,6 +120,9 @@ const i8_kernels i8_kernels_avx512vnni = {
     .depthwise_channels = I8_DEPTHWISE_CHANNELS,
     .depthwise_lines = I8_DEPTHWISE_LINES,
     .depthwise = i8_depthwise,
+    .grouped_pixels = I8_GROUPED_PIXELS,
+    .grouped_channels = I8_GROUPED_CHANNELS,
+    .grouped = i8_grouped,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,

@@ -151,6 +151,24 @@ static void i8_depthwise(const i8_depthwise_args *t)
         }
 }
 
+static void i8_grouped(const i8_grouped_args *t)
+{
+    const int lanes = t->size / 4;
+    for (int p = 0; p < t->pixels; ++p)
+        for (int c = 0; c < t->channels; c += t->size)
+            for (int i = 0; i < t->size; ++i) {
+                const int pass = i / 4, output = c + i8_grouped_output(t->size, pass, i % 4);
+                const int8_t *weights = t->weights + ((pass * t->window + t->first) * 4 + i % 4) * 4 * I8_PANEL + c;
+                uint32_t sum = t->start ? (uint32_t)t->start[output] : 0;
+                for (int tap = 0; tap < t->lines * t->taps; ++tap, weights += 16 * I8_PANEL) {
+                    const uint8_t *a = t->a + p * t->a_pixel + tap / t->taps * t->a_line + tap % t->taps * t->a_tap + c;
+                    for (int lane = 0; lane < lanes; ++lane)
+                        sum += (uint32_t)i8_dot4(a + 4 * lane, weights + 4 * lane);
+                }
+                t->dst[p * I8_MAX_GROUPED + output] = (int32_t)sum;
+            }
+}
+
 static uint32_t i8_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
 {
     uint64_t sum[4] = {0}, word;
@@ -179,6 +197,9 @@ const i8_kernels i8_kernels_ref = {
     .depthwise_channels = I8_MAX_DEPTHWISE,
     .depthwise_lines = I8_GROUP,
     .depthwise = i8_depthwise,
+    .grouped_pixels = 1,
+    .grouped_channels = I8_MAX_GROUPED,
+    .grouped = i8_grouped,
     I8_COMMON_SLOTS,
     I8_ELEMENT_SLOTS,
     I8_POOL_SLOTS,

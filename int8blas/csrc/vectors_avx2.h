@@ -172,12 +172,17 @@ I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(x, y), 0xd8);
 }
 
+/* Every other byte as 16 bits. */
+I8_INLINE i8_vec i8_even_u8(i8_vec x) { return _mm256_and_si256(x, _mm256_set1_epi16(0xff)); }
+I8_INLINE i8_vec i8_odd_u8(i8_vec x) { return _mm256_srli_epi16(x, 8); }
+I8_INLINE i8_vec i8_even_s8(i8_vec x) { return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8); }
+I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return _mm256_srai_epi16(x, 8); }
+
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 {
-    const __m256i low = _mm256_set1_epi16(0xff);
-    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, low), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
-    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+    const __m256i even = _mm256_madd_epi16(i8_even_u8(a), i8_even_s8(b));
+    const __m256i odd = _mm256_madd_epi16(i8_odd_u8(a), i8_odd_s8(b));
     return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
 }
 

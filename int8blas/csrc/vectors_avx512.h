@@ -180,12 +180,17 @@ I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
     return _mm512_permutexvar_epi64(order, i8_fold_lanes(x, y));
 }
 
+/* Every other byte as 16 bits. */
+I8_INLINE i8_vec i8_even_u8(i8_vec x) { return _mm512_and_si512(x, _mm512_set1_epi16(0xff)); }
+I8_INLINE i8_vec i8_odd_u8(i8_vec x) { return _mm512_srli_epi16(x, 8); }
+I8_INLINE i8_vec i8_even_s8(i8_vec x) { return _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8); }
+I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return _mm512_srai_epi16(x, 8); }
+
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 {
-    const __m512i low = _mm512_set1_epi16(0xff);
-    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, low), _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
-    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    const __m512i even = _mm512_madd_epi16(i8_even_u8(a), i8_even_s8(b));
+    const __m512i odd = _mm512_madd_epi16(i8_odd_u8(a), i8_odd_s8(b));
     return _mm512_add_epi32(acc, _mm512_add_epi32(even, odd));
 }
 
