@@ -1,8 +1,8 @@
 """Filters of small groups of channels, by a kernel of their own (csrc/grouped_body.h).
 
-As products, such groups would be columns of zeros for the most part. The kernel takes 4 channels a lane instead, as they
-lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k counts
-(pass; h, w; output of the pass, channel of the 4); see i8_grouped_args.
+As products, such groups would be columns of zeros for the most part. The kernel takes 4 channels a lane instead, as
+they lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k
+counts (pass; h, w; output of the pass, channel of the 4); see i8_grouped_args.
 
 As in _lines, a part of the image is copied with its padding, here for I8_MAX_GROUPED channels at a time, which is a
 panel of B. A unit of work is a block of the output for these.
@@ -131,13 +131,16 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, object bias, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) are for the kernel of groups. Their sums must stay in s32 with the bias."""
+    """Whether filters (g, oc, ic, kd, kh, kw) are for this. Their sums must stay in s32 with the bias.
+
+    Groups of 16 fill panels of B, and a product of single pixels needs no copy.
+    """
     groups, outputs, channels, depth, height, width = shape
     lines = (height - 1) * dilation[1] + 1
     columns = (I8_MAX_MR - 1) * strides[2] + (width - 1) * dilation[2] + 1
     return (
-        groups >= MIN_GROUPS and channels == outputs and channels in (4, 8, 16, 32) and depth == 1
-        and strides[1] * strides[2] <= height * width and lines * columns <= MAX_SPAN
+        groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and depth == 1
+        and strides[1] * strides[2] < height * width and lines * columns <= MAX_SPAN
         and sums_fit(channels * height * width, bias)
     )
 

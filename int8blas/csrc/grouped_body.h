@@ -1,4 +1,4 @@
-/* Convolution in small groups: 4, 8, 16 or 32 channels see only each other. Written once; see i8_grouped_args. A kernel
+/* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args. A kernel
  * file defines
  *
  *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
@@ -69,36 +69,22 @@ I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_P
 /* The lanes of each group added: pass `pass` of size / 4. */
 I8_INLINE void i8_grouped_fold(i8_vec *sums, const i8_vec *acc, const int size, int pass)
 {
-    if (size == 4) {
+    if (size == 4)
         I8_FOR(o, 4) sums[o] = acc[o];
-    } else if (size == 8) {
+    else
         I8_FOR(o, 2) sums[2 * pass + o] = i8_fold_lanes(acc[o], acc[2 + o]);
-    } else {
-        const i8_vec all = i8_fold_lanes(i8_fold_lanes(acc[0], acc[1]), i8_fold_lanes(acc[2], acc[3]));
-        if (size == 16)
-            sums[pass] = all;
-        else
-            sums[pass / 2] = pass % 2 ? i8_fold_units(sums[pass / 2], all) : all;
-    }
-}
-
-I8_INLINE void i8_grouped_swap(i8_vec *sums)
-{
-    const i8_vec second = sums[1];
-    sums[1] = sums[2];
-    sums[2] = second;
 }
 
 /* The vectors of all passes in the order of the channels. */
 I8_INLINE void i8_grouped_order(i8_vec *sums, const int size)
 {
-    if (size <= 8)
-        i8_transpose_lanes(sums);
-    if (size == 8)
-        i8_grouped_swap(sums);
+    i8_transpose_lanes(sums);
+    if (size == 8) {
+        const i8_vec second = sums[1];
+        sums[1] = sums[2];
+        sums[2] = second;
+    }
     i8_transpose_units(sums);
-    if (size == 32 && I8_LANES == 16) /* two groups in a vector */
-        i8_grouped_swap(sums);
 }
 
 /* Where the sums of `pixels` outputs go, from one on. */
@@ -158,12 +144,10 @@ I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
 
 static void i8_grouped(const i8_grouped_args *t)
 {
-    switch (t->size) {
-    case 4: i8_grouped_line(t, 4); break;
-    case 8: i8_grouped_line(t, 8); break;
-    case 16: i8_grouped_line(t, 16); break;
-    default: i8_grouped_line(t, 32);
-    }
+    if (t->size == 4)
+        i8_grouped_line(t, 4);
+    else
+        i8_grouped_line(t, 8);
 }
 
 #undef I8_HALVES

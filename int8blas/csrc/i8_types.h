@@ -328,7 +328,7 @@ typedef struct {
 } i8_depthwise_args;
 
 /* A stretch of outputs of one line of a convolution in groups of `size` channels of the source and as many of the
- * result, 4, 8, 16 or 32, for up to I8_MAX_GROUPED channels, as many as a kernel takes (i8_kernels.grouped_channels):
+ * result, 4 or 8, for up to I8_MAX_GROUPED channels, as many as a kernel takes (i8_kernels.grouped_channels):
  *
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
  *                 weights[line, tap, c, i]                            for i < size; g(c) is the first channel of c's group
@@ -357,9 +357,7 @@ typedef struct {
 /* Output `o` of the four of a pass, as one of its group. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
-    if (size == 8)
-        return 2 * pass + o % 2 + o / 2 * 4;
-    return size == 32 ? 4 * (pass / 2) + 16 * (pass % 2) + o : 4 * pass + o;
+    return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;
 }
 
 /* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
