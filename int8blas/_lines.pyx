@@ -6,8 +6,8 @@ micro-kernel reads its rows of A there (i8_tile_args.more_segments). Each number
 gathered matrix has it once for every tap.
 
 B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
-or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits, and
-so are the panels of B, for each unit anew, unless all of them have a certificate.
+or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits,
+and so are the panels of B, for each unit anew, unless all of them have a certificate.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
