@@ -41,24 +41,38 @@
 
 /* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
  * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
+I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_NP * I8_VECS], const i8_tile_args *t,
+                                          const uint8_t *a, const int8_t *b, const int mr, const int np)
+{
+    i8_vec av[I8_MR];
+    I8_FOR(i, mr) av[i] = i8_words_repeated(a + i * t->a_row);
+    I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
+        const int j = 2 * I8_VECS * p + v;
+        const i8_vec bv = i8_words_s8(b + p * t->b_panel + v * 2 * I8_LANES);
+        I8_FOR(i, mr) {
+            sums[i][j] = i8_dot2(sums[i][j], av[i], bv);
+            I8_PIN(sums[i][j]);
+        }
+    }
+}
+
 I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
-                                    const int8_t *b, int64_t groups, const int mr, const int np)
+                                    const int8_t *b, const int mr, const int np)
 {
     i8_vec sums[2][I8_MR][2 * I8_NP * I8_VECS];
     const int width = np * I8_VECS, depth = mr * width > 2 ? 1 : 2;
+    int64_t groups = t->groups;
     I8_FOR(d, depth) I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[d][i][j] = i8_zero();
-    while (groups > 0)
+    if (groups % depth) {
+        I8_NAME(add_widened_group)(sums[0], t, a, b, mr, np);
+        a += t->a_group;
+        b += 4 * I8_PANEL;
+    }
+    for (groups /= depth; groups > 0; --groups)
         I8_FOR(d, depth) {
-            i8_vec av[I8_MR];
-            I8_FOR(i, mr) av[i] = i8_words_repeated(a + i * t->a_row);
-            I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
-                const i8_vec bv = i8_words_s8(b + p * t->b_panel + v * 2 * I8_LANES);
-                I8_FOR(i, mr) sums[d][i][2 * I8_VECS * p + v] = i8_dot2(sums[d][i][2 * I8_VECS * p + v], av[i], bv);
-            }
+            I8_NAME(add_widened_group)(sums[d], t, a, b, mr, np);
             a += t->a_group;
             b += 4 * I8_PANEL;
-            if (--groups == 0)
-                break;
         }
     if (depth > 1)
         I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[0][i][j] = i8_add(sums[0][i][j], sums[1][i][j]);
@@ -103,7 +117,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         const uint8_t *a = segment;
         int64_t groups = t->groups;
         if (widens) {
-            I8_NAME(add_widened)(acc[0], t, a, b, groups, mr, np);
+            I8_NAME(add_widened)(acc[0], t, a, b, mr, np);
             b += groups * 4 * I8_PANEL;
             groups = 0;
         }

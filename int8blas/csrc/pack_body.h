@@ -345,6 +345,17 @@ static int i8_panel_certified(const int8_t *panel, int64_t groups)
 I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
     int64_t i = 0;
+#ifdef I8_SSE2
+    /* The last vector overlaps the one before. */
+    const int whole = 2 * I8_LANES;
+    const i8_vec f = i8_set_16(flip);
+    for (; i + whole <= k; i += whole)
+        i8_store(dst + i, i8_xor(i8_words_u8(src + i), f));
+    if (i > 0 && i < k) {
+        i8_store(dst + k - whole, i8_xor(i8_words_u8(src + k - whole), f));
+        i = k;
+    }
+#endif
     for (; i < k; ++i)
         dst[i] = (uint16_t)(uint8_t)(src[i] ^ flip);
     for (; i % I8_GROUP; ++i)

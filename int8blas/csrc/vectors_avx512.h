@@ -168,9 +168,7 @@ I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 /* The 4 bytes at p as u16, over and over, and as many bytes as are half a vector as s16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p)
 {
-    int32_t x;
-    memcpy(&x, p, sizeof x);
-    return _mm512_cvtepu8_epi16(_mm256_set1_epi32(x));
+    return _mm512_unpacklo_epi8(i8_broadcast(p), i8_zero());
 }
 I8_INLINE i8_vec i8_words_s8(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
 /* Sums of neighbouring lanes of x, then those of y. */
