@@ -29,9 +29,11 @@ cdef enum:
     # by columns.
     SPLIT_ROWS = 20
     SPLIT_COLUMNS = 48
-    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K.
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; k of a block of a
+    # single tile of rows.
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
+    FEW_ROWS_K = 4096
     MIDDLE_BYTES = 1 << 18
     # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
     # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile.
@@ -292,9 +294,15 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
-    set_blocks(p, min(<int64_t>MIDDLE_K, g.kernels.kc) if p.independent else g.kernels.kc)
+    cdef int64_t kc = g.kernels.kc
+    if p.independent:
+        kc = min(<int64_t>MIDDLE_K, kc)
+    elif g.m <= g.kernels.mr:
+        # B is read once, whatever the cache holds of it, and long panels are long streams.
+        kc = max(<int64_t>FEW_ROWS_K, kc)
+    set_blocks(p, kc)
     if p.splits and p.k_blocks > 1:
-        p.kc = g.kernels.kc
+        p.kc = kc
         p.k_blocks = ceil_div(g.k, p.kc)
     p.mr, p.skips = g.kernels.mr, False
     if g.image is not NULL:
