@@ -29,8 +29,8 @@ cdef enum:
     # by columns.
     SPLIT_ROWS = 20
     SPLIT_COLUMNS = 48
-    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; k of a block of a
-    # single tile of rows.
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; and the k of a
+    # block where there is a single tile of rows.
     MIDDLE_ROWS = 64
     MIDDLE_K = 256
     FEW_ROWS_K = 4096
