@@ -46,7 +46,8 @@ The modules, and who calls whom::
                               rows_body.h, dot_body.h, thin_body.h    the kernels of _rows, _dots, _thin
                               pack_body.h, im2col_body.h              packing, sums, certificates; windows
                               outliers_body.h  a dense B with sums in 16 bits, and outliers
-                              depthwise_body.h, grouped_body.h        the kernels of _depthwise and _groups
+                              depthwise_body.h, depthwise_pairs_body.h, grouped_body.h    the kernels of _depthwise,
+                                               the second without VNNI, and of _groups
                               source_body.h    the quantization of a float A
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages
                               eltwise_body.h   tanh, exp, erf and the like
