@@ -28,7 +28,7 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
-from int8blas._plan cimport Gemm, Plan, is_made, set_tile_output, zero_by_row
+from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made, set_tile_output, zero_by_row
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
@@ -269,7 +269,7 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
     cdef ptrdiff_t dst_row = wide_row(groups)
     if in_rows(g, p):
         g.kernels.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
-    elif g.a_col == 1 and not is_made(g):
+    elif has_contiguous_rows(g):
         g.kernels.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
     else:
         for i in range(tiles):
@@ -417,8 +417,6 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t i, j, r, c, column, first_column
     cdef int height, width, dot, x
     cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
-    # Rows are widened from where they lie, if that is possible.
-    cdef bint widens_in_place = g.a_col == 1 and not is_made(g)
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
     cdef bint gathers = (
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
@@ -467,7 +465,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         t.b_panel = s.panel_size
         t.groups = groups
         t.a_tail = NULL
-        if not a_is_packed and not (dot == I8_DOT2 and widens_in_place):
+        # Contiguous rows are widened from where they lie.
+        if not a_is_packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):
             pack_rows(g, p, w, row, rows, k0, k)
             a_is_packed = True
         if dot == I8_DOT2:

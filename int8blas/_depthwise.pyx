@@ -11,7 +11,7 @@ from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target, sums_fit
+from int8blas._filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_DEPTHWISE,
@@ -295,13 +295,9 @@ cdef class DepthwiseFilters(Filters):
         cdef Job j
         cdef Workspace w
         cdef size_t size
-        cdef cnp.ndarray compensation
         cdef int parts
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
-        if self.partial and bound.ao != 0:
-            compensation = self.compensation(bound)
-            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         lay_out(&j, &w, NULL, &size)
-        return run_parts(do_part, &j, parts, size, name)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, size, name)

@@ -17,6 +17,10 @@ cdef struct Images:
     ptrdiff_t steps[5]
 
 
+# What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
+ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
+
+
 cdef class Filters:
     cdef readonly PackedB packed
     cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
@@ -36,14 +40,12 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace)
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
+    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                       str name) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
-# What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
-ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
-
-cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str name) except -1
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
 cdef bint sums_fit(int64_t k, object bias) except -1
 cdef bint is_empty(const Images *images) noexcept

@@ -6,7 +6,7 @@ holds the groups side by side, each in whole panels of columns; k counts (d, h, 
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 cimport numpy as cnp
 import numpy as np
 
@@ -217,6 +217,28 @@ cdef class Filters:
             raise MemoryError(f"{name}: no memory for the workspace")
         return 0
 
+    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                       str name) except -1:
+        """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
+        here where it is not that of the layer."""
+        cdef cnp.ndarray compensation
+        cdef char *memory
+        cdef int part
+        if self.partial and bound.ao != 0:
+            compensation = self.compensation(bound)
+            g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
+        with nogil:
+            memory = <char *>acquire(parts * size)
+            if memory is not NULL:
+                if parts > 1:
+                    parallel_region_ran()
+                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
+                    do_part(job, part, parts, memory, size)
+                release(memory)
+        if memory is NULL:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        return 0
+
 
 cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
     """All of an execution that its groups have in common."""
@@ -272,23 +294,6 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
         steps[d] = dst.steps[d]
     for d in range(4):
         size[d] = dst.size[d]
-
-
-cdef int run_parts(part_fn do_part, const void *job, int parts, size_t size, str name) except -1:
-    """All parts of an execution that is not a GEMM, each by a thread."""
-    cdef char *memory
-    cdef int part
-    with nogil:
-        memory = <char *>acquire(parts * size)
-        if memory is not NULL:
-            if parts > 1:
-                parallel_region_ran()
-            for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
-                do_part(job, part, parts, memory, size)
-            release(memory)
-    if memory is NULL:
-        raise MemoryError(f"{name}: no memory for the workspace")
-    return 0
 
 
 cdef bint sums_fit(int64_t k, object bias) except -1:

@@ -13,7 +13,7 @@ from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target, sums_fit
+from int8blas._filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MAX_GROUPED,
@@ -219,12 +219,8 @@ cdef class GroupFilters(Filters):
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         cdef Job j
         cdef Workspace w
-        cdef cnp.ndarray compensation
         cdef int parts
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
-        if self.partial and bound.ao != 0:
-            compensation = self.compensation(bound)
-            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
-        return run_parts(do_part, &j, parts, lay_out(&j, &w, NULL), name)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name)

@@ -14,7 +14,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 cimport numpy as cnp
 
-from int8blas._filters cimport Filters, Images, is_empty, run_parts, set_image, set_target
+from int8blas._filters cimport Filters, Images, is_empty, set_image, set_target
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4,
@@ -288,10 +288,6 @@ cdef class LineFilters(Filters):
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         cdef Job j
         cdef Workspace w
-        cdef cnp.ndarray compensation
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, name)
-        if self.partial and bound.ao != 0:
-            compensation = self.compensation(bound)
-            j.g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
-        return run_parts(do_part, &j, j.g.threads, lay_out(&j, &w, NULL), name)
+        return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name)

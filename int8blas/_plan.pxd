@@ -149,6 +149,11 @@ cdef inline bint is_made(const Gemm *g) noexcept nogil:
     return g.source is not NULL or g.image is not NULL
 
 
+cdef inline bint has_contiguous_rows(const Gemm *g) noexcept nogil:
+    """Whether A is in memory, each row of it without gaps."""
+    return g.a_col == 1 and not is_made(g)
+
+
 cdef inline double thread_work(const Gemm *g) noexcept nogil:
     """Multiply-adds that pay for one more thread; twice as many if the threads have to pack B before."""
     return g.kernels.thread_work * (2 if g.packed is NULL else 1)

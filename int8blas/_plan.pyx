@@ -290,7 +290,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and g.split is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
-    p.direct_a = g.a_col == 1 and not is_made(g) and g.a_flip == 0 and not p.splits
+    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and not p.splits
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL

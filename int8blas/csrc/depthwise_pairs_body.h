@@ -105,7 +105,7 @@ static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
                 const i8_vec order = i8_load(index[pair % 2]);
                 I8_FOR(v, 4) {
                     const i8_vec w = i8_load_units(weights + pair / 2 * 4 * I8_PANEL + 16 * v, t->panel_size);
-                    i8_store(dst, i8_upper_bytes(i8_shuffle(w, order)));
+                    i8_store(dst, i8_odd_s8(i8_shuffle(w, order)));
                     dst += 4 * I8_LANES;
                 }
             }

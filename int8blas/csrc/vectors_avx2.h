@@ -425,8 +425,6 @@ I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 I8_INLINE i8_vec i8_set_8(int x) { return _mm256_set1_epi8((char)x); }
 /* Of each 128 bits of `table`, the byte that the byte of `index`, below 16, says. */
 I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm256_shuffle_epi8(table, index); }
-/* The upper bytes of 16-bit elements, as s16. */
-I8_INLINE i8_vec i8_upper_bytes(i8_vec x) { return _mm256_srai_epi16(x, 8); }
 /* One bit of every byte, moved to its top, and y where it is set, else x. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }
