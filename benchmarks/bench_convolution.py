@@ -14,6 +14,7 @@ before it is timed: int8blas's bit by bit, others' to one step of the result.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import contest
@@ -25,6 +26,7 @@ import layers
 import peers
 import plot
 import report
+import weights
 from convolutions import ConvolutionOperands
 from peers import ours_convolution
 from results import ConvolutionRow, network_seconds
@@ -45,6 +47,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--class", dest="classes", action="append", choices=classes, default=[], help="only this class (repeat)")
     add("--batch", type=batches, default="1", help="numbers of images (default: %(default)s)")
     add("--plot", type=Path, metavar="FILE", help="write a figure (needs matplotlib)")
+    weights.add_option(parser)
     return contest.parse(parser, convolutions.parse)
 
 
@@ -55,13 +58,14 @@ def main() -> None:
         for batch in options.batch
     }
     contestants = ours_convolution.contestants()
-    about, groups = layers.run(options, peers.CONVOLUTION, contestants, chosen, ConvolutionOperands, ConvolutionRow)
+    operands = partial(ConvolutionOperands, weights=options.weights)
+    about, groups = layers.run(options, peers.CONVOLUTION, contestants, chosen, operands, ConvolutionRow)
     networks = {title: network_seconds(rows) for title, rows in groups.items()}
     for title, seconds in networks.items():
         report.print_network(seconds, title)
     if options.plot:
         plotting.save(list(groups.items()), options.plot, [plot.ratios])
-    layers.finish(options, {**about, "network_s": networks}, groups)
+    layers.finish(options, {**about, "weights": options.weights, "network_s": networks}, groups)
 
 
 if __name__ == "__main__":

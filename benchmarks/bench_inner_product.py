@@ -14,11 +14,13 @@ the result.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import contest
 
 import layers
 import peers
+import weights
 from linear import KINDS, LinearOperands, problems
 from peers import ours_linear
 
@@ -26,6 +28,7 @@ from peers import ours_linear
 def parse_arguments() -> argparse.Namespace:
     parser = layers.make_parser(__doc__, "four shapes, half a minute", peers.LINEAR)
     parser.add_argument("--kind", choices=(*KINDS, "all"), default="all", help="only this kind (default: %(default)s)")
+    weights.add_option(parser)
     options = contest.parse(parser)
     options.kinds = KINDS if options.kind == "all" else (options.kind,)
     return options
@@ -34,8 +37,9 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     options = parse_arguments()
     chosen = {kind: problems(kind, options.quick, options.shape) for kind in options.kinds}
-    results = layers.run(options, peers.LINEAR, ours_linear.contestants(), chosen, LinearOperands)
-    layers.finish(options, *results)
+    operands = partial(LinearOperands, weights=options.weights)
+    about, groups = layers.run(options, peers.LINEAR, ours_linear.contestants(), chosen, operands)
+    layers.finish(options, {**about, "weights": options.weights}, groups)
 
 
 if __name__ == "__main__":

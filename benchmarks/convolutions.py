@@ -16,6 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from weights import draw_weights
+
 # The convolutions of ResNet-50 v1.5 (which strides in its 3x3 layers) at 224 x 224, and how often each occurs.
 RESNET50: dict[str, dict[str, int]] = {
     "first": {"224x224x3 7x7/2 64": 1},
@@ -207,13 +209,13 @@ def problems(classes: list[str], quick: bool, given: list[ConvolutionProblem], b
 
 
 class ConvolutionOperands:
-    """src (batch, h, w, ic) and weights (oc, ic / groups, kh, kw), C-ordered; weights from -127 as some require."""
+    """src (batch, h, w, ic) and weights (oc, ic / groups, kh, kw), C-ordered."""
 
-    def __init__(self, problem: ConvolutionProblem) -> None:
+    def __init__(self, problem: ConvolutionProblem, weights: str) -> None:
         self.problem = p = problem
         rng = np.random.default_rng(zlib.crc32(repr(p).encode()))
         self.src = rng.integers(0, 255, (p.batch, p.h, p.w, p.ic), np.uint8, endpoint=True)
-        self.weights = rng.integers(-127, 127, (p.oc, p.ic // p.groups, p.kh, p.kw), np.int8, endpoint=True)
+        self.weights = draw_weights(rng, (p.oc, p.ic // p.groups, p.kh, p.kw), weights)
         self.weight_scales = rng.uniform(0.5e-3, 2e-3, p.oc).astype(np.float32)
         self.bias = (np.sqrt(p.k) * 0.05 * rng.standard_normal(p.oc)).astype(np.float32)
 

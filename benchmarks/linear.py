@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from int8blas._bench.shapes import Product
 
+from weights import draw_weights
+
 KINDS = ("static", "dynamic")
 
 # (N, K) of the layers of BERT, and of a larger one; M: one token, a few, sequences.
@@ -45,13 +47,13 @@ def problems(kind: str, quick: bool, given: list[tuple[int, int, int]]) -> list[
 
 
 class LinearOperands:
-    """C-ordered operands; weights are (outputs, inputs) = (N, K), from -127 as some libraries require."""
+    """C-ordered operands; weights are (outputs, inputs) = (N, K)."""
 
-    def __init__(self, problem: LinearProblem) -> None:
+    def __init__(self, problem: LinearProblem, weights: str) -> None:
         self.problem = p = problem
         rng = np.random.default_rng(zlib.crc32(repr(p).encode()))
         self.src_u8 = rng.integers(0, 255, (p.m, p.k), np.uint8, endpoint=True)
-        self.weights = rng.integers(-127, 127, (p.n, p.k), np.int8, endpoint=True)
+        self.weights = draw_weights(rng, (p.n, p.k), weights)
         self.weight_scales = rng.uniform(0.5e-3, 2e-3, p.n).astype(np.float32)
         if p.kind == "dynamic":
             self.src_f32 = rng.standard_normal((p.m, p.k), np.float32)

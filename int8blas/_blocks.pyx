@@ -21,7 +21,6 @@ from int8blas._kernels cimport (
     I8_DOT8,
     I8_GROUP,
     I8_MAX_TILE,
-    I8_OUTLIER_K,
     I8_PANEL,
     i8_outlier_args,
     i8_output_args,
@@ -31,14 +30,15 @@ from int8blas._kernels cimport (
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made, set_tile_output, zero_by_row
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
-from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, share
+from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, round_up, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
-    # Columns of A are so many bytes apart, in multiples: outliers take them in vectors.
-    COLUMN_ROWS = 64
+    # The columns of A that outliers take are made for so many rows and k together, with the widest vectors.
+    COLUMN_ROWS = 128
+    COLUMN_K = 16
     # Sums that are gathered from tiles of few rows for one run of a primitive's output stage.
     GATHERED = 2048
 
@@ -79,7 +79,6 @@ cdef struct Workspace:
     uint32_t *a_tail
     float *row_scale                    # of the rows of a source,
     int64_t *zeros                      # and their zero points
-    uint8_t *made                       # rows of a tile, to be packed
     size_t shared_size, thread_size
 
 
@@ -114,7 +113,7 @@ cdef bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
 cdef int64_t packed_size(int64_t k) noexcept nogil:
     """Bytes from one panel of a slab to the next: packing writes to several at a time, and they should not meet in the
     same sets of the cache, as they would at a distance that is a power of two."""
-    return ceil_div(k, 4) * 4 * I8_PANEL + ALIGNMENT
+    return round_up(k, 4) * I8_PANEL + ALIGNMENT
 
 
 cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int thread) noexcept nogil:
@@ -135,7 +134,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a = <uint8_t *>carve(&memory, 0 if p.direct_a else mc * made_row(kc // 4))
     w.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(kc // 4) if p.may_widen else 0)
     w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
-    w.a_columns = <uint8_t *>carve(&memory, column_size(mc) * kc if p.splits else 0)
+    w.a_columns = <uint8_t *>carve(&memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.splits else 0)
     w.outlier_sums = <int32_t *>carve(&memory, 4 * mc * p.np * I8_PANEL if p.splits else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
     w.tile = <int32_t *>carve(&memory, 4 * max(I8_MAX_TILE, GATHERED) if p.wide or not p.from_registers else 0)
@@ -146,7 +145,6 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
     w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
     w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
-    w.made = <uint8_t *>carve(&memory, g.kernels.mr * made_row(kc // 4) if is_made(g) and p.splits else 0)
     w.thread_size = memory - start
 
 
@@ -228,38 +226,22 @@ cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
     return groups * 4 + ALIGNMENT // <ptrdiff_t>sizeof(uint16_t)
 
 
-cdef inline bint in_rows(const Gemm *g, const Plan *p) noexcept nogil:
-    """Whether a block of A that is not read in place lies there as rows, rather than as micro-panels."""
-    return is_made(g) and not p.splits
-
-
-cdef inline void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
-                           int64_t k0, int64_t k) noexcept nogil:
-    """`k` columns of some rows of an A' that is in no memory; `row` counts from the block's first."""
-    cdef ptrdiff_t dst_row = made_row(ceil_div(k, 4))
-    if g.image is not NULL:
-        g.kernels.im2col(dst, dst_row, g.image, block + row, rows, k0, k, g.a_flip)
-    else:
-        quantize_rows(g, dst, dst_row, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
-
-
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows; rows that are made stay rows if they can."""
+    """A block of A into micro-panels, one for each tile of rows; or as rows, where it is in no memory."""
     cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
     cdef int height
-    if in_rows(g, p):
-        make_rows(g, w, w.a, row, 0, rows, k0, k)
+    if g.image is not NULL:
+        g.kernels.im2col(w.a, made_row(groups), g.image, row, rows, k0, k, g.a_flip)
+        return
+    if g.source is not NULL:
+        quantize_rows(g, w.a, made_row(groups), row, rows, k0, k, w.row_scale, w.zeros)
         return
     for i in range(tiles):
         first = share(rows, i, tiles)
         height = <int>(share(rows, i + 1, tiles) - first)
-        if is_made(g):
-            make_rows(g, w, w.made, row, first, height, k0, k)
-            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k, w.made, made_row(groups), 1, 0)
-        else:
-            g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
-                                 g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+        g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
+                             g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
 cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
@@ -267,7 +249,7 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
     """A block of A as s16, in rows: from where it lies, if it has contiguous rows, or from the packed block."""
     cdef int64_t tiles = ceil_div(rows, p.mr), groups = ceil_div(k, 4), i, first, height
     cdef ptrdiff_t dst_row = wide_row(groups)
-    if in_rows(g, p):
+    if is_made(g):
         g.kernels.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
     elif has_contiguous_rows(g):
         g.kernels.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
@@ -279,51 +261,42 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
                               groups * 4, 0)
 
 
-cdef inline ptrdiff_t column_size(int64_t rows) noexcept nogil:
-    return ceil_div(rows, COLUMN_ROWS) * COLUMN_ROWS
+cdef void turn_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0, int64_t k) noexcept nogil:
+    """A block of A by columns, from where it lies."""
+    cdef int64_t columns = round_up(k, COLUMN_K)
+    if is_made(g):
+        g.kernels.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
+    else:
+        g.kernels.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, g.a_flip)
 
 
-cdef void turn_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t rows, int64_t groups) noexcept nogil:
-    """The packed block of A once more, by columns."""
-    cdef int64_t tiles = ceil_div(rows, p.mr), i, first
-    for i in range(tiles):
-        first = share(rows, i, tiles)
-        g.kernels.columns_of(w.a_columns + first, column_size(rows), w.a + 4 * first * groups,
-                             <int>(share(rows, i + 1, tiles) - first), groups)
+cdef inline const int64_t *outlier_starts(const Gemm *g, const Plan *p, int64_t panel, int64_t k_block) noexcept nogil:
+    return g.outlier_starts + (panel * p.k_blocks + k_block) * I8_PANEL
 
 
-cdef inline const int64_t *outlier_starts(const Gemm *g, int64_t panel, int64_t part) noexcept nogil:
-    return g.outlier_starts + (panel * g.outlier_parts + part) * I8_PANEL
+cdef inline bint has_outliers(const Gemm *g, const Plan *p, int64_t panel, int width) noexcept nogil:
+    return outlier_starts(g, p, panel, 0)[0] != outlier_starts(g, p, panel + width, 0)[0]
 
 
-cdef inline bint has_outliers(const Gemm *g, int64_t panel, int width) noexcept nogil:
-    return outlier_starts(g, panel, 0)[0] != outlier_starts(g, panel + width, 0)[0]
-
-
-cdef void multiply_outliers(const Gemm *g, const Workspace *w, const Slab *s, int64_t panel, int width, int64_t rows,
-                            int64_t k0, int64_t k, int32_t *sums, bint add) noexcept nogil:
+cdef void multiply_outliers(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t panel, int width,
+                            int64_t rows, int64_t k_block, int32_t *sums) noexcept nogil:
     """The dense parts of some panels to w.b_wide, the products of their outliers with the block to `sums`."""
+    cdef int64_t k0 = k_block * p.kc, groups = ceil_div(min(p.kc, g.k - k0), 4)
+    cdef const int8_t *b
     cdef i8_outlier_args t
-    cdef int64_t done, some
     cdef int x
     t.rows = rows
-    t.a_k = column_size(rows)
+    t.a = w.a_columns
+    t.a_columns = round_up(4 * groups, COLUMN_K)
     t.outliers = g.outliers
+    t.add = k_block > 0 and not p.wide
     t.dst_row = width * I8_PANEL
     for x in range(width):
         t.dst = sums + x * I8_PANEL
-        t.add = add
-        done = 0
-        while done < k:
-            some = min(<int64_t>I8_OUTLIER_K, k - done)
-            t.a = w.a_columns + done * t.a_k
-            t.starts = outlier_starts(g, s.first + panel + x, (k0 + done) // I8_OUTLIER_K)
-            g.kernels.dense_panel(<int8_t *>w.b_wide + x * ceil_div(k, 4) * 4 * I8_PANEL + done * I8_PANEL,
-                                  s.data + (panel + x) * s.panel_size + (k0 - s.k0 + done) * I8_PANEL,
-                                  ceil_div(some, 4), t.outliers, t.starts)
-            g.kernels.multiply_outliers(&t)
-            t.add = True
-            done += some
+        t.starts = outlier_starts(g, p, s.first + panel + x, k_block)
+        b = s.data + (panel + x) * s.panel_size + (k0 - s.k0) * I8_PANEL
+        g.kernels.dense_panel(<int8_t *>w.b_wide + x * groups * 4 * I8_PANEL, b, groups, t.outliers, t.starts)
+        g.kernels.multiply_outliers(&t)
 
 
 cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint first) noexcept nogil:
@@ -336,7 +309,7 @@ cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *o
                             int64_t column) noexcept nogil:
     """The output stage of a micro-kernel, for a tile at a row of the block and a column."""
     cdef int64_t at = block + row
-    set_tile_output(g.stage, out, column)
+    set_tile_output(g, out, column)
     out.row_scale = w.row_scale + row if w.row_scale is not NULL else NULL
     if g.row_scales is not NULL:
         out.row_scale = g.row_scales + at
@@ -479,15 +452,15 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
 
-        elif dot == I8_DOT8 and has_outliers(g, s.first + c, width):
+        elif dot == I8_DOT8 and has_outliers(g, p, s.first + c, width):
             if not a_is_turned:
-                turn_rows(g, p, w, rows, groups)
+                turn_rows(g, w, row, rows, k0, k)
                 a_is_turned = True
             # On top of the sums of the blocks of K so far.
             outlier_sums = w.outlier_sums
             if w.partial is not NULL and not p.wide:
                 outlier_sums = <int32_t *>w.partial + (c - panel) * rows * I8_PANEL
-            multiply_outliers(g, w, s, c, width, rows, k0, k, outlier_sums, not first_block and not p.wide)
+            multiply_outliers(g, p, w, s, c, width, rows, k_block, outlier_sums)
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 4 * I8_PANEL
 
@@ -506,7 +479,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.a_group = 4
                 t.groups = k // 4
                 t.a_tail = w.a_tail + r if k % 4 else NULL
-            elif in_rows(g, p):
+            elif is_made(g):
                 t.a, t.a_row, t.a_group = w.a + r * made_row(groups), made_row(groups), 4
             else:
                 t.a = w.a + r * groups * 4

@@ -23,7 +23,7 @@ from int8blas._kernels cimport (
 )
 from int8blas._plan cimport Gemm, is_plain, set_tile_output
 from int8blas._problem cimport start
-from int8blas._split cimport ceil_div, share
+from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
 from int8blas._workspace cimport carve
@@ -146,7 +146,7 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     t.interleaved, t.widened = w.interleaved, w.widened
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
-        set_tile_output(g.stage, &out, channel)
+        set_tile_output(g, &out, channel)
         out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
         t.output = &out
     g.kernels.depthwise(&t)
@@ -230,14 +230,14 @@ cdef class DepthwiseFilters(Filters):
         self.window.channels = 1
         # Where groups of lines have room, the weights once more for each next line of the output, further down.
         lines = kernel[0] * kernel[1]
-        free = ceil_div(lines, I8_GROUP) * I8_GROUP - lines
+        free = round_up(lines, I8_GROUP) - lines
         self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
 
     cdef tuple matrix_shape(self):
         # Zeros up to whole groups of lines, and up to what the widest kernel reads.
-        lines = ceil_div(self.shape[3] * self.shape[4], I8_GROUP) * I8_GROUP
+        lines = round_up(self.shape[3] * self.shape[4], I8_GROUP)
         return (self.together * self.shape[5] * lines,
-                ceil_div(self.channels, I8_MAX_DEPTHWISE) * I8_MAX_DEPTHWISE)
+                round_up(self.channels, I8_MAX_DEPTHWISE))
 
     cdef object matrix(self, weights):
         cdef int i

@@ -15,7 +15,7 @@ from int8blas._gemm cimport gemm
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport start
-from int8blas._split cimport ceil_div
+from int8blas._split cimport ceil_div, round_up
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._workspace cimport acquire, release
@@ -75,7 +75,7 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     g.certified += group * j.panels
     if g.split is not NULL:
         g.split += group * j.panels
-        g.outlier_starts += group * j.panels * g.outlier_parts * I8_PANEL
+        g.outlier_starts += group * j.panels * ceil_div(g.k, g.outlier_k) * I8_PANEL
     if g.col_init is not NULL:
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:
@@ -138,12 +138,12 @@ cdef class Filters:
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = channels * self.merged
         used = kernel[2] * self.window.channels
-        self.window.line = ceil_div(used, I8_GROUP) * I8_GROUP if whole_groups else used
+        self.window.line = round_up(used, I8_GROUP) if whole_groups else used
 
     cdef tuple matrix_shape(self):
         """(K, N) of the packed B."""
         # Columns up to whole panels where another group follows.
-        width = self.outputs if self.groups == 1 else ceil_div(self.outputs, I8_PANEL) * I8_PANEL
+        width = self.outputs if self.groups == 1 else round_up(self.outputs, I8_PANEL)
         return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
 
     cdef object matrix(self, weights):

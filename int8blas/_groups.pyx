@@ -78,7 +78,7 @@ cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t fir
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.output, t.dst = NULL, w.sums
     if j.plain and (t.channels == whole or 2 * t.channels == whole):
-        set_tile_output(g.stage, &out, channel)
+        set_tile_output(g, &out, channel)
         out.row_scale, out.c_row = NULL, j.steps[3]
         t.output = &out
     memset(&o, 0, sizeof(o))

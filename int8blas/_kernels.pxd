@@ -19,6 +19,7 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t step
 
     ctypedef struct i8_tile_output:
+        const int32_t *offset
         i8_column_values scale
         i8_column_values bias
         i8_column_values dst_scale
@@ -58,7 +59,7 @@ cdef extern from "i8_types.h" nogil:
     ctypedef struct i8_outlier_args:
         int64_t rows
         const uint8_t *a
-        ptrdiff_t a_k
+        int64_t a_columns
         const i8_outliers *outliers
         const int64_t *starts
         int add
@@ -376,12 +377,13 @@ cdef extern from "i8_types.h" nogil:
         void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                         int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
-        int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups) noexcept nogil
+        int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups,
+                               int64_t block) noexcept nogil
         void (*dense_panel)(int8_t *dst, const int8_t *panel, int64_t groups, const i8_outliers *outliers,
                             const int64_t *starts) noexcept nogil
         void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
-        void (*columns_of)(uint8_t *dst, ptrdiff_t dst_k, const uint8_t *panel, int rows,
-                           int64_t groups) noexcept nogil
+        void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                           int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         i8_elements_fn quantize[3]
         i8_elements_fn dequantize[3]
         i8_elements_fn requantize[3][3]

@@ -32,7 +32,7 @@ cdef struct Block:
 
 
 cdef class LineFilters(Filters):
-    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1
 
 
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1

@@ -27,10 +27,10 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
-from int8blas._plan cimport Gemm, is_plain, is_wide, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_wide, pays_to_split, set_tile_output
 from int8blas._problem cimport start
 from int8blas._spans cimport TAP_CHANNELS
-from int8blas._split cimport ceil_div, share
+from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
 from int8blas._workspace cimport carve
@@ -53,7 +53,7 @@ cdef struct Workspace:
 
 cdef inline size_t wide_size(const Job *j) noexcept nogil:
     """Bytes of the widened panels of a tile."""
-    return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * ceil_div(j.image.line, I8_GROUP) * I8_GROUP
+    return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
 
 cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
@@ -122,7 +122,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     t.cols = width * I8_PANEL
     t.dst, t.dst_row = w.tile, t.cols
     if j.plain and columns == t.cols:
-        set_tile_output(g.stage, &out, channel)
+        set_tile_output(g, &out, channel)
         out.row_scale, out.c_row = NULL, j.steps[3]
         t.output = &out
     o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tile, t.cols
@@ -212,7 +212,7 @@ cdef bint set_blocks(Job *j) noexcept nogil:
         return False
     j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
     j.stretch = ceil_div(j.size[3], j.stretches)
-    j.pitch = ceil_div(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK) * SLACK
+    j.pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     threads = busy_threads(j, max_threads())
     if threads > 1:
@@ -224,11 +224,11 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     return True
 
 
-cdef bint is_certified(const Gemm *g, int64_t panels) noexcept nogil:
-    """Whether all panels of B have a certificate."""
+cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
+    """Whether something is so of all panels of B."""
     cdef int64_t i
     for i in range(panels):
-        if not g.certified[i]:
+        if not facts[i]:
             return False
     return True
 
@@ -251,7 +251,7 @@ cdef class LineFilters(Filters):
     def __init__(self, shape, strides, dilation, before, partial):
         Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
 
-    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
         """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
         start(&j.g, False)
         self.packed.fill(&j.g)
@@ -269,7 +269,11 @@ cdef class LineFilters(Filters):
         j.plain = is_plain(&j.g)
         j.dot = I8_DOT4
         if j.g.kernels.exact == I8_DOT2:
-            j.dot = I8_DOT4_SAT if is_certified(&j.g, self.groups * j.panels) else I8_DOT2
+            j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
+            self.packed.fill_split(&j.g)
+            if pays_to_split(&j.g) and are_all(j.g.split, self.groups * j.panels):
+                return False
+            j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
         return not is_wide(&j.g) and (j.dot != I8_DOT2 or wide_size(j) <= WIDE_BYTES) and set_blocks(j)
 

@@ -12,7 +12,7 @@ cimport numpy as cnp
 
 from int8blas._elementwise cimport copy_strided
 from int8blas._kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
-from int8blas._split cimport ceil_div, share
+from int8blas._split cimport ceil_div, round_up, share
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
@@ -64,7 +64,7 @@ cdef inline int64_t workspace_size(const Job *job) noexcept nogil:
 
 
 cdef inline int64_t copy_size(const Job *job, const Side *side) noexcept nogil:
-    return ceil_div(job.block * job.room * side.size, ALIGNMENT) * ALIGNMENT if side.copied else 0
+    return round_up(job.block * job.room * side.size, ALIGNMENT) if side.copied else 0
 
 
 cdef void do_unit(const Job *job, int64_t unit, char *memory) noexcept nogil:

@@ -30,12 +30,12 @@ cdef struct Gemm:
     const int64_t *col_sums
     const uint8_t *certified
     # Which panels of a packed B' are split into a dense part and outliers, and these (csrc/outliers_body.h): those of
-    # the columns of panel p and part q of K, `outlier_parts` in all, start at outlier_starts[(p * outlier_parts + q) *
-    # 16 + column]. NULL with VNNI.
+    # the columns of panel p in block q of K, of outlier_k, start at outlier_starts[(p * blocks + q) * 16 + column]. NULL
+    # with VNNI.
     const uint8_t *split
     const i8_outliers *outliers
     const int64_t *outlier_starts
-    int64_t outlier_parts
+    int64_t outlier_k
     const uint8_t *b
     ptrdiff_t b_row, b_col
     uint8_t b_flip
@@ -112,10 +112,13 @@ cdef struct Plan:
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
+cdef bint pays_to_split(const Gemm *g) noexcept nogil
 
 
-cdef inline void set_tile_output(const i8_stage *s, i8_tile_output *out, int64_t column) noexcept nogil:
+cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t column) noexcept nogil:
     """The values of a plain output stage for the columns from one on."""
+    cdef const i8_stage *s = g.stage
+    out.offset = g.co_cols + column if g.co_cols is not NULL else NULL
     out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
     out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
     out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step

@@ -15,7 +15,7 @@ from int8blas._kernels cimport (
     i8_image,
     i8_stage,
 )
-from int8blas._split cimport ceil_div, part_count, split
+from int8blas._split cimport ceil_div, even_size, part_count, round_up, split
 
 cdef enum:
     # Up to how many rows a B with contiguous columns is read in place; A is for as many as a dot kernel takes.
@@ -114,9 +114,8 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
 
 cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
     """K in blocks of equal size, multiples of 4, of at most `kc`."""
-    p.k_blocks = max(1, ceil_div(p.groups * 4, kc))
-    p.kc = 4 * ceil_div(p.groups, p.k_blocks)
-    p.k_blocks = max(1, ceil_div(p.groups, max(1, p.kc // 4)))
+    p.kc = even_size(4 * p.groups, kc, 4)
+    p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
 
 
 cdef bint few_columns(const Gemm *g) noexcept nogil:
@@ -136,7 +135,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
         if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS:
             return PATH_DOTS
     if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.rows_columns:
-        repeated = ceil_div(g.n, g.kernels.rows_columns) * g.kernels.rows_columns - g.n
+        repeated = round_up(g.n, g.kernels.rows_columns) - g.n
         if g.m <= g.kernels.rows_mr or (
             repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
         ):
@@ -202,8 +201,13 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     return (
         g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
-        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+        and g.co == 0 and g.co_rows is NULL
     )
+
+
+cdef bint pays_to_split(const Gemm *g) noexcept nogil:
+    """Whether panels that are split are multiplied so."""
+    return g.split is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
 cdef bint is_wide(const Gemm *g) noexcept nogil:
@@ -245,7 +249,7 @@ cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
         bound = 255 * 128
     # So many that the sums of each stay in s32.
     parts = ceil_div(g.k, max(<int64_t>1, INT32_MAX // bound - I8_GROUP))
-    return ceil_div(parts, threads) * threads
+    return round_up(parts, threads)
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
@@ -289,8 +293,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         return
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
-    p.splits = p.may_widen and g.split is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
-    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and not p.splits
+    p.splits = p.may_widen and pays_to_split(g)
+    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
@@ -301,8 +305,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # B is read once, whatever the cache holds of it, and long panels are long streams.
         kc = max(<int64_t>FEW_ROWS_K, kc)
     set_blocks(p, kc)
-    if p.splits and p.k_blocks > 1:
-        p.kc = kc
+    if p.splits:
+        p.kc = g.outlier_k
         p.k_blocks = ceil_div(g.k, p.kc)
     p.mr, p.skips = g.kernels.mr, False
     if g.image is not NULL:
@@ -324,6 +328,6 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.grid.column_parts) * g.kernels.np
     if p.independent:
-        p.nc = ceil_div(p.slab, g.kernels.np) * g.kernels.np
+        p.nc = round_up(p.slab, g.kernels.np)
     elif p.k_blocks > 1:
         p.nc = min(p.nc, g.kernels.nc // 2 if g.image is not NULL else g.kernels.nc)

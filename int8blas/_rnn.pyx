@@ -20,7 +20,7 @@ from int8blas._kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
     I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args)
 from int8blas._plan cimport Gemm
-from int8blas._split cimport ceil_div, share
+from int8blas._split cimport ceil_div, round_up, share
 from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
@@ -77,7 +77,7 @@ cdef inline bint is_in_place(const Layer *layer) noexcept nogil:
 
 cdef inline ptrdiff_t source_row(const Layer *layer) noexcept nogil:
     """Bytes from one row of a source that is copied to the next."""
-    return ceil_div(layer.inputs, ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    return round_up(layer.inputs, ALIGNMENT) + ALIGNMENT
 
 
 cdef void start_states(const Layer *layer) noexcept nogil:
@@ -316,7 +316,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     layer.barrier = &barrier
     layer.panels = ceil_div(layer.units, I8_PANEL)
     # One cache line more, so that rows do not meet in the same sets of the cache.
-    layer.state_row = ceil_div(layer.units, ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.narrow = layer.rows <= NARROW_ROWS and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES
     threads = threads_for(layer, layer.threads)

@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from int8blas._kernels cimport I8_GROUP
 from int8blas._plan cimport Gemm, Source
-from int8blas._split cimport ceil_div, share
+from int8blas._split cimport round_up, share
 from int8blas._threads cimport parallel_region_ran
 
 cdef enum:
@@ -75,7 +75,7 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
         else:
             g.kernels.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i],
                                       0 if g.source.symmetric else <float>zeros[i], g.source.symmetric, g.a_flip)
-        for j in range(k, ceil_div(k, I8_GROUP) * I8_GROUP):
+        for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0
         dst += dst_row
 

@@ -22,6 +22,16 @@ cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
     return (a + b - 1) // b
 
 
+cdef inline int64_t round_up(int64_t x, int64_t step) noexcept nogil:
+    """The first multiple of `step` that is not below x."""
+    return ceil_div(x, step) * step
+
+
+cdef inline int64_t even_size(int64_t total, int64_t most, int64_t step) noexcept nogil:
+    """The size of blocks that are as equal as multiples of `step` are, and at most `most`, one of them."""
+    return max(step, round_up(ceil_div(total, max(<int64_t>1, ceil_div(total, most))), step))
+
+
 cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
     """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
     return total * part // parts

@@ -31,7 +31,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 from int8blas._kernels cimport I8_GROUP, I8_PANEL
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport run_nogil, start
-from int8blas._split cimport ceil_div
+from int8blas._split cimport ceil_div, round_up
 from int8blas.packing cimport PackedMatrix, find_facts, pack_data, set_packed, set_split
 
 cdef extern from *:
@@ -238,7 +238,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
     # HEADER_ALIGNMENT and DATA_ALIGNMENT: what may be skipped before header and data.
     return (
         HEADER_ALIGNMENT + sizeof(PackedMatrix) + DATA_ALIGNMENT
-        + ceil_div(n, I8_PANEL) * (ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1)
+        + ceil_div(n, I8_PANEL) * (round_up(k, I8_GROUP) * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1)
     )
 
 
@@ -266,12 +266,12 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     panels = ceil_div(n, I8_PANEL)
     matrix = <PackedMatrix *>aligned(packed, HEADER_ALIGNMENT)
     matrix.k, matrix.n, matrix.unsigned = k, n, unsigned
-    matrix.panel_size = ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL
+    matrix.panel_size = round_up(k, I8_GROUP) * I8_PANEL
     data = <int8_t *>aligned(matrix + 1, DATA_ALIGNMENT)
     sums = <int64_t *>(data + panels * matrix.panel_size)
     certified = <uint8_t *>(sums + panels * I8_PANEL)
     matrix.data, matrix.sums, matrix.certified = data, sums, certified
-    matrix.split, matrix.outliers, matrix.outlier_starts, matrix.outlier_parts = NULL, NULL, NULL, 0
+    matrix.split, matrix.outliers, matrix.outlier_starts, matrix.outlier_k = NULL, NULL, NULL, 0
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if transposed else ldb, ldb if transposed else 1,
                   0x80 if unsigned else 0)

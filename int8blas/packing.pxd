@@ -19,7 +19,7 @@ cdef struct PackedMatrix:
     const uint8_t *split
     const i8_outliers *outliers
     const int64_t *outlier_starts
-    int64_t outlier_parts
+    int64_t outlier_k
 
 
 cdef class PackedB:
@@ -37,6 +37,7 @@ cdef class PackedB:
 
     cdef void fill(self, Gemm *g) noexcept
     cdef int fill_split(self, Gemm *g) except -1
+    cdef int64_t outlier_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1
 
 
@@ -60,4 +61,4 @@ cdef inline void set_split(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
     g.split = matrix.split
     g.outliers = matrix.outliers
     g.outlier_starts = matrix.outlier_starts
-    g.outlier_parts = matrix.outlier_parts
+    g.outlier_k = matrix.outlier_k

@@ -23,7 +23,7 @@ from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport Gemm
-from int8blas._split cimport ceil_div
+from int8blas._split cimport ceil_div, even_size, round_up
 from int8blas._threads cimport max_threads, parallel_region_ran
 
 cnp.import_array()
@@ -35,10 +35,11 @@ cdef int64_t SPLIT_WORK = 32
 
 
 # A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
-# else, and where it has a certificate.
+# else, and where it has a certificate. The sums of the outliers cost as much as so many k besides.
 cdef enum:
-    WIDENED_PART = 10
+    WIDENED_PART = 12
     CERTIFIED_PART = 32
+    SUMS_K = 48
 
 
 cdef int threads_for(int64_t size) noexcept nogil:
@@ -52,7 +53,7 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
                     uint8_t flip) noexcept nogil:
     """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
     cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t panels = ceil_div(n, I8_PANEL), panel_size = ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL, i
+    cdef int64_t panels = ceil_div(n, I8_PANEL), panel_size = round_up(k, I8_GROUP) * I8_PANEL, i
     cdef int64_t step = 4, steps = ceil_div(panels, step)
     cdef int threads = threads_for(panels * panel_size)
     for i in prange(steps, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
@@ -150,13 +151,17 @@ cdef class PackedB:
             g.split = <const uint8_t *>cnp.PyArray_DATA(self._split)
             g.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
             g.outlier_starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
-            g.outlier_parts = ceil_div(self._k, I8_OUTLIER_K)
+            g.outlier_k = self.outlier_k()
         return 0
+
+    cdef inline int64_t outlier_k(self) noexcept:
+        """The k that a list of outliers is for, whole groups of I8_DOT8."""
+        return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:
         """Find the outliers of all panels; see csrc/outliers_body.h."""
-        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, first, total = 0
-        cdef int64_t parts = ceil_div(self._k, I8_OUTLIER_K), columns = parts * I8_PANEL
+        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, first, part, total = 0
+        cdef int64_t size = self.outlier_k(), columns = ceil_div(self._k, size) * I8_PANEL
         cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
         cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
         cdef cnp.ndarray count_array = np.empty(panels, np.int64), split_array = np.empty(panels, np.bool_)
@@ -167,9 +172,11 @@ cdef class PackedB:
         cdef i8_outliers *outliers
         cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            counts[i] = kernels.split_panel(NULL, starts + i * columns, data + i * panel_size, groups)
+            counts[i] = kernels.split_panel(NULL, starts + i * columns, data + i * panel_size, groups,
+                                            size // I8_GROUP)
         for i in range(panels):
-            is_split[i] = 4 * counts[i] * (CERTIFIED_PART if self._certified[i] else WIDENED_PART) <= panel_size
+            part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
+            is_split[i] = 4 * counts[i] * part <= panel_size - SUMS_K * columns
             first = total
             total += counts[i] if is_split[i] else 0
             counts[i] = first
@@ -177,7 +184,8 @@ cdef class PackedB:
         outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
             if is_split[i]:
-                kernels.split_panel(outliers + counts[i], starts + i * columns, data + i * panel_size, groups)
+                kernels.split_panel(outliers + counts[i], starts + i * columns, data + i * panel_size, groups,
+                                    size // I8_GROUP)
             for j in range(columns):
                 starts[i * columns + j] = counts[i] + (starts[i * columns + j] if is_split[i] else 0)
         starts[panels * columns] = total
@@ -223,13 +231,13 @@ cdef class PackedB:
         cdef PackedMatrix *matrix = &self._matrix
         if matrix.here is NULL:
             g.kernels, g.saturating = current_kernels(), False
-            g.split, g.outliers, g.outlier_starts, g.outlier_parts = NULL, NULL, NULL, 0
+            g.split, g.outliers, g.outlier_starts, g.outlier_k = NULL, NULL, NULL, 0
             self.fill_split(&g)
             # Only once: from then on threads that hold no lock may read it.
             with cython.critical_section(self):
                 if matrix.here is NULL:
                     matrix.split, matrix.outliers = g.split, g.outliers
-                    matrix.outlier_starts, matrix.outlier_parts = g.outlier_starts, g.outlier_parts
+                    matrix.outlier_starts, matrix.outlier_k = g.outlier_starts, g.outlier_k
                     matrix.here = matrix
         return <uintptr_t>matrix
 
@@ -375,7 +383,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
     cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
     cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
-    cdef cnp.ndarray data = aligned_bytes(int(ceil_div(n, I8_PANEL)) * int(ceil_div(k, I8_GROUP) * I8_GROUP * I8_PANEL))
+    cdef cnp.ndarray data = aligned_bytes(int(ceil_div(n, I8_PANEL)) * int(round_up(k, I8_GROUP) * I8_PANEL))
     cdef int8_t *target = <int8_t *>cnp.PyArray_DATA(data)
     cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
     with nogil:

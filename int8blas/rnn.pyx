@@ -26,7 +26,7 @@ from int8blas._problem cimport start
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer)
 from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
-from int8blas._split cimport ceil_div
+from int8blas._split cimport round_up
 from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB, pack
@@ -274,7 +274,7 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
     least = 2 if len(cells) > 1 else directions - 1
     lead = int(integers(lead, "lead", least, 2, -1, ""))
     channels = units * (directions if direction == "bidirectional_concat" else 1)
-    gates, biases = (sum(phases) * ceil_div(units, I8_PANEL) * I8_PANEL for phases in PHASES[kind])
+    gates, biases = (sum(phases) * round_up(units, I8_PANEL) for phases in PHASES[kind])
     inputs = None
     for part in cells:
         for item in part:

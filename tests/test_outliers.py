@@ -9,8 +9,8 @@ from arrays import assert_same
 
 import int8blas
 
-# K around multiples of 8 and 512, and in several blocks; panels and rows that are whole and not.
-SHAPES = ((24, 48, 1), (20, 50, 7), (64, 48, 64), (61, 130, 300), (97, 63, 511), (70, 65, 513), (71, 49, 1027))
+# K around multiples of 8, 16 and 1024, and in several blocks; panels and rows that are whole and not.
+SHAPES = ((24, 48, 1), (20, 50, 7), (64, 48, 64), (61, 130, 300), (97, 63, 511), (70, 65, 1024), (71, 49, 1027))
 LONGER = ((33, 67, 2100), (21, 49, 66003))
 # 255 times 128 and minus 128 are the last products within 16 bits.
 FOURS = (
@@ -57,6 +57,19 @@ def test_products_are_exact(isa, pair, weights, rng):
         expected = reference.gemm(0.5, a, b, ao=3, bo=-1 if pair.b_dtype == np.int8 else 1, co=7)
         result = pair.gemm(0.5, a, packed, ao=3, bo=-1 if pair.b_dtype == np.int8 else 1, co=7)
         assert_same(result, expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("m", [32, 63, 64, 150])
+def test_a_with_any_strides(isa, pair, m, rng):
+    b = small(rng, 200, 64)
+    if pair.b_dtype == np.uint8:
+        b = (b.astype(int) + 128).astype(np.uint8)
+    packed = int8blas.pack_b(b)
+    low, high = np.iinfo(pair.a_dtype).min, np.iinfo(pair.a_dtype).max
+    wide = rng.integers(low, high + 1, (2 * m, 400), pair.a_dtype)
+    rows = wide[:m, :200]
+    for a in (rows, np.asfortranarray(rows), wide[::2, ::2], rows[::-1, ::-1], np.broadcast_to(rows[:1], rows.shape)):
+        assert_same(pair.gemm(1, a, packed), reference.gemm(1, a, b), strides=a.strides)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

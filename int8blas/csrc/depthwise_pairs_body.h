@@ -67,6 +67,8 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     I8_FOR(v, 4) s->start[v] = t->start ? i8_load_units(t->start + 4 * v, 16 * sizeof(int32_t)) : i8_zero();
     if (!bytes)
         return;
+    if (o->offset)
+        I8_FOR(v, 4) s->start[v] = i8_add(s->start[v], i8_load_units(o->offset + 4 * v, 16 * sizeof(int32_t)));
     i8_depthwise_order_floats(s->scale, o->scale.values, o->scale.step, t->channels);
     i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
     i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);

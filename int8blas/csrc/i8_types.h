@@ -51,8 +51,9 @@ enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
- * columns begin with the tile's first. */
+ * columns begin with the tile's first; those of `offset`, which may be NULL, are added to the sums before. */
 typedef struct {
+    const int32_t *offset;
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
     int relu, shifts, type; /* shifts: some dst_zero is not 0 */
@@ -154,18 +155,17 @@ typedef void (*i8_rows_fn)(const i8_rows_args *);
 /* Which operand of a kernel that reads both in place is the u8 one. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
-/* Values of one column of B' that are taken out of it (outliers_body.h), and their k, counted from the last multiple of
- * I8_OUTLIER_K. `rest` is 0 where there are fewer than four, and at most I8_MAX_REST in magnitude, so that any two have a
+/* Values of one column of B' that are taken out of it (outliers_body.h), and their k in a block of I8_OUTLIER_K at most.
+ * `rest` is 0 where there are fewer than four, and at most I8_MAX_REST in magnitude, so that any two have a
  * certificate; a larger one comes in parts. */
-#define I8_OUTLIER_K 512
+#define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
 typedef struct {
     uint16_t k[4];
     int8_t rest[4];
 } i8_outliers;
 
-/* A panel's outliers, of one I8_OUTLIER_K at most, times A' by columns: element (i, k) of A' is at a + k * a_k + i, with
- * rows readable up to a multiple of 64.
+/* The outliers of a panel, in one block of K, times A' by columns as columns_of makes them, `a_columns` in all:
  *
  *     dst[i, j] = (dst[i, j] if add) + sum over outliers of column j of A'[i, k] * rest
  *
@@ -173,7 +173,7 @@ typedef struct {
 typedef struct {
     int64_t rows;
     const uint8_t *a;
-    ptrdiff_t a_k;
+    int64_t a_columns;
     const i8_outliers *outliers;
     const int64_t *starts;
     int add;
@@ -541,14 +541,15 @@ typedef struct {
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
     /* Without VNNI: the number of i8_outliers of a panel of B', stored to dst unless that is NULL, and their starts, for
-     * each I8_OUTLIER_K, for each column. */
-    int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups);
-    /* The panel without its outliers, for at most I8_OUTLIER_K; their products; and the columns of a packed A' for them,
-     * dst_k bytes apart. */
+     * each block of so many groups of K, an even number, for each column. */
+    int64_t (*split_panel)(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups, int64_t block);
+    /* For one block of K: the panel without its outliers; their products; and A', XORed with flip, by columns for them,
+     * `columns` of them, a multiple of 16 (outliers_body.h). */
     void (*dense_panel)(int8_t *restrict dst, const int8_t *restrict panel, int64_t groups, const i8_outliers *outliers,
                         const int64_t *starts);
     void (*multiply_outliers)(const i8_outlier_args *);
-    void (*columns_of)(uint8_t *dst, ptrdiff_t dst_k, const uint8_t *panel, int rows, int64_t groups);
+    void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
+                       int64_t k, uint8_t flip);
 
     /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
     i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];

@@ -7,8 +7,8 @@
  * its values first; what is cut off is the outlier.
  *
  * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: the bytes of four
- * columns of it, interleaved, are the groups of 4 of a micro-panel, for 4 * I8_LANES rows at a time: 20 instructions for
- * 128 products with AVX2, 8 of them shuffles and 8 on the multiplier. The dense part takes 10 for as many. */
+ * columns of it, interleaved, are the groups of 4 of a micro-panel, for two vectors of rows at a time: 20 instructions
+ * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier. The dense part takes 10 for as many. */
 
 /* Cuts four values of one sign, magnitudes of them times `sign`, down to a sum of 128 at most. */
 I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t count)
@@ -38,11 +38,11 @@ I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *ds
     return count;
 }
 
-static int64_t i8_split_panel(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups)
+static int64_t i8_split_panel(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups, int64_t block)
 {
     int64_t total = 0;
-    for (int64_t first = 0; first < groups; first += I8_OUTLIER_K / 4, panel += I8_OUTLIER_K * I8_PANEL) {
-        const int64_t some = groups - first < I8_OUTLIER_K / 4 ? groups - first : I8_OUTLIER_K / 4;
+    for (int64_t first = 0; first < groups; first += block, panel += block * 4 * I8_PANEL) {
+        const int64_t some = groups - first < block ? groups - first : block;
         for (int column = 0; column < I8_PANEL; ++column) {
             int64_t count = 0;
             *starts++ = total;
@@ -76,60 +76,112 @@ static void i8_dense_panel(int8_t *restrict dst, const int8_t *restrict panel, i
             }
 }
 
-static void i8_columns_of(uint8_t *dst, ptrdiff_t dst_k, const uint8_t *panel, int rows, int64_t groups)
+/* A' lies by columns: I8_COLUMN_BYTES rows of one, two vectors, then those of the next. */
+#define I8_COLUMN_BYTES (8 * I8_LANES)
+
+/* 16 columns for a vector of rows, a_row bytes apart: units of 128 bits have 16 rows, which are transposed. */
+I8_INLINE void i8_turn_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_vec flip)
 {
-    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    for (; groups > 0; --groups, panel += 4 * rows, dst += 4 * dst_k) {
-        if (rows < 4) {
-            for (int i = 0; i < 4 * rows; ++i)
-                dst[i % 4 * dst_k + i / 4] = panel[i];
-            continue;
+    static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const i8_vec by_column = i8_load_units(order, 0);
+    i8_vec x[4][4]; /* first [rows 4 q to 4 q + 3 of each unit][group of 4 k], a column of the group in each lane */
+    I8_FOR(q, 4) {
+        I8_FOR(i, 4) x[q][i] = i8_xor(i8_load_units(a + (4 * q + i) * a_row, 16 * a_row), flip);
+        i8_transpose_lanes(x[q]);
+        I8_FOR(group, 4) x[q][group] = i8_shuffle(x[q][group], by_column);
+    }
+    I8_FOR(group, 4) {
+        i8_vec columns[4];
+        I8_FOR(q, 4) columns[q] = x[q][group];
+        i8_transpose_lanes(columns);
+        I8_FOR(i, 4) i8_store(dst + (4 * group + i) * I8_COLUMN_BYTES, columns[i]);
+    }
+}
+
+/* The same of at most 16 columns for at most so many rows, with any strides. */
+static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows, int64_t columns,
+                         i8_vec flip)
+{
+    uint8_t block[4 * I8_LANES][16] = {{0}};
+    for (int64_t i = 0; i < rows; ++i, a += a_row)
+        if (a_col == 1 && columns == 16)
+            memcpy(block[i], a, 16);
+        else
+            for (int64_t j = 0; j < columns; ++j)
+                block[i][j] = a[j * a_col];
+    i8_turn_rows(dst, block[0], 16, flip);
+}
+
+static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
+                          int64_t k, uint8_t flip)
+{
+    const i8_vec flips = i8_set_8(flip);
+    for (int64_t row = 0; row < rows; row += 4 * I8_LANES, a += 4 * I8_LANES * a_row) {
+        const int64_t height = rows - row < 4 * I8_LANES ? rows - row : 4 * I8_LANES;
+        uint8_t *d = dst + row / I8_COLUMN_BYTES * I8_COLUMN_BYTES * columns + row % I8_COLUMN_BYTES;
+        const uint8_t *from = a;
+        for (int64_t left = k; left > 0; left -= 16, from += 16 * a_col, d += 16 * I8_COLUMN_BYTES) {
+            const int64_t width = left < 16 ? left : 16;
+            if (a_row == 1 && height == 4 * I8_LANES)
+                for (int64_t j = 0; j < width; ++j)
+                    i8_store(d + j * I8_COLUMN_BYTES, i8_xor(i8_load(from + j * a_col), flips));
+            else if (a_col == 1 && height == 4 * I8_LANES && width == 16)
+                i8_turn_rows(d, from, a_row, flips);
+            else
+                i8_turn_some(d, from, a_row, a_col, height, width, flips);
         }
-        /* The last four rows may overlap those before. */
-        for (int i = 0; i < rows; i += 4) {
-            const int row = i + 4 <= rows ? i : rows - 4;
-            const __m128i v = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(panel + 4 * row)), order);
-            uint8_t *d = dst + row;
-            i8_write32(d, (uint32_t)_mm_cvtsi128_si32(v));
-            i8_write32(d + dst_k, (uint32_t)_mm_extract_epi32(v, 1));
-            i8_write32(d + 2 * dst_k, (uint32_t)_mm_extract_epi32(v, 2));
-            i8_write32(d + 3 * dst_k, (uint32_t)_mm_extract_epi32(v, 3));
+    }
+}
+
+/* One column of `vectors` vectors of rows: acc[v][q] has rows 4 q to 4 q + 3 of each unit of 128 bits. */
+I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_outliers *o, const i8_outliers *end,
+                                 const int vectors)
+{
+    I8_FOR(v, vectors) I8_FOR(q, 4) acc[v][q] = i8_zero();
+    for (; o < end; ++o) {
+        const i8_vec rest = i8_broadcast(o->rest);
+        I8_FOR(v, vectors) {
+            i8_vec x[4];
+            I8_FOR(i, 4) x[i] = i8_load(a + (ptrdiff_t)o->k[i] * I8_COLUMN_BYTES + v * 4 * I8_LANES);
+            i8_interleave(x);
+            I8_FOR(q, 4) acc[v][q] = i8_dot4_sat(acc[v][q], x[q], rest);
+        }
+    }
+}
+
+/* Rows from `row` on. */
+I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64_t row, const int vectors,
+                               const int whole)
+{
+    for (int column = 0; column < I8_PANEL; column += 4) {
+        i8_vec acc[4][2][4];
+        I8_FOR(c, 4) {
+            const int64_t *starts = t->starts + column + c;
+            i8_outlier_column(acc[c], a, t->outliers + starts[0], t->outliers + starts[1], vectors);
+        }
+        I8_FOR(v, vectors) I8_FOR(q, 4) {
+            i8_vec sums[4]; /* [row of 4], a column in each lane */
+            I8_FOR(c, 4) sums[c] = acc[c][v][q];
+            i8_transpose_lanes(sums);
+            I8_FOR(i, 4) {
+                const int64_t first = row + v * 4 * I8_LANES + 4 * q + i;
+                const int units = whole ? I8_LANES / 4 : (int)((t->rows - first + 15) / 16);
+                i8_add_units(t->dst + first * t->dst_row + column, 16 * t->dst_row, sums[i], units, t->add);
+            }
         }
     }
 }
 
 static void i8_multiply_outliers(const i8_outlier_args *t)
 {
-    for (int64_t row = 0; row < t->rows; row += 4 * I8_LANES)
-        for (int column = 0; column < I8_PANEL; column += 4) {
-            i8_vec sums[4][4]; /* [rows 4 q to 4 q + 3 of each unit of 128 bits][column] */
-            I8_FOR(c, 4) {
-                i8_vec acc[4] = {i8_zero(), i8_zero(), i8_zero(), i8_zero()};
-                const i8_outliers *o = t->outliers + t->starts[column + c];
-                const i8_outliers *end = t->outliers + t->starts[column + c + 1];
-                for (; o < end; ++o) {
-                    const i8_vec rest = i8_broadcast(o->rest);
-                    i8_vec a[4];
-                    I8_FOR(i, 4) a[i] = i8_load(t->a + o->k[i] * t->a_k + row);
-                    i8_interleave(a);
-                    I8_FOR(q, 4) acc[q] = i8_dot4_sat(acc[q], a[q], rest);
-                }
-                I8_FOR(q, 4) sums[q][c] = acc[q];
-            }
-            I8_FOR(q, 4) {
-                i8_transpose_lanes(sums[q]);
-                I8_FOR(i, 4) {
-                    int32_t unit[I8_LANES];
-                    i8_store(unit, sums[q][i]);
-                    for (int u = 0; u < I8_LANES / 4; ++u) {
-                        const int64_t r = row + 16 * u + 4 * q + i;
-                        if (r >= t->rows)
-                            break;
-                        __m128i *d = (__m128i *)(void *)(t->dst + r * t->dst_row + column);
-                        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(unit + 4 * u));
-                        _mm_storeu_si128(d, t->add ? _mm_add_epi32(_mm_loadu_si128(d), x) : x);
-                    }
-                }
-            }
-        }
+    const uint8_t *a = t->a;
+    for (int64_t row = 0; row < t->rows; row += I8_COLUMN_BYTES, a += t->a_columns * I8_COLUMN_BYTES) {
+        const int64_t left = t->rows - row;
+        if (left >= I8_COLUMN_BYTES)
+            i8_outlier_rows(t, a, row, 2, 1);
+        else if (left > I8_COLUMN_BYTES / 2)
+            i8_outlier_rows(t, a, row, 2, 0);
+        else
+            i8_outlier_rows(t, a, row, 1, 0);
+    }
 }

@@ -1,8 +1,8 @@
 #include <math.h>
 
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row vectors
- * apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu is a bound of the result for
- * integers. */
+ * apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu
+ * is a bound of the result for integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr, const int width,
                             const int type, const int by_row, const int shifts)
 {
@@ -31,9 +31,13 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
     }
 }
 
-I8_INLINE void i8_output_tile(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr,
-                              const int width)
+I8_INLINE void i8_output_tile(const i8_tile_output *o, i8_vec *acc, const int acc_row, const int mr, const int width)
 {
+    if (o->offset)
+        I8_FOR(j, width) {
+            const i8_vec offset = i8_load(o->offset + j * I8_LANES);
+            I8_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
+        }
     if (o->type == I8_TYPE_U8 && !o->shifts)
         i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
     else if (o->type == I8_TYPE_U8)

@@ -122,6 +122,17 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
+/* The first `units` units of 128 bits of s32, `step` elements apart, stored or added to what is there. */
+I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
+{
+    const __m128i unit[2] = {_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)};
+    I8_FOR(u, 2) {
+        __m128i *d = (__m128i *)(void *)(p + u * step);
+        if (u < units)
+            _mm_storeu_si128(d, add ? _mm_add_epi32(_mm_loadu_si128(d), unit[u]) : unit[u]);
+    }
+}
+
 /* `bytes` bytes, 4 to 32, over and over; the same of which only the first `valid` are read, and the others are 0. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {

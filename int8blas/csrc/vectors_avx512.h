@@ -115,6 +115,18 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(q + 3 * step)), 3);
 }
 
+/* The first `units` units of 128 bits of s32, `step` elements apart, stored or added to what is there. */
+I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
+{
+    const __m128i unit[4] = {_mm512_castsi512_si128(x), _mm512_extracti32x4_epi32(x, 1),
+                             _mm512_extracti32x4_epi32(x, 2), _mm512_extracti32x4_epi32(x, 3)};
+    I8_FOR(u, 4) {
+        __m128i *d = (__m128i *)(void *)(p + u * step);
+        if (u < units)
+            _mm_storeu_si128(d, add ? _mm_add_epi32(_mm_loadu_si128(d), unit[u]) : unit[u]);
+    }
+}
+
 /* `bytes` bytes, 4 to 64, over and over; the same of which only the first `valid` are read, and the others are 0. */
 I8_INLINE i8_vec i8_repeat_first(i8_vec v, const int bytes)
 {
