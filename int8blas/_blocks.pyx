@@ -67,7 +67,7 @@ cdef struct Workspace:
     # of one thread
     uint8_t *a
     uint16_t *a_wide
-    int16_t *b_wide                     # or dense parts of panels
+    int16_t *b_wide
     uint8_t *a_columns
     int32_t *outlier_sums
     void *partial
@@ -267,35 +267,32 @@ cdef void turn_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows
     if is_made(g):
         g.kernels.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
     else:
-        g.kernels.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, g.a_flip)
+        g.kernels.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k,
+                             g.a_flip)
 
 
 cdef inline const int64_t *outlier_starts(const Gemm *g, const Plan *p, int64_t panel, int64_t k_block) noexcept nogil:
-    return g.outlier_starts + (panel * p.k_blocks + k_block) * I8_PANEL
+    return g.split.starts + (panel * p.k_blocks + k_block) * I8_PANEL
 
 
 cdef inline bint has_outliers(const Gemm *g, const Plan *p, int64_t panel, int width) noexcept nogil:
     return outlier_starts(g, p, panel, 0)[0] != outlier_starts(g, p, panel + width, 0)[0]
 
 
-cdef void multiply_outliers(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t panel, int width,
-                            int64_t rows, int64_t k_block, int32_t *sums) noexcept nogil:
-    """The dense parts of some panels to w.b_wide, the products of their outliers with the block to `sums`."""
-    cdef int64_t k0 = k_block * p.kc, groups = ceil_div(min(p.kc, g.k - k0), 4)
-    cdef const int8_t *b
+cdef void multiply_outliers(const Gemm *g, const Plan *p, const Workspace *w, int64_t panel, int width, int64_t rows,
+                            int64_t k_block, int32_t *sums) noexcept nogil:
+    """The products of a block of A with the outliers of some panels."""
     cdef i8_outlier_args t
     cdef int x
     t.rows = rows
     t.a = w.a_columns
-    t.a_columns = round_up(4 * groups, COLUMN_K)
-    t.outliers = g.outliers
+    t.a_columns = round_up(min(p.kc, g.k - k_block * p.kc), COLUMN_K)
+    t.outliers = g.split.outliers
     t.add = k_block > 0 and not p.wide
     t.dst_row = width * I8_PANEL
     for x in range(width):
         t.dst = sums + x * I8_PANEL
-        t.starts = outlier_starts(g, p, s.first + panel + x, k_block)
-        b = s.data + (panel + x) * s.panel_size + (k0 - s.k0) * I8_PANEL
-        g.kernels.dense_panel(<int8_t *>w.b_wide + x * groups * 4 * I8_PANEL, b, groups, t.outliers, t.starts)
+        t.starts = outlier_starts(g, p, panel + x, k_block)
         g.kernels.multiply_outliers(&t)
 
 
@@ -429,12 +426,13 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                     dot = p.uncertified
         if p.splits:
             x = 0
-            while x < width and g.split[s.first + c + x]:
+            while x < width and g.split.panels[s.first + c + x]:
                 x += 1
             if x == width:
                 dot = I8_DOT8
         outlier_sums = NULL
-        t.b = s.data + c * s.panel_size + (k0 - s.k0) * I8_PANEL
+        t.b = s.data if dot != I8_DOT8 else g.split.dense
+        t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
         t.a_tail = NULL
@@ -460,9 +458,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             outlier_sums = w.outlier_sums
             if w.partial is not NULL and not p.wide:
                 outlier_sums = <int32_t *>w.partial + (c - panel) * rows * I8_PANEL
-            multiply_outliers(g, p, w, s, c, width, rows, k_block, outlier_sums)
-            t.b = <const int8_t *>w.b_wide
-            t.b_panel = groups * 4 * I8_PANEL
+            multiply_outliers(g, p, w, s.first + c, width, rows, k_block, outlier_sums)
 
         if p.skips:
             at = block

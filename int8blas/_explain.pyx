@@ -228,7 +228,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         wide_sums=bool(p.wide),
         may_widen=bool(p.may_widen),
         certified_panels=certified if p.may_widen else None,
-        split_panels=(sum(g.split[i] for i in range(panels)), panels) if p.splits else None,
+        split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
     )
 
 

@@ -73,9 +73,10 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     g.packed += group * j.panels * g.panel_size
     g.col_sums += group * j.panels * I8_PANEL
     g.certified += group * j.panels
-    if g.split is not NULL:
-        g.split += group * j.panels
-        g.outlier_starts += group * j.panels * ceil_div(g.k, g.outlier_k) * I8_PANEL
+    if g.split.panels is not NULL:
+        g.split.panels += group * j.panels
+        g.split.dense += group * j.panels * g.panel_size
+        g.split.starts += group * j.panels * ceil_div(g.k, g.split.k) * I8_PANEL
     if g.col_init is not NULL:
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:

@@ -47,7 +47,7 @@ cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t 
         own.b += first * g.b_row
     else:
         own.packed += first * I8_PANEL
-        own.split = NULL
+        own.split.panels = NULL
         own.ao = own.bo = 0
         own.ao_rows = own.bo_cols = NULL
     own.alpha, own.beta = 1, 0

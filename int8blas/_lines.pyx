@@ -38,6 +38,8 @@ from int8blas._workspace cimport carve
 cnp.import_array()
 
 cdef enum:
+    # Outputs of a group from which gathered windows pay where all weights are split.
+    SPLIT_OUTPUTS = 48
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
     # Bytes of widened panels that a thread may hold.
@@ -271,7 +273,7 @@ cdef class LineFilters(Filters):
         if j.g.kernels.exact == I8_DOT2:
             j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
             self.packed.fill_split(&j.g)
-            if pays_to_split(&j.g) and are_all(j.g.split, self.groups * j.panels):
+            if j.outputs >= SPLIT_OUTPUTS and pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
                 return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0

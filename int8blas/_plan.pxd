@@ -15,6 +15,15 @@ cdef struct Source:
     int64_t zero
 
 
+# What panels of B' are split into without VNNI: a dense part and outliers (csrc/outliers_body.h).
+cdef struct SplitB:
+    const uint8_t *panels       # which are; NULL if none is
+    const int8_t *dense         # as they lie in B'; only theirs
+    const i8_outliers *outliers
+    const int64_t *starts       # of column c of panel p in block q of K: starts[(p * blocks + q) * 16 + c]
+    int64_t k                   # of a block
+
+
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
 cdef struct Gemm:
     const i8_kernels *kernels
@@ -29,13 +38,7 @@ cdef struct Gemm:
     ptrdiff_t panel_size        # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified
-    # Which panels of a packed B' are split into a dense part and outliers, and these (csrc/outliers_body.h): those of
-    # the columns of panel p in block q of K, of outlier_k, start at outlier_starts[(p * blocks + q) * 16 + column]. NULL
-    # with VNNI.
-    const uint8_t *split
-    const i8_outliers *outliers
-    const int64_t *outlier_starts
-    int64_t outlier_k
+    SplitB split                # of a packed B'
     const uint8_t *b
     ptrdiff_t b_row, b_col
     uint8_t b_flip

@@ -25,10 +25,10 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
-    # From how many rows and columns on a B that is split is multiplied so: outliers take 32 or 64 rows at a time, and A
-    # by columns.
-    SPLIT_ROWS = 20
-    SPLIT_COLUMNS = 48
+    # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by
+    # columns.
+    SPLIT_ROWS = 7
+    SPLIT_COLUMNS = 24
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; and the k of a
     # block where there is a single tile of rows.
     MIDDLE_ROWS = 64
@@ -207,7 +207,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
 
 cdef bint pays_to_split(const Gemm *g) noexcept nogil:
     """Whether panels that are split are multiplied so."""
-    return g.split is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
+    return g.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
 cdef bint is_wide(const Gemm *g) noexcept nogil:
@@ -306,7 +306,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         kc = max(<int64_t>FEW_ROWS_K, kc)
     set_blocks(p, kc)
     if p.splits:
-        p.kc = g.outlier_k
+        p.kc = g.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
     p.mr, p.skips = g.kernels.mr, False
     if g.image is not NULL:

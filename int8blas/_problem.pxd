@@ -38,7 +38,8 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.a_flip = 0
     g.packed = NULL
     g.col_sums = NULL
-    g.certified = g.split = NULL
+    g.certified = NULL
+    g.split.panels = NULL
     g.b = NULL
     g.b_row = g.b_col = 0
     g.b_flip = 0

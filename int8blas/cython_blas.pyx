@@ -32,7 +32,7 @@ from int8blas._kernels cimport I8_GROUP, I8_PANEL
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport run_nogil, start
 from int8blas._split cimport ceil_div, round_up
-from int8blas.packing cimport PackedMatrix, find_facts, pack_data, set_packed, set_split
+from int8blas.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX
@@ -114,7 +114,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
         if b is NULL or packed.here != packed or packed.k != k or packed.n != n or packed.unsigned != b_unsigned:
             return -11
         set_packed(&g, packed)
-        set_split(&g, packed)
+        g.split = packed.split
         b, b_bytes = packed.data, ceil_div(n, I8_PANEL) * packed.panel_size
     else:
         b_bytes = span(n, k, ldb, 1) if b_transposed else span(k, n, ldb, 1)
@@ -271,7 +271,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     sums = <int64_t *>(data + panels * matrix.panel_size)
     certified = <uint8_t *>(sums + panels * I8_PANEL)
     matrix.data, matrix.sums, matrix.certified = data, sums, certified
-    matrix.split, matrix.outliers, matrix.outlier_starts, matrix.outlier_k = NULL, NULL, NULL, 0
+    matrix.split.panels = NULL
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if transposed else ldb, ldb if transposed else 1,
                   0x80 if unsigned else 0)

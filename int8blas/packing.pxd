@@ -2,8 +2,8 @@
 from libc.stdint cimport int8_t, int64_t, uint8_t
 cimport numpy as cnp
 
-from int8blas._kernels cimport i8_kernels, i8_outliers
-from int8blas._plan cimport Gemm
+from int8blas._kernels cimport i8_kernels
+from int8blas._plan cimport Gemm, SplitB
 
 
 # A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
@@ -16,10 +16,7 @@ cdef struct PackedMatrix:
     int64_t panel_size
     const int64_t *sums
     const uint8_t *certified
-    const uint8_t *split
-    const i8_outliers *outliers
-    const int64_t *outlier_starts
-    int64_t outlier_k
+    SplitB split
 
 
 cdef class PackedB:
@@ -30,14 +27,15 @@ cdef class PackedB:
     cdef cnp.ndarray _certified     # bool [panels]
     # As in Gemm, None until they are needed; bool [panels], or [0] if no panel is split.
     cdef cnp.ndarray _split
+    cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
-    cdef PackedMatrix _matrix       # the split and `here` are NULL until `address` is asked for, and then stay
+    cdef PackedMatrix _matrix       # `split` and `here` are empty until `address` is asked for, and then stay
     cdef object __weakref__
 
     cdef void fill(self, Gemm *g) noexcept
     cdef int fill_split(self, Gemm *g) except -1
-    cdef int64_t outlier_k(self) noexcept
+    cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1
 
 
@@ -54,11 +52,3 @@ cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
     g.panel_size = matrix.panel_size
     g.col_sums = matrix.sums
     g.certified = matrix.certified
-
-
-cdef inline void set_split(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
-    """Let it use the outliers that the matrix has."""
-    g.split = matrix.split
-    g.outliers = matrix.outliers
-    g.outlier_starts = matrix.outlier_starts
-    g.outlier_k = matrix.outlier_k

@@ -37,7 +37,7 @@ cdef int64_t SPLIT_WORK = 32
 # A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
 # else, and where it has a certificate. The sums of the outliers cost as much as so many k besides.
 cdef enum:
-    WIDENED_PART = 12
+    WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 48
 
@@ -148,20 +148,21 @@ cdef class PackedB:
                     self.split(g.kernels)
             if self._split.shape[0] == 0:
                 return 0
-            g.split = <const uint8_t *>cnp.PyArray_DATA(self._split)
-            g.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
-            g.outlier_starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
-            g.outlier_k = self.outlier_k()
+            g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
+            g.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
+            g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
+            g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
+            g.split.k = self.split_k()
         return 0
 
-    cdef inline int64_t outlier_k(self) noexcept:
+    cdef inline int64_t split_k(self) noexcept:
         """The k that a list of outliers is for, whole groups of I8_DOT8."""
         return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:
-        """Find the outliers of all panels; see csrc/outliers_body.h."""
+        """Divide all panels into a dense part and outliers; see csrc/outliers_body.h."""
         cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, first, part, total = 0
-        cdef int64_t size = self.outlier_k(), columns = ceil_div(self._k, size) * I8_PANEL
+        cdef int64_t size = self.split_k(), columns = ceil_div(self._k, size) * I8_PANEL
         cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
         cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
         cdef cnp.ndarray count_array = np.empty(panels, np.int64), split_array = np.empty(panels, np.bool_)
@@ -170,28 +171,33 @@ cdef class PackedB:
         cdef int64_t *starts = <int64_t *>cnp.PyArray_DATA(starts_array)
         cdef uint8_t *is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
         cdef i8_outliers *outliers
+        cdef cnp.ndarray dense_array
+        cdef int8_t *dense
         cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            counts[i] = kernels.split_panel(NULL, starts + i * columns, data + i * panel_size, groups,
+            counts[i] = kernels.split_panel(NULL, NULL, starts + i * columns, data + i * panel_size, groups,
                                             size // I8_GROUP)
         for i in range(panels):
             part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
-            is_split[i] = 4 * counts[i] * part <= panel_size - SUMS_K * columns
+            is_split[i] = 4 * counts[i] * part < panel_size - SUMS_K * columns
             first = total
             total += counts[i] if is_split[i] else 0
             counts[i] = first
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
+        # Pages of panels that are not split are never touched.
+        dense_array = aligned_bytes(panels * panel_size if split_array.any() else 0)
+        dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
             if is_split[i]:
-                kernels.split_panel(outliers + counts[i], starts + i * columns, data + i * panel_size, groups,
-                                    size // I8_GROUP)
+                kernels.split_panel(dense + i * panel_size, outliers + counts[i], starts + i * columns,
+                                    data + i * panel_size, groups, size // I8_GROUP)
             for j in range(columns):
                 starts[i * columns + j] = counts[i] + (starts[i * columns + j] if is_split[i] else 0)
         starts[panels * columns] = total
         # Another thread may have come first; its arrays may be in use already.
         if self._split is None:
-            self._outliers, self._starts = outliers_array, starts_array
+            self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
             self._split = split_array if split_array.any() else split_array[:0]
         return 0
 
@@ -231,13 +237,12 @@ cdef class PackedB:
         cdef PackedMatrix *matrix = &self._matrix
         if matrix.here is NULL:
             g.kernels, g.saturating = current_kernels(), False
-            g.split, g.outliers, g.outlier_starts, g.outlier_k = NULL, NULL, NULL, 0
+            g.split.panels = NULL
             self.fill_split(&g)
             # Only once: from then on threads that hold no lock may read it.
             with cython.critical_section(self):
                 if matrix.here is NULL:
-                    matrix.split, matrix.outliers = g.split, g.outliers
-                    matrix.outlier_starts, matrix.outlier_k = g.outlier_starts, g.outlier_k
+                    matrix.split = g.split
                     matrix.here = matrix
         return <uintptr_t>matrix
 
@@ -404,7 +409,8 @@ def pack_b(b, *, trans_b=False):
     Returns
     -------
     PackedB
-        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes.
+        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes; about twice as many from its first product of 7 rows or more on,
+        on a CPU without VNNI, if it is multiplied in two parts there (see `explain`).
 
     Raises
     ------

@@ -38,17 +38,18 @@ I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *ds
     return count;
 }
 
-static int64_t i8_split_panel(i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups, int64_t block)
+static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t *starts, const int8_t *restrict panel,
+                              int64_t groups, int64_t block)
 {
     int64_t total = 0;
-    for (int64_t first = 0; first < groups; first += block, panel += block * 4 * I8_PANEL) {
+    for (int64_t first = 0; first < groups; first += block) {
         const int64_t some = groups - first < block ? groups - first : block;
         for (int column = 0; column < I8_PANEL; ++column) {
             int64_t count = 0;
             *starts++ = total;
             for (int64_t g = 0; g < some; g += 2)
                 for (int pair = 0; pair < 4; pair += 2) {
-                    const int8_t *b = panel + 4 * I8_PANEL * g + 4 * column + pair, *next = b + 4 * I8_PANEL;
+                    const int8_t *b = panel + 4 * I8_PANEL * (first + g) + 4 * column + pair, *next = b + 4 * I8_PANEL;
                     const int64_t k[4] = {4 * g + pair, 4 * g + pair + 1, 4 * g + pair + 4, 4 * g + pair + 5};
                     int x[4] = {b[0], b[1], 0, 0};
                     if (g + 1 < some) {
@@ -57,23 +58,20 @@ static int64_t i8_split_panel(i8_outliers *dst, int64_t *starts, const int8_t *p
                     }
                     count = i8_cut(x, 1, k, dst ? dst + total : NULL, count);
                     count = i8_cut(x, -1, k, dst ? dst + total : NULL, count);
+                    if (!dense)
+                        continue;
+                    int8_t *d = dense + (b - panel);
+                    d[0] = (int8_t)x[0];
+                    d[1] = (int8_t)x[1];
+                    if (g + 1 < some) {
+                        d[4 * I8_PANEL] = (int8_t)x[2];
+                        d[4 * I8_PANEL + 1] = (int8_t)x[3];
+                    }
                 }
             total += (count + 3) / 4;
         }
     }
     return total;
-}
-
-static void i8_dense_panel(int8_t *restrict dst, const int8_t *restrict panel, int64_t groups,
-                           const i8_outliers *outliers, const int64_t *starts)
-{
-    memcpy(dst, panel, (size_t)(4 * I8_PANEL * groups));
-    for (int column = 0; column < I8_PANEL; ++column)
-        for (const i8_outliers *o = outliers + starts[column]; o < outliers + starts[column + 1]; ++o)
-            I8_FOR(i, 4) {
-                int8_t *b = dst + o->k[i] / 4 * (4 * I8_PANEL) + 4 * column + o->k[i] % 4;
-                *b = (int8_t)(*b - o->rest[i]);
-            }
 }
 
 /* A' lies by columns: I8_COLUMN_BYTES rows of one, two vectors, then those of the next. */
