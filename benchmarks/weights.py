@@ -10,8 +10,8 @@ KINDS = ("even", "normal")
 def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", choices=KINDS, default=KINDS[0],
-        help="evenly distributed, the worst case without VNNI, or normally, with 127 the largest magnitude of each output "
-        "channel, as trained ones about are (default: %(default)s)",
+        help="evenly distributed, the worst case without VNNI, or normally, with 127 the largest magnitude of an "
+        "output channel, which is near trained ones (default: %(default)s)",
     )  # fmt: skip
 
 

@@ -272,13 +272,13 @@ cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images
     start(&j.g, f.saturating)
     even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
     f.packed.fill(&j.g)
-    f.packed.fill_split(&j.g)
     bound.fill(&j.g)
     if f.partial:
         j.g.col_init = NULL
     j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
     for d in range(j.outer, 4):
         j.g.m *= j.size[d]
+    f.packed.fill_split(&j.g, j.g.m)
     if j.outer > 1:
         j.image.out[0] = 1
     j.g.a_flip = flip

@@ -68,7 +68,6 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     if isinstance(b, PackedB):
         packed = b
         packed.fill(&g)
-        packed.fill_split(&g)
         g.n = packed._n
         b_rows, b_unsigned, b_batch, y = packed._k, packed._typenum == cnp.NPY_UINT8, (), None
     else:
@@ -103,6 +102,8 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
             target = np.expand_dims(out_array, vector_axes) if vector_axes else out_array
         else:
             target = np.empty(shape, np.int32)
+    if packed is not None:
+        packed.fill_split(&g, cnp.PyArray_SIZE(target) // max(1, g.n))
     if batch:
         multiply_batch(&g, x, y, target, batch)
     else:

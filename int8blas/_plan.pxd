@@ -134,6 +134,12 @@ cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:
     return part_count(&p.grid) if p.k_parts == 1 else <int>min(p.k_parts, <int64_t>g.threads)
 
 
+# From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
+cdef enum:
+    SPLIT_ROWS = 7
+    SPLIT_COLUMNS = 24
+
+
 # Bounds of a tiny problem: packed B and its start values fit on the stack, and one thread is done before another would
 # wake.
 cdef enum:

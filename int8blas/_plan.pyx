@@ -25,10 +25,6 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
-    # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by
-    # columns.
-    SPLIT_ROWS = 7
-    SPLIT_COLUMNS = 24
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; and the k of a
     # block where there is a single tile of rows.
     MIDDLE_ROWS = 64

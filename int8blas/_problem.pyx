@@ -61,7 +61,7 @@ cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1:
         if transpose:
             raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
         packed.fill(g)
-        packed.fill_split(g)
+        packed.fill_split(g, g.m)
         g.n = packed._n
         b_rows = packed._k
     else:

@@ -243,7 +243,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         start(&g, self._saturating)
         set_a(&g, matrix, False)
         self._packed.fill(&g)
-        self._packed.fill_split(&g)
+        self._packed.fill_split(&g, g.m)
         g.n = self._packed._n
         set_c(&g, target)
         bound.fill(&g)

@@ -22,7 +22,7 @@ from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
-from int8blas._plan cimport Gemm
+from int8blas._plan cimport SPLIT_ROWS, Gemm
 from int8blas._split cimport ceil_div, even_size, round_up
 from int8blas._threads cimport max_threads, parallel_region_ran
 
@@ -140,9 +140,9 @@ cdef class PackedB:
         """Let `g` multiply by this matrix."""
         set_packed(g, &self._matrix)
 
-    cdef int fill_split(self, Gemm *g) except -1:
-        """Let it use outliers, where that helps; they are found when they are needed for the first time."""
-        if g.kernels.exact == I8_DOT2 and not g.saturating:
+    cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
+        """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""
+        if g.kernels.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS:
             if self._split is None:
                 with cython.critical_section(self):
                     self.split(g.kernels)
@@ -238,7 +238,7 @@ cdef class PackedB:
         if matrix.here is NULL:
             g.kernels, g.saturating = current_kernels(), False
             g.split.panels = NULL
-            self.fill_split(&g)
+            self.fill_split(&g, SPLIT_ROWS)
             # Only once: from then on threads that hold no lock may read it.
             with cython.critical_section(self):
                 if matrix.here is NULL:
@@ -409,8 +409,8 @@ def pack_b(b, *, trans_b=False):
     Returns
     -------
     PackedB
-        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes; about twice as many from its first product of 7 rows or more on,
-        on a CPU without VNNI, if it is multiplied in two parts there (see `explain`).
+        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. Without VNNI it takes about twice as many from its first
+        product of 7 rows or more on, if it is multiplied in two parts there (see :func:`explain`).
 
     Raises
     ------
