@@ -39,7 +39,7 @@ cdef int64_t SPLIT_WORK = 32
 cdef enum:
     WIDENED_PART = 9
     CERTIFIED_PART = 32
-    SUMS_K = 48
+    SUMS_K = 80
 
 
 cdef int threads_for(int64_t size) noexcept nogil:
