@@ -272,9 +272,10 @@ cdef class LineFilters(Filters):
         j.dot = I8_DOT4
         if j.g.kernels.exact == I8_DOT2:
             j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
-            self.packed.fill_split(&j.g, j.g.m)
-            if j.outputs >= SPLIT_OUTPUTS and pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
-                return False
+            if j.outputs >= SPLIT_OUTPUTS:
+                self.packed.fill_split(&j.g, j.g.m)
+                if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
+                    return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
         return not is_wide(&j.g) and (j.dot != I8_DOT2 or wide_size(j) <= WIDE_BYTES) and set_blocks(j)

@@ -22,7 +22,7 @@ from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
-from int8blas._plan cimport SPLIT_ROWS, Gemm
+from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas._split cimport ceil_div, even_size, round_up
 from int8blas._threads cimport max_threads, parallel_region_ran
 
@@ -142,7 +142,7 @@ cdef class PackedB:
 
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
         """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""
-        if g.kernels.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS:
+        if g.kernels.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             if self._split is None:
                 with cython.critical_section(self):
                     self.split(g.kernels)

@@ -11,7 +11,10 @@ from arrays import assert_same
 import int8blas
 
 # K around multiples of 8, 16 and 1024, and in several blocks; panels and rows that are whole and not.
-SHAPES = ((24, 48, 1), (20, 50, 7), (64, 48, 64), (61, 130, 300), (97, 63, 511), (70, 65, 1024), (71, 49, 1027))
+SHAPES = (
+    (24, 48, 1), (20, 50, 7), (64, 48, 64), (7, 24, 500), (12, 33, 513), (61, 130, 300), (97, 63, 511), (70, 65, 1024),
+    (71, 49, 1027),
+)  # fmt: skip
 LONGER = ((33, 67, 2100), (21, 49, 66003))
 # 255 times 128 and minus 128 are the last products within 16 bits.
 FOURS = (
@@ -97,13 +100,14 @@ def test_around_the_boundary_of_16_bits(isa, four):
 
 
 def test_layers(isa, rng):
-    w = normal(rng, 150, 70).T
-    x = rng.integers(0, 256, (40, 150), np.uint8)
+    w = normal(rng, 500, 70).T
+    x = rng.integers(0, 256, (40, 500), np.uint8)
+    assert int8blas.explain(x, int8blas.pack_b(w, trans_b=True)).split_panels in (None, (5, 5))
     assert_same(int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.int32)(x), x.astype(np.int32) @ w.T)
     dynamic = int8blas.InnerProduct(
         w, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row", scales={"weights": np.float32(0.01)}
     )
-    source = rng.standard_normal((40, 150)).astype(np.float32)
+    source = rng.standard_normal((40, 500)).astype(np.float32)
     result = dynamic(source)
     with int8blas.use_isa("ref"):
         assert_same(result, dynamic(source))

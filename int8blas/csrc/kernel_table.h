@@ -36,8 +36,7 @@
 
 /* The slots of outliers_body.h. */
 #define I8_OUTLIER_SLOTS                                                                                               \
-    .split_panel = i8_split_panel, .multiply_outliers = i8_multiply_outliers,           \
-    .columns_of = i8_columns_of
+    .split_panel = i8_split_panel, .multiply_outliers = i8_multiply_outliers, .columns_of = i8_columns_of
 
 /* The slots of quantize_body.h. */
 #define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}
