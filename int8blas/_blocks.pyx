@@ -332,7 +332,7 @@ cdef void multiply_spans(const Gemm *g, const Workspace *w, const i8_tile_args *
         if i > 0:
             t.acc_in, t.acc_row = w.tile + spans[i].row * row, row
             t.row_init = t.col_init = NULL
-            t.fetch = NULL
+            t.fetch = t.ahead = NULL
         if i < count - 1:
             t.dst, t.dst_row, t.cols, t.output = w.tile + spans[i].row * row, row, <int>row, NULL
         else:
@@ -406,7 +406,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     t.more_segments = 0
-    t.fetch = NULL
+    t.fetch = t.ahead = NULL
     t.fetch_row = g.c_row
     t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
@@ -435,6 +435,10 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
+        t.ahead = NULL
+        t.ahead_step = I8_GROUP * I8_PANEL
+        if p.fetch_b and j + 1 < column_tiles:
+            t.ahead = <const char *>t.b + width * t.b_panel
         t.a_tail = NULL
         # Contiguous rows are widened from where they lie.
         if not a_is_packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):
@@ -449,6 +453,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
+            t.ahead_step //= 2
 
         elif dot == I8_DOT8 and has_outliers(g, p, s.first + c, width):
             if not a_is_turned:
@@ -521,6 +526,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 multiply_spans(g, w, &t, spans, count, dot, height, width)
             else:
                 g.kernels.tile[dot][height - 1][width - 1](&t)
+            t.ahead = NULL
             if to_output:
                 first = c + width
                 continue

@@ -10,7 +10,7 @@ import numpy as np
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
-from int8blas._kernels cimport I8_PANEL, i8_image
+from int8blas._kernels cimport I8_PANEL, i8_image, tile_panels
 from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport ceil_div, split
@@ -204,11 +204,12 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         make_plan(g, &p)
     path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
             PATH_BLOCKS: "blocks"}[p.path]
+    width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
     tile = {
         "rows": (g.kernels.rows_mr, g.kernels.rows_columns),
         "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
         "thin": (g.kernels.thin_rows, I8_PANEL),
-    }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
+    }.get(path, (g.kernels.mr if g.m != 1 else 1, width))
     return Explanation(
         shape=(g.m, g.n, g.k),
         path=path,

@@ -50,6 +50,8 @@ cdef extern from "i8_types.h" nogil:
         int cols
         const char *fetch
         ptrdiff_t fetch_row
+        const char *ahead
+        ptrdiff_t ahead_step
         const i8_tile_output *output
 
     ctypedef struct i8_outliers:
@@ -325,6 +327,7 @@ cdef extern from "i8_types.h" nogil:
         int (*supported)() noexcept nogil
         int mr
         int np
+        int row_np
         int exact
         int64_t kc
         int64_t a_bytes
@@ -402,3 +405,8 @@ cdef extern from "i8_types.h" nogil:
 
 # The kernel table that the calling thread uses.
 cdef const i8_kernels *current_kernels() noexcept nogil
+
+
+cdef inline int tile_panels(const i8_kernels *kernels, int64_t rows) noexcept nogil:
+    """Panels of a full tile of a product with so many rows."""
+    return kernels.np if rows > 1 else kernels.row_np

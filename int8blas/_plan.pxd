@@ -105,6 +105,7 @@ cdef struct Plan:
     int64_t mr                  # rows of a tile
     bint skips                  # products with padding are left out (see _spans)
     bint fetch_c                # C is fetched before a tile of it is stored
+    bint fetch_b                # B for the next tile is fetched while the first rows are multiplied by one
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
     bint may_widen              # panels without a certificate need

@@ -14,6 +14,7 @@ from int8blas._kernels cimport (
     I8_TYPE_U8,
     i8_image,
     i8_stage,
+    tile_panels,
 )
 from int8blas._split cimport ceil_div, even_size, part_count, round_up, split
 
@@ -310,8 +311,9 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
-    p.np = g.kernels.np
-    if g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
+    p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES
+    p.np = tile_panels(g.kernels, g.m)
+    if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1
     if g.packed is NULL:
         p.slab = min(p.panels, max(g.kernels.np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)

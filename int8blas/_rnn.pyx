@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memset
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
-    I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args)
+    I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
@@ -155,13 +155,13 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                           int panels, int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
-    cdef int tiles = <int>ceil_div(panels, 1 if layer.narrow else layer.kernels.np), i, j, p, width, dot
+    cdef int tiles = <int>ceil_div(panels, 1 if layer.narrow else tile_panels(layer.kernels, height)), i, j, p, width, dot
     t.groups = ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
     t.more_segments = 0
     t.b_panel = d.panel_size
     t.acc_in = t.row_init = NULL
-    t.fetch = NULL
+    t.fetch = t.ahead = NULL
     t.output = NULL
     t.dst_row = panels * I8_PANEL
     for i in range(tiles):
@@ -318,7 +318,8 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     # One cache line more, so that rows do not meet in the same sets of the cache.
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.narrow = layer.rows <= NARROW_ROWS and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES
+    layer.narrow = (layer.kernels.np > 1 and layer.rows <= NARROW_ROWS
+                    and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     threads = threads_for(layer, layer.threads)
     layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))

@@ -5,7 +5,7 @@ The same tiles as in ``_gemm``, for problems whose time is otherwise spent on de
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 
-from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args
+from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args, tile_panels
 from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm
 
 
@@ -32,7 +32,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
         g.kernels.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
     t.acc_in = NULL
-    t.fetch = NULL
+    t.fetch = t.ahead = NULL
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
@@ -83,7 +83,7 @@ cdef inline int part(int count, int i, int parts) noexcept nogil:
 cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
                           const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
     """One row of tiles, `n` columns, for what `t` says about A."""
-    cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, kernels.np)
+    cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
         width = part(panels, i, tiles)

@@ -22,6 +22,7 @@ BLOCKS = ((65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700))
 INDEPENDENT = ((7, 300, 600), (16, 2100, 257), (53, 1100, 300), (64, 70, 1030))
 # B beyond the L2 cache.
 FAR_ROWS = ((1, 1100, 1030), (2, 1088, 1030), (5, 1088, 1030), (13, 1090, 1030))
+MORE_FAR_ROWS = ((1, 1056, 1026), (2, 1057, 1026), (3, 1030, 1060), (8, 2100, 517), (21, 1030, 1027))
 SLABS = ((66, 1200, 4200), (70, 70, 9000))
 TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
@@ -85,9 +86,10 @@ def test_any_layout_of_c(isa, form, rng):
 
 
 def test_rows_of_a_large_b(isa, rng):
-    for (m, n, k), pair in zip(FAR_ROWS, SIGN_PAIRS, strict=True):
+    for i, (m, n, k) in enumerate(FAR_ROWS + MORE_FAR_ROWS):
+        pair = SIGN_PAIRS[i % len(SIGN_PAIRS)]
         a, b = pair.operands(rng, m, n, k)
-        assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
+        assert_every_way(lambda b, a=a, pair=pair: pair.gemm(1, a, b), b, reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
 def test_more_than_one_slab_of_packed_b(isa, rng):

@@ -6,6 +6,7 @@
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
  *   I8_MR, I8_NP         the full tile: 8 x 3, 6 x 1 or 4 x 1
+ *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
  *   I8_LANES             s32 lanes of an i8_vec: 16, 8 or 1 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
@@ -15,7 +16,7 @@
  */
 #define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
     do {                                                                                                               \
-        i8_vec bv[I8_NP * I8_VECS];                                                                                    \
+        i8_vec bv[I8_ROW_NP * I8_VECS];                                                                                \
         I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
         I8_FOR(i, mr) {                                                                                                \
             const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
@@ -25,7 +26,7 @@
 
 #define I8_ADD_2_GROUPS(acc_, a_, a_row_, a_group_)                                                                    \
     do {                                                                                                               \
-        i8_vec bv[2][I8_NP * I8_VECS];                                                                                 \
+        i8_vec bv[2][I8_ROW_NP * I8_VECS];                                                                             \
         I8_FOR(d, 2)                                                                                                   \
             I8_FOR(p, np) I8_FOR(v, I8_VECS)                                                                           \
                 bv[d][p * I8_VECS + v] = i8_load(b + d * 4 * I8_PANEL + p * b_panel + v * 4 * I8_LANES);               \
@@ -35,13 +36,19 @@
         }                                                                                                              \
     } while (0)
 
+#define I8_FETCH_AHEAD(groups_)                                                                                        \
+    if (ahead) {                                                                                                       \
+        I8_FOR(d, groups_) I8_PREFETCH(ahead + d * t->ahead_step);                                                     \
+        ahead += (groups_) * t->ahead_step;                                                                            \
+    }
+
 #ifndef I8_WIDENS
 #define I8_WIDENS 0
 #endif
 
 /* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
  * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
-I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_NP * I8_VECS], const i8_tile_args *t,
+I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS], const i8_tile_args *t,
                                           const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
     i8_vec av[I8_MR];
@@ -56,37 +63,34 @@ I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_NP * I8_VECS
     }
 }
 
-I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+/* Where a tile has one panel, groups of its first and its second half take turns: memory serves two streams faster than
+ * one. */
+I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                     const int8_t *b, const int mr, const int np)
 {
-    i8_vec sums[2][I8_MR][2 * I8_NP * I8_VECS];
-    const int width = np * I8_VECS, depth = mr * width > 2 ? 1 : 2;
-    int64_t groups = t->groups;
-    I8_FOR(d, depth) I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[d][i][j] = i8_zero();
-    if (groups % depth) {
-        I8_NAME(add_widened_group)(sums[0], t, a, b, mr, np);
+    i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS];
+    const int width = np * I8_VECS, streams = np > 1 ? 1 : 2;
+    const int64_t part = t->groups / streams;
+    I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[i][j] = i8_zero();
+    for (int64_t group = 0; group < part; ++group) {
+        I8_FOR(s, streams)
+            I8_NAME(add_widened_group)(sums, t, a + s * part * t->a_group, b + s * part * 4 * I8_PANEL, mr, np);
         a += t->a_group;
         b += 4 * I8_PANEL;
     }
-    for (groups /= depth; groups > 0; --groups)
-        I8_FOR(d, depth) {
-            I8_NAME(add_widened_group)(sums[d], t, a, b, mr, np);
-            a += t->a_group;
-            b += 4 * I8_PANEL;
-        }
-    if (depth > 1)
-        I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[0][i][j] = i8_add(sums[0][i][j], sums[1][i][j]);
+    if (t->groups % streams)
+        I8_NAME(add_widened_group)(sums, t, a + part * t->a_group, b + part * 4 * I8_PANEL, mr, np);
     I8_FOR(i, mr) I8_FOR(j, width)
-        acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[0][i][2 * j], sums[0][i][2 * j + 1]));
+        acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
 
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
-    i8_vec acc[4][I8_MR][I8_NP * I8_VECS];
+    i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
-    const int widens = I8_WIDENS && mr * width <= 4;
+    const int widens = I8_WIDENS && (mr == 1 || mr * width <= 4);
 #ifndef I8_STEP_2
     const int depth = widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
@@ -94,6 +98,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
+    const char *ahead = mr > 2 && I8_NP == 1 ? t->ahead : NULL;
 
     I8_FOR(j, width) {
         const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
@@ -123,6 +128,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         }
 #ifdef I8_STEP_2
         for (; groups >= 2; groups -= 2) {
+            I8_FETCH_AHEAD(2);
             I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
             a += 2 * a_group;
             b += 2 * 4 * I8_PANEL;
@@ -131,6 +137,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         if (depth > 1)
             for (; groups >= depth; groups -= depth) {
                 I8_FOR(d, depth) {
+                    I8_FETCH_AHEAD(1);
                     I8_ADD_GROUP(acc[d], a, a_row);
                     a += a_group;
                     b += 4 * I8_PANEL;
@@ -138,6 +145,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
             }
 #endif
         for (; groups > 0; --groups) {
+            I8_FETCH_AHEAD(1);
             I8_ADD_GROUP(acc[0], a, a_row);
             a += a_group;
             b += 4 * I8_PANEL;
@@ -153,7 +161,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
 
     if (t->output) {
-        i8_output_tile(t->output, acc[0][0], I8_NP * I8_VECS, mr, width);
+        i8_output_tile(t->output, acc[0][0], I8_ROW_NP * I8_VECS, mr, width);
         return;
     }
     int32_t *dst = t->dst;
@@ -183,6 +191,10 @@ I8_DEFINE(6, 1)
 I8_DEFINE(7, 1)
 I8_DEFINE(8, 1)
 #endif
+#if I8_NP == 1 && I8_ROW_NP == 3
+I8_DEFINE(1, 2)
+I8_DEFINE(1, 3)
+#endif
 #if I8_NP > 1
 I8_DEFINE_ROWS(2)
 I8_DEFINE(5, 2)
@@ -198,6 +210,7 @@ I8_DEFINE(8, 3)
 
 #undef I8_DEFINE_ROWS
 #undef I8_DEFINE
+#undef I8_FETCH_AHEAD
 #undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
 #undef I8_WIDENS

@@ -78,6 +78,10 @@ typedef struct {
     int cols;
     const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
+    /* B for a later tile, or NULL: ahead_step bytes are fetched for each group. Tiles of one or two rows, and kernels
+     * whose np is more than 1, read several streams anyway, and do not look at it. */
+    const char *ahead;
+    ptrdiff_t ahead_step;
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
 } i8_tile_args;
 
@@ -468,6 +472,7 @@ typedef struct {
     int (*supported)(void); /* by this CPU and operating system */
 
     int mr, np;      /* the full tile: rows, panels */
+    int row_np;      /* panels of a tile of one row */
     int exact;       /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     int64_t kc;      /* k of a block, a multiple of 4 */
     int64_t a_bytes; /* of a block of A, which lives in L2 together with np panels of B, np * 16 * kc bytes */

@@ -74,6 +74,7 @@ const i8_kernels i8_kernels_avx512bw = {
     .supported = supported,
     .mr = I8_MR,
     .np = I8_NP,
+    .row_np = I8_ROW_NP,
     .exact = I8_DOT2,
     .a_bytes = 96 << 10,
     .kc = 512,

@@ -95,6 +95,7 @@ const i8_kernels i8_kernels_avx512vnni = {
     .supported = supported,
     .mr = I8_MR,
     .np = I8_NP,
+    .row_np = I8_ROW_NP,
     .exact = I8_DOT4,
     .a_bytes = 512 << 10,
     .kc = 4096,

@@ -77,6 +77,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .supported = supported,
     .mr = I8_MR,
     .np = I8_NP,
+    .row_np = I8_ROW_NP,
     .exact = I8_DOT4,
     .a_bytes = 256 << 10,
     .kc = 1024,

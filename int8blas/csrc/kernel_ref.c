@@ -7,6 +7,7 @@
 #define I8_LANES 1
 #define I8_MR 4
 #define I8_NP 1
+#define I8_ROW_NP I8_NP
 
 typedef struct {
     int32_t lane[I8_PANEL];
@@ -187,6 +188,7 @@ const i8_kernels i8_kernels_ref = {
     .supported = supported,
     .mr = I8_MR,
     .np = I8_NP,
+    .row_np = I8_ROW_NP,
     .exact = I8_DOT4,
     .a_bytes = 64 << 10,
     .kc = 512,

@@ -17,7 +17,7 @@
         I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                 \
             I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)                                                    \
     }
-#define I8_TILES_6X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}
+#define I8_TILES_6X1(t) {I8_ROW_OF_3(t, 1), {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}
 #define I8_TILES_4X1(t) {{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}}
 
 #define I8_DOT_TABLE_16(t) {t##_1, t##_2, t##_3, t##_4, t##_8, t##_16}

@@ -7,6 +7,7 @@
 #define I8_LANES 8
 #define I8_MR 6
 #define I8_NP 1
+#define I8_ROW_NP 3
 #define I8_ROWS_MR 4
 #define I8_DOT_ROWS 4
 #define I8_DOT_SUMS 8

@@ -7,6 +7,7 @@
 #define I8_LANES 16
 #define I8_MR 8
 #define I8_NP 3
+#define I8_ROW_NP I8_NP
 #define I8_ROWS_MR 12
 #define I8_DOT_ROWS 8
 #define I8_DOT_SUMS 16
