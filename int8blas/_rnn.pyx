@@ -155,7 +155,8 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                           int panels, int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
-    cdef int tiles = <int>ceil_div(panels, 1 if layer.narrow else tile_panels(layer.kernels, height)), i, j, p, width, dot
+    cdef int largest = 1 if layer.narrow else tile_panels(layer.kernels, height)
+    cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
     t.groups = ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
     t.more_segments = 0
