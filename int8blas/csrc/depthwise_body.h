@@ -1,4 +1,4 @@
-/* Depthwise convolution: each channel has a filter of its own. Written once; see i8_depthwise_args. A kernel file defines
+/* Depthwise convolution: each channel has a filter of its own. Written once; see i8_depthwise_args. isa_body.h defines
  *
  *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *

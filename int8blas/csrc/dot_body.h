@@ -1,6 +1,6 @@
 /* The dot kernels, written once: many vectors contiguous in k, in place, by a few packed ones (i8_dot_args in
- * i8_types.h). A kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and
- * the i8_vec of gemm_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
+ * i8_types.h). isa_body.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the
+ * i8_vec of gemm_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
  *
  * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.
  * 8 or 16: they share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats

@@ -1,4 +1,4 @@
-/* The micro-kernel, written once. A kernel_<isa>.c includes this file once for each multiply-add that it offers, after
+/* The micro-kernel, written once. isa_body.h includes this file once for each multiply-add that is offered, after
  * defining
  *
  *   I8_PREFIX            the tile of m rows and n panels becomes the function <prefix>_<m>x<n>
@@ -38,7 +38,7 @@
 
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead) {                                                                                                       \
-        I8_FOR(d, groups_) I8_PREFETCH(ahead + d * t->ahead_step);                                                     \
+        I8_FOR(group, groups_) I8_PREFETCH(ahead + group * t->ahead_step);                                             \
         ahead += (groups_) * t->ahead_step;                                                                            \
     }
 

@@ -1,16 +1,16 @@
-/* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args. A kernel
- * file defines
+/* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args.
+ * isa_body.h defines
  *
  *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *
- * or, with I8_PAIRS, that of pairs of s16, for weights that were widened.
+ * or, with I8_PAIRED, that of pairs of s16, for weights that were widened.
  *
  * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products
  * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the order
- * of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRS 4 registers for their
+ * of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRED 4 registers for their
  * bytes, 1 each for weights, a product and a mask: 15. Three or four take 12 or 16 accumulators, where products need no
  * register, or where there are 32. */
-#ifdef I8_PAIRS
+#if I8_PAIRED
 #define I8_HALVES 2
 #define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of a group of k */
 #else
@@ -26,7 +26,7 @@
 #endif
 #define I8_GROUPED_CHANNELS (4 * I8_LANES)
 
-#ifdef I8_PAIRS
+#if I8_PAIRED
 /* See i8_kernels.widen_grouped. */
 static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, int64_t groups)
 {
@@ -50,7 +50,7 @@ I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_P
             i8_vec x[I8_GROUPED_PIXELS][I8_HALVES];
             I8_FOR(p, pixels) {
                 const i8_vec bytes = i8_load(from + p * t->a_pixel);
-#ifdef I8_PAIRS
+#if I8_PAIRED
                 x[p][0] = i8_even_u8(bytes);
                 x[p][1] = i8_odd_u8(bytes);
 #else

@@ -1,5 +1,5 @@
-/* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads. A
- * kernel_<isa>.c includes this file after defining I8_STEP(acc, a, b), as for gemm_body.h.
+/* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
+ * isa_body.h includes this file after defining I8_STEP(acc, a, b), as for gemm_body.h.
  *
  * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all) cover the latency of a multiply-add,
  * 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler take `a` for another value each time,

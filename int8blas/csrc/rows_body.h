@@ -1,6 +1,6 @@
-/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in i8_types.h). A
- * kernel_<isa>.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and
- * the i8_vec of gemm_body.h with i8_interleave, i8_interleave_half and i8_xor.
+/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in i8_types.h).
+ * isa_body.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and the
+ * i8_vec of gemm_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
  * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep

@@ -1,6 +1,6 @@
 /* The thin kernel, written once: any number of rows of A times panels of B for a K of at most 4 * I8_THIN_GROUPS
  * (i8_thin_args in i8_types.h). There the time is that of writing C, so that A is what stays in registers: the panels
- * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. A kernel_<isa>.c
+ * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. isa_body.h
  * includes this file once, after defining I8_STEP(acc, a, b) and the i8_vec of gemm_body.h with i8_store_lanes and
  * i8_stream.
  *
