@@ -58,6 +58,7 @@ EXTENSIONS = [
     extension("_kernels", sorted(set(CSRC.glob("*.c")) - {CSRC / "workspace.c"})),
     extension("_workspace", [CSRC / "workspace.c"]),
     extension("_threads"),
+    extension("_verbose"),
     extension("_peak"),
     extension("_arrays"),
     extension("_split"),

@@ -263,6 +263,8 @@ cdef class DepthwiseFilters(Filters):
         j.channels, j.multiplier, j.repeats = self.channels, self.multiplier, self.together
         set_image(&j.image, src, dst, bound)
         set_target(j.size, j.steps, dst)
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
+        j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
@@ -287,8 +289,6 @@ cdef class DepthwiseFilters(Filters):
         lay_out(&j, &w, NULL, workspace)
         g[0] = j.g
         g.threads = threads
-        g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
-        g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
         return "depthwise"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
@@ -300,4 +300,4 @@ cdef class DepthwiseFilters(Filters):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
         lay_out(&j, &w, NULL, &size)
-        return self.run_parts(do_part, &j, &j.g, bound, parts, size, name)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, size, name, "depthwise")

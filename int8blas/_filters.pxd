@@ -41,7 +41,7 @@ cdef class Filters:
                       size_t *workspace)
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
     cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                       str name) except -1
+                       str name, str path) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept

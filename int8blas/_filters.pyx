@@ -13,11 +13,12 @@ import numpy as np
 from int8blas._arrays cimport bounds
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
-from int8blas._plan cimport Gemm
+from int8blas._plan cimport Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._verbose cimport report, seconds, verbose
 from int8blas._workspace cimport acquire, release
 from int8blas.packing cimport pack
 
@@ -100,14 +101,21 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     return gemm(&g)
 
 
+cdef int64_t all_products(const Job *j) noexcept nogil:
+    return j.groups * (j.size[0] if j.outer > 0 else 1) * (j.size[1] if j.outer > 1 else 1)
+
+
+cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+    """As many threads as the work pays for, of those that there are."""
+    return <int>min(<double>threads, 1 + <double>all_products(j) * j.g.m * j.g.n * j.g.k / j.g.kernels.thread_work)
+
+
 cdef int run_all(const Job *j, int threads) noexcept nogil:
     """All groups. 0, or -1 if there is no memory."""
     cdef int status = 0
-    cdef int64_t group, n, d, unit
+    cdef int64_t group, n, d, unit, units = all_products(j)
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
-    cdef int64_t units = j.groups * images * slices
-    cdef double work = <double>units * j.g.m * j.g.n * j.g.k
-    threads = <int>min(<double>threads, 1 + work / j.g.kernels.thread_work)
+    threads = busy_threads(j, threads)
     if units >= threads > 1:
         parallel_region_ran()
         for unit in prange(units, num_threads=threads, schedule="static"):
@@ -118,6 +126,30 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
             for d in range(slices):
                 status += run_group(j, group, n, d, threads)
     return status
+
+
+cdef void set_first_product(const Job *j, Gemm *g, i8_image *image) noexcept nogil:
+    """The product of the first group and the first image, whose windows are in `image` then."""
+    g[0], image[0] = j.g, j.image
+    if j.in_place:
+        g.a = image.src
+    else:
+        g.image = image
+
+
+cdef int describe_all(const Job *j, int threads, double elapsed, str name) except -1:
+    """What all groups took, for INT8BLAS_VERBOSE."""
+    cdef Gemm g
+    cdef i8_image image
+    cdef Plan p
+    threads = busy_threads(j, threads)
+    if all_products(j) < threads:
+        set_first_product(j, &g, &image)
+        g.threads = threads
+        make_plan(&g, &p)
+        threads = plan_threads(&g, &p)
+    return report(name, f"m={all_products(j) // j.groups * j.g.m},n={j.groups * j.outputs},k={j.g.k}", "packed",
+                  j.g.kernels, threads, elapsed)
 
 
 cdef class Filters:
@@ -197,31 +229,33 @@ cdef class Filters:
         others the workspace of a thread."""
         cdef Job j
         prepare(&j, self, bound, src, dst, flip)
-        g[0], image[0] = j.g, j.image
-        if j.in_place:
-            g.a = image.src
-        else:
-            g.image = image
+        set_first_product(&j, g, image)
         return "gemm"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         """dst from src, which share no memory; bytes of src are XORed with `flip`."""
         cdef Job j
         cdef int threads, status
+        cdef double elapsed
         if is_empty(dst):
             return 0
         prepare(&j, self, bound, src, dst, flip)
         threads = max_threads()
         with nogil:
+            elapsed = seconds()
             status = run_all(&j, threads)
+            elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
+        if verbose:
+            describe_all(&j, threads, elapsed, name)
         return 0
 
     cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                       str name) except -1:
+                       str name, str path) except -1:
         """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
         here where it is not that of the layer."""
+        cdef double elapsed
         cdef cnp.ndarray compensation
         cdef char *memory
         cdef int part
@@ -229,6 +263,7 @@ cdef class Filters:
             compensation = self.compensation(bound)
             g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
+            elapsed = seconds()
             memory = <char *>acquire(parts * size)
             if memory is not NULL:
                 if parts > 1:
@@ -236,8 +271,11 @@ cdef class Filters:
                 for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
                     do_part(job, part, parts, memory, size)
                 release(memory)
+            elapsed = seconds() - elapsed
         if memory is NULL:
             raise MemoryError(f"{name}: no memory for the workspace")
+        if verbose:
+            report(name, f"m={g.m},n={g.n},k={g.k}", path, g.kernels, parts, elapsed)
         return 0
 
 

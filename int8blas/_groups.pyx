@@ -196,6 +196,7 @@ cdef class GroupFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
         j.room = ROOM
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
@@ -213,7 +214,6 @@ cdef class GroupFilters(Filters):
         self.prepare(&j, bound, src, dst, flip)
         workspace[0] = lay_out(&j, &w, NULL)
         g[0] = j.g
-        g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         return "groups"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
@@ -223,4 +223,4 @@ cdef class GroupFilters(Filters):
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
-        return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")

@@ -278,7 +278,11 @@ cdef class LineFilters(Filters):
                     return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
-        return not is_wide(&j.g) and (j.dot != I8_DOT2 or wide_size(j) <= WIDE_BYTES) and set_blocks(j)
+        if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):
+            return False
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.groups * self.outputs
+        j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
+        return True
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):
@@ -288,8 +292,6 @@ cdef class LineFilters(Filters):
             return Filters.describe(self, bound, src, dst, flip, g, image, workspace)
         workspace[0] = lay_out(&j, &w, NULL)
         g[0] = j.g
-        g.m, g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.groups * self.outputs
-        g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
         return "lines"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
@@ -297,4 +299,4 @@ cdef class LineFilters(Filters):
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, name)
-        return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name)
+        return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")

@@ -1,6 +1,5 @@
 """A problem for the driver from Python arguments, and its execution: what ``blas`` and ``matmul`` have in common."""
 
-import os
 import sys
 
 from cython.parallel cimport prange
@@ -15,25 +14,11 @@ from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, plan_threads, thread
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
+from int8blas._verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
 
-cdef extern from *:
-    """
-    #include <time.h>
-    static double seconds(void)
-    {
-        struct timespec now;
-        timespec_get(&now, TIME_UTC);
-        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    }
-    """
-    double seconds() noexcept nogil
-
-cdef enum:
-    LINE_BYTES = 256
-cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
 # Multiply-adds that take less time than releasing and taking the GIL.
 cdef int64_t KEEP_GIL_WORK = 1 << 15
 # Compared by identity first: what callers pass nearly always is this very object.
@@ -204,16 +189,14 @@ cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
 cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
     """Compute and describe that in a line of LINE_BYTES. 0, or -1 if there is no memory."""
     cdef Plan p
+    cdef char sizes[LINE_BYTES]
     cdef int status, threads = 1
     cdef double elapsed = seconds()
     status = gemm(g)
-    elapsed = max(0.0, seconds() - elapsed)  # the clock may be set meanwhile
+    elapsed = seconds() - elapsed
     if g.m and g.n:
         make_plan(g, &p)
         threads = plan_threads(g, &p)
-    # In integers, because the decimal point of a double is the locale's.
-    cdef long long units = <long long>(1e7 * elapsed + 0.5)
-    snprintf(line, LINE_BYTES, b"int8blas,%s,m=%lld,n=%lld,k=%lld,%s,%s,threads=%d,%lld.%04lld ms\n", name,
-             <long long>g.m, <long long>g.n, <long long>g.k, b"plain" if g.packed is NULL else b"packed",
-             g.kernels.name, threads, units // 10000, units % 10000)
+    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
+    write_line(line, name, sizes, b"plain" if g.packed is NULL else b"packed", g.kernels, threads, elapsed)
     return status

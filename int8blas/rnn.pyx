@@ -24,11 +24,12 @@ from int8blas._layer_arguments import check_dtype
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport start
 from int8blas._rnn cimport (
-    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer)
+    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
 from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
 from int8blas._split cimport round_up
 from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads
+from int8blas._verbose cimport report, seconds, verbose
 from int8blas.packing cimport PackedB, pack
 
 cnp.import_array()
@@ -197,6 +198,7 @@ cdef class RecurrentLayer:
         cdef cnp.ndarray halves = None, place
         cdef int i, status
         cdef int64_t size, offset
+        cdef double elapsed
         layer.kernels = current_kernels()
         layer.kind, layer.gates = <Kind>self._kind, self._gates
         layer.steps, layer.rows, layer.units = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), self.units
@@ -230,9 +232,14 @@ cdef class RecurrentLayer:
             d.last_h = cnp.PyArray_BYTES(h_t) + offset * cnp.PyArray_ITEMSIZE(h_t)
             d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + offset
         with nogil:
+            elapsed = seconds()
             status = run_layer(&layer)
+            elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{type(self).__name__}: no memory for the workspace")
+        if verbose:
+            report(type(self).__name__.lower(), f"t={layer.steps},n={layer.rows},inputs={layer.inputs},"
+                   f"units={layer.units}", self.direction, layer.kernels, threads_for(&layer, layer.threads), elapsed)
         if halves is not None:
             with nogil:
                 add_directions(&layer, cnp.PyArray_BYTES(y), cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1),

@@ -1,0 +1,44 @@
+"""INT8BLAS_VERBOSE: a line on the standard error stream about each product, convolution and recurrent layer."""
+
+import os
+import sys
+
+from libc.stdio cimport snprintf
+
+from int8blas._kernels cimport i8_kernels
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static double i8_seconds(void)
+    {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+    """
+    double i8_seconds() noexcept nogil
+
+cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
+
+
+cdef double seconds() noexcept nogil:
+    """A time, to be subtracted from a later one."""
+    return i8_seconds()
+
+
+cdef void write_line(char *line, const char *name, const char *sizes, const char *how, const i8_kernels *kernels,
+                     int threads, double elapsed) noexcept nogil:
+    """The line about what has just ended, in LINE_BYTES."""
+    # In integers, because the decimal point of a double is the locale's. The clock may have been set meanwhile.
+    cdef long long units = <long long>(1e7 * max(0.0, elapsed) + 0.5)
+    snprintf(line, LINE_BYTES, b"int8blas,%s,%s,%s,%s,threads=%d,%lld.%04lld ms\n", name, sizes, how, kernels.name,
+             threads, units // 10000, units % 10000)
+
+
+cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int threads, double elapsed) except -1:
+    """Print it, with the GIL, where Python's error stream goes."""
+    cdef char line[LINE_BYTES]
+    write_line(line, name.encode(), sizes.encode(), how.encode(), kernels, threads, elapsed)
+    print(line.decode(), end="", file=sys.stderr, flush=True)
+    return 0
