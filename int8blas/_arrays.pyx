@@ -332,9 +332,24 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
     return array
 
 
+cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
+    """A new array with the elements of one of just this type and shape, else None: others take longer to check. An
+    array of one element is one value."""
+    cdef cnp.ndarray array
+    if type(x) is not np.ndarray:
+        return None
+    array = x
+    if (cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISCARRAY_RO(array) or shape == (1,)
+            or (<object>array).shape != shape):
+        return None
+    return cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+
+
 cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
     """A number, or an array of numbers of that shape, finite and above 0 as float32 or float64: a new array."""
     cdef cnp.ndarray array, converted
+    cdef const float *values
+    cdef cnp.npy_intp count, i = 0
     cdef double value
     if type(x) is float or isinstance(x, np.floating):
         value = x
@@ -344,6 +359,13 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
         else:
             (<double *>cnp.PyArray_DATA(converted))[0] = value
         if value > 0 and isfinite(value):
+            return converted
+    converted = copy_of(x, cnp.NPY_FLOAT32, shape) if typenum == cnp.NPY_FLOAT32 else None
+    if converted is not None:
+        values, count = <const float *>cnp.PyArray_DATA(converted), cnp.PyArray_SIZE(converted)
+        while i < count and values[i] > 0 and isfinite(values[i]):
+            i += 1
+        if i == count:
             return converted
     array = one_or_shaped(x, name, "fiu", "a real number", shape)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -361,10 +383,19 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape):
     """An integer, or an array of integers of that shape, in [low, high]: a new int32 array."""
     cdef cnp.ndarray array
+    cdef const int32_t *values
+    cdef cnp.npy_intp count, i = 0
     if type(x) is int and low <= x <= high:
         array = cnp.PyArray_EMPTY(0, NULL, cnp.NPY_INT32, 0)
         (<int32_t *>cnp.PyArray_DATA(array))[0] = x
         return array
+    array = copy_of(x, cnp.NPY_INT32, shape)
+    if array is not None:
+        values, count = <const int32_t *>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array)
+        while i < count and low <= values[i] <= high:
+            i += 1
+        if i == count:
+            return array
     array = one_or_shaped(x, name, "iu", "an integer", shape)
     if array.size:
         smallest, largest = int(array.min()), int(array.max())

@@ -7,7 +7,7 @@ all of it, or, where that would make runs short, they are written out for a stre
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
@@ -237,6 +237,53 @@ cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list par
     return shaped
 
 
+cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats):
+    """`size` values, or one for all, each `inner` times and all of that `repeats` times."""
+    cdef cnp.npy_intp count = size * inner * repeats
+    cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
+    cdef const char *value = cnp.PyArray_BYTES(parameter)
+    cdef cnp.ndarray result
+    cdef int32_t *dst
+    cdef int64_t i, j
+    if step == sizeof(int32_t) and count == size:
+        return parameter
+    result = cnp.PyArray_EMPTY(1, &count, cnp.PyArray_TYPE(parameter), 0)
+    dst = <int32_t *>cnp.PyArray_DATA(result)
+    for i in range(size):
+        for j in range(inner):
+            dst[i * inner + j] = (<const int32_t *>(value + i * step))[0]
+    for i in range(size * inner, count):
+        dst[i] = dst[i - size * inner]
+    return result
+
+
+cdef list lay_out_contiguous(Job *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
+    """`lay_out` where `x` and `out` are in C order, and the parameters differ along one dimension."""
+    cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
+    cdef int d, p
+    for d in range(axis):
+        outer *= cnp.PyArray_DIM(x, d)
+    for d in range(axis + 1, cnp.PyArray_NDIM(x)):
+        inner *= cnp.PyArray_DIM(x, d)
+    job.x_step, job.out_step = job.x_size, job.out_size
+    job.each = inner < SHORT_RUN
+    if job.each:
+        repeats = max(<int64_t>1, min(outer, STRETCH // (size * inner)))
+        job.dims, job.outer, job.n, job.period = 0, 1, outer * size * inner, size * inner * repeats
+    else:
+        job.dims, job.outer, job.n = 2, outer * size, inner
+        job.shape[0], job.shape[1] = outer, size
+        job.x_strides[0], job.x_strides[1] = size * inner * job.x_size, inner * job.x_size
+        job.out_strides[0], job.out_strides[1] = size * inner * job.out_size, inner * job.out_size
+        job.parameter_strides[0], job.parameter_strides[1] = 0, 1
+        inner = 1
+    parameters = [written_out(parameter, size, inner, repeats) for parameter in parameters]
+    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+    for p in range(PARAMETERS):
+        job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+    return parameters
+
+
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
     """Whether the bytes from the first to the last of one array overlap those of another."""
     cdef uintptr_t low, high, from_, to
@@ -285,6 +332,9 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(target)
             for p in range(PARAMETERS):
                 job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+        elif (not uniform and len(axes) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(x)
+              and cnp.PyArray_IS_C_CONTIGUOUS(target)):
+            parameters = lay_out_contiguous(&job, x, target, axes[0], parameters)
         else:
             parameters = lay_out(&job, x, target, () if uniform else axes, parameters)
         do_all(&job)
