@@ -270,17 +270,18 @@ cdef class LineFilters(Filters):
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.dot = I8_DOT4
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
         if j.g.kernels.exact == I8_DOT2:
-            j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
             if j.outputs >= SPLIT_OUTPUTS:
                 self.packed.fill_split(&j.g, j.g.m)
                 if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
                     return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        # From here on of all groups, whose offsets may all make sums leave s32.
+        j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):
             return False
-        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.groups * self.outputs
         j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
         return True
 

@@ -574,3 +574,14 @@ def test_what_a_layer_says_of_itself():
         assert layer.dst_dtype == np.dtype(np.float16)
         assert layer.attributes is attributes
         assert repr(layer).startswith(f"{primitive.__name__}(6, 2, 3, 3)")
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_integer_bias_at_the_end_of_its_range(isa, groups):
+    """Sums that leave 32 bits by their bias saturate, in every group."""
+    x, w = np.full((1, 9, 9, 32), 255, np.uint8), np.full((64, 32 // groups, 3, 3), 127, np.int8)
+    bias = np.zeros(64, np.int32)
+    bias[0], bias[-1] = -5, 2**31 - 1
+    y = int8blas.Convolution(w, bias, groups=groups, src_dtype=np.uint8, dst_dtype=np.int32)(x)
+    assert (y[..., 0] == 255 * 127 * 9 * 32 // groups - 5).all()
+    assert (y[..., -1] == 2**31 - 1).all()
