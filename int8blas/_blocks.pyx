@@ -406,7 +406,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     t.more_segments = 0
-    t.fetch = t.ahead = NULL
+    t.fetch = NULL
     t.fetch_row = g.c_row
     t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
@@ -435,10 +435,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
-        t.ahead = NULL
+        t.ahead = <const char *>t.b + width * t.b_panel if p.fetch_b and j + 1 < column_tiles else NULL
         t.ahead_step = I8_GROUP * I8_PANEL
-        if p.fetch_b and j + 1 < column_tiles:
-            t.ahead = <const char *>t.b + width * t.b_panel
         t.a_tail = NULL
         # Contiguous rows are widened from where they lie.
         if not a_is_packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):

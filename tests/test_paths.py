@@ -131,3 +131,9 @@ def test_explain_tells_the_path(isa, path, shapes, form, rng):
         explanation = int8blas.explain(a, B_FORMS[form](b))
         assert (explanation.path, explanation.isa) == (path, isa), (m, n, k)
         assert path in str(explanation)
+
+
+def test_explain_tells_the_tile_of_one_row(isa):
+    a, packed = np.ones((1, 5000), np.uint8), int8blas.pack_b(np.ones((5000, 400), np.int8))
+    assert int8blas.explain(a, packed).tile == (1, 16 if isa == "ref" else 48)
+    assert int8blas.explain(a[:, :50], int8blas.pack_b(np.ones((50, 400), np.int8))).tile[0] == 1
