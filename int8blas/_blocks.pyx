@@ -27,6 +27,7 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
+from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made, set_tile_output, zero_by_row
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
@@ -39,8 +40,6 @@ cdef enum:
     # The columns of A that outliers take are made for so many rows and k together, with the widest vectors.
     COLUMN_ROWS = 128
     COLUMN_K = 16
-    # Sums that are gathered from tiles of few rows for one run of a primitive's output stage.
-    GATHERED = 2048
 
 
 # A slab of B as the parts see it. Pointers are to its first panel.
@@ -318,9 +317,9 @@ cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *o
     out.c_row = g.c_row
 
 
-cdef void multiply_spans(const Gemm *g, const Workspace *w, const i8_tile_args *tile, const Span *spans, int count,
-                         int dot, int height, int width) noexcept nogil:
-    """A tile of a made A, in the spans of its K alone: its sums lie in w.tile between them."""
+cdef void multiply_spans(const Gemm *g, const i8_tile_args *tile, const Span *spans, int count, int dot, int height,
+                         int width) noexcept nogil:
+    """A tile of a made A, in the spans of its K alone: its sums lie in dst between them."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1
@@ -330,11 +329,11 @@ cdef void multiply_spans(const Gemm *g, const Workspace *w, const i8_tile_args *
         t.b = tile.b + spans[i].k0 * size * I8_PANEL
         t.groups = ceil_div(spans[i].k, 4) * size
         if i > 0:
-            t.acc_in, t.acc_row = w.tile + spans[i].row * row, row
+            t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
             t.row_init = t.col_init = NULL
             t.fetch = t.ahead = NULL
         if i < count - 1:
-            t.dst, t.dst_row, t.cols, t.output = w.tile + spans[i].row * row, row, <int>row, NULL
+            t.dst, t.dst_row, t.cols, t.output = tile.dst + spans[i].row * row, row, <int>row, NULL
         else:
             t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
         g.kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
@@ -392,6 +391,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
     )
     cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
+    # Where C is turned, it has several tiles of rows, from row `top` on, so that it writes longer columns.
+    cdef bint stacks = p.turned and last_block and not p.wide and not gathers
+    cdef int64_t top
     cdef int32_t *partial
     cdef int32_t *outlier_sums
     cdef i8_tile_args t
@@ -465,6 +467,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 
         if p.skips:
             at = block
+        top = 0
         for i in range(row_tiles):
             r = share(rows, i, row_tiles)
             height = <int>(share(rows, i + 1, row_tiles) - r)
@@ -515,13 +518,13 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.dst = w.tile + (c - first) * I8_PANEL
                 t.dst_row = gathered_row
             elif last_block or p.wide:
-                t.dst = w.tile
+                t.dst = w.tile + ((r - top) * width * I8_PANEL if stacks else 0)
             else:
                 t.dst = partial
             if p.skips:
                 count = spans_of(g.image, &at, height, k0, k, spans)
                 move_on(g.image, &at, height)
-                multiply_spans(g, w, &t, spans, count, dot, height, width)
+                multiply_spans(g, &t, spans, count, dot, height, width)
             else:
                 g.kernels.tile[dot][height - 1][width - 1](&t)
             t.ahead = NULL
@@ -531,33 +534,37 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 
             if p.wide:
                 add_tile(<int64_t *>partial, w.tile, x, first_block)
+            if not stacks:
+                top = r
+            elif i + 1 < row_tiles and (r + height - top + p.mr) * width * I8_PANEL <= GATHERED:
+                continue
             if not gathers:
                 first = c
             elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             if last_block and not p.from_registers:
                 first_column = (s.first + first) * I8_PANEL
-                o.rows = height
+                o.rows = <int>(r + height - top)
                 o.cols = <int>min((c + width - first) * I8_PANEL, g.n - first_column)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
                 o.acc_row = t.dst_row
-                o.ao = w.ao + r if w.ao is not NULL else NULL
+                o.ao = w.ao + top if w.ao is not NULL else NULL
                 o.col_sum = s.col_sums + first * I8_PANEL if w.ao is not NULL else NULL
                 o.bo = s.bo + first * I8_PANEL if s.bo is not NULL else NULL
-                o.row_term = w.row_term + r if s.bo is not NULL else NULL
-                o.co_row = w.co_row + r if w.co_row is not NULL else NULL
+                o.row_term = w.row_term + top if s.bo is not NULL else NULL
+                o.co_row = w.co_row + top if w.co_row is not NULL else NULL
                 if g.co_rows is not NULL:
-                    o.co_row = g.co_rows + row + r
+                    o.co_row = g.co_rows + row + top
                 o.co_col = g.co_cols + first_column if g.co_cols is not NULL else NULL
-                o.row, o.column = row + r, first_column
-                o.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
+                o.row, o.column = row + top, first_column
+                o.row_scale = w.row_scale + top if w.row_scale is not NULL else NULL
                 if g.row_scales is not NULL:
-                    o.row_scale = g.row_scales + row + r
+                    o.row_scale = g.row_scales + row + top
                 if g.doubled:
                     double_sums(&o)
                 store_rows(g, &o)
-                first = c + width
+                first, top = c + width, r + height
 
 
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,

@@ -21,7 +21,7 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_output,
 )
-from int8blas._plan cimport Gemm, is_plain, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_turned, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
@@ -37,9 +37,11 @@ cdef enum:
     # Columns of 4 interleaved lines that are kept, 16 KiB of them, and outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
-    # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for.
+    # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for; more where
+    # channels are apart in the source or the destination, so that long runs of pixels are turned.
     KEPT = 24 << 10
     FEW_PIXELS = 8
+    TURNED_PIXELS = 32
     # Units for each thread, so that one more does not matter.
     THREAD_UNITS = 4
     # Multiply-adds that pay for waking one more thread.
@@ -93,10 +95,15 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
     for i in range(t.lines):
         if line[i] is NULL:
             continue
-        for column in range(t.first, t.end):
-            src = line[i] + column * t.column_step
-            for c in range(t.channels):
-                dst[column * I8_MAX_DEPTHWISE + c] = src[(channel + c) // j.multiplier * j.image.steps[4]]
+        if t.column_step == 1 and j.multiplier == 1:
+            j.g.kernels.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
+                             <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4], t.channels,
+                             t.end - t.first, 1)
+        else:
+            for column in range(t.first, t.end):
+                src = line[i] + column * t.column_step
+                for c in range(t.channels):
+                    dst[column * I8_MAX_DEPTHWISE + c] = src[(channel + c) // j.multiplier * j.image.steps[4]]
         line[i] = dst
         dst += columns * I8_MAX_DEPTHWISE
     t.column_step = I8_MAX_DEPTHWISE
@@ -189,7 +196,7 @@ cdef void set_stretch(Job *j, double threads) noexcept:
     where few columns are interleaved twice."""
     cdef int64_t kept = KEPT // (4 * j.g.kernels.depthwise_channels), lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
-    cdef int64_t few = min(<int64_t>FEW_PIXELS, width)
+    cdef int64_t few = min(<int64_t>(TURNED_PIXELS if j.copies or is_turned(&j.g) else FEW_PIXELS), width)
     cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.depthwise_channels)
     if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
         lines = 1

@@ -20,13 +20,13 @@ from int8blas._kernels cimport (
     I8_DOT4,
     I8_DOT4_SAT,
     I8_GROUP,
-    I8_MAX_TILE,
     I8_PANEL,
     i8_image,
     i8_output_args,
     i8_tile_args,
     i8_tile_output,
 )
+from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, is_plain, is_wide, pays_to_split, set_tile_output
 from int8blas._problem cimport start
 from int8blas._spans cimport TAP_CHANNELS
@@ -50,7 +50,7 @@ cdef struct Workspace:
     uint8_t *region
     uint16_t *wide_region
     int16_t *wide_panels
-    int32_t *tile
+    int32_t *tiles
 
 
 cdef inline size_t wide_size(const Job *j) noexcept nogil:
@@ -64,7 +64,7 @@ cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     w.region = <uint8_t *>carve(&memory, j.room)
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
     w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
-    w.tile = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_TILE)
+    w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * GATHERED)
     return memory - first
 
 
@@ -102,11 +102,11 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     cdef i8_tile_args t
     cdef i8_tile_output out
     cdef i8_output_args o
-    cdef int64_t channel = k.group * j.outputs + panel * I8_PANEL, h, low, high, i, x, tile, tiles
+    cdef int64_t channel = k.group * j.outputs + panel * I8_PANEL, h, low, high, i, x, end, top, tile, tiles
     # Groups of B, and bytes, for each of the bytes that a line of the window has.
     cdef int64_t size = 2 if j.dot == I8_DOT2 else 1, line_groups = ceil_div(m.line, I8_GROUP) * size
     cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
-    cdef int height, columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
+    cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
     cdef const uint8_t *a = w.region
     cdef char *c
@@ -122,12 +122,12 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         a = <const uint8_t *>w.wide_region
     t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
-    t.dst, t.dst_row = w.tile, t.cols
+    t.dst_row = t.cols
     if j.plain and columns == t.cols:
         set_tile_output(g, &out, channel)
         out.row_scale, out.c_row = NULL, j.steps[3]
         t.output = &out
-    o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tile, t.cols
+    o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tiles, t.cols
     o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
     o.stage = g.stage
     o.c_row, o.c_col = j.steps[3], j.steps[4]
@@ -139,16 +139,20 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
         t.b = b + low * line_groups * I8_GROUP * I8_PANEL
         c = target_of(j, k, h) + channel * j.steps[4]
+        top = 0
         for tile in range(tiles):
             x = share(k.outputs, tile, tiles)
-            height = <int>(share(k.outputs, tile + 1, tiles) - x)
+            end = share(k.outputs, tile + 1, tiles)
             t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
-            out.c = o.c = c + x * j.steps[3]
-            g.kernels.tile[j.dot][height - 1][width - 1](&t)
-            if t.output is NULL:
-                o.rows = height
-                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
+            t.dst = w.tiles + (x - top) * t.cols
+            out.c = c + x * j.steps[3]
+            g.kernels.tile[j.dot][end - x - 1][width - 1](&t)
+            if t.output is NULL and (tile + 1 == tiles or (end - top + g.kernels.mr) * t.cols > GATHERED):
+                o.rows = <int>(end - top)
+                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
+                o.c = c + top * j.steps[3]
                 g.kernels.output(&o)
+                top = end
 
 
 cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil:

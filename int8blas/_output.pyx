@@ -2,7 +2,7 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from int8blas._kernels cimport I8_MAX_COLUMNS, i8_output_args
 from int8blas._plan cimport Gemm, Plan
@@ -32,15 +32,9 @@ cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int
     """The finished product of at most I8_MAX_COLUMNS rows and columns goes to C, by the output stage unless that is the
     identity."""
     cdef i8_output_args o
-    cdef char *c = g.c + row * g.c_row + column * g.c_col
-    cdef int i, j
     if p.identity:
-        for i in range(rows):
-            if g.c_col == sizeof(int32_t):
-                memcpy(c + i * g.c_row, tile + i * tile_row, cols * sizeof(int32_t))
-            else:
-                for j in range(cols):
-                    (<int32_t *>(c + i * g.c_row + j * g.c_col))[0] = tile[i * tile_row + j]
+        g.kernels.turn(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
+                       tile_row * <ptrdiff_t>sizeof(int32_t), rows, cols, sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))
     output(g, &o, tile, rows, cols, tile_row, row, column)

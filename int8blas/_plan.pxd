@@ -104,6 +104,7 @@ cdef struct Plan:
     int64_t np                  # panels of a tile
     int64_t mr                  # rows of a tile
     bint skips                  # products with padding are left out (see _spans)
+    bint turned                 # columns of C lie apart, so that several tiles of rows are stored together
     bint fetch_c                # C is fetched before a tile of it is stored
     bint fetch_b                # B for the next tile is fetched while the first rows are multiplied by one
     int64_t k_blocks
@@ -114,6 +115,7 @@ cdef struct Plan:
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
+cdef bint is_turned(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
 cdef bint pays_to_split(const Gemm *g) noexcept nogil
@@ -181,11 +183,11 @@ cdef inline bint is_thin(const Gemm *g) noexcept nogil:
 
 
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
-    """Whether _tiny computes the problem: it is small, and the micro-kernel can store C itself."""
+    """Whether _tiny computes the problem: it is small, and C is the bare product."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>thread_work(g))
-        and g.stage is NULL and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        and g.stage is NULL and g.alpha == 1 and g.beta == 0
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
         and not is_thin(g)
     )

@@ -187,14 +187,23 @@ cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
+cdef bint is_turned(const Gemm *g) noexcept nogil:
+    """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/turn_body.h)."""
+    if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
+        return g.c_col != sizeof(int32_t)
+    return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
+
+
 cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
     cdef bint by_row = g.row_scales is not NULL or g.source is not NULL
+    if is_turned(g):
+        return False
     if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:
-        if s.rescales or g.c_col != sizeof(float) or (by_row and s.type == I8_TYPE_S32):
+        if s.rescales or (by_row and s.type == I8_TYPE_S32):
             return False
-    elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row or g.c_col != 1:
+    elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row:
         return False
     return (
         g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first
@@ -227,7 +236,7 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     p.to_output = False
     p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     p.from_registers = (
-        not p.wide and g.alpha == 1 and g.beta == 0 and g.c_col == sizeof(int32_t)
+        not p.wide and g.alpha == 1 and g.beta == 0 and not is_turned(g)
         and g.ao_rows is NULL and g.bo_cols is NULL
         and (p.identity or g.k * bound + offset_bound(g) <= INT32_MAX)
     )
@@ -311,6 +320,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         plan_image(g, p)
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
+    p.turned = is_turned(g)
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES
     p.np = tile_panels(g.kernels, g.m)

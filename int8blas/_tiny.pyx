@@ -1,12 +1,16 @@
 """Very small problems: everything on the stack, one thread, no plan.
 
-The same tiles as in ``_gemm``, for problems whose time is otherwise spent on deciding how to compute them.
+The same tiles as in ``_blocks``, for problems whose time is otherwise spent on deciding how to compute them.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 
 from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args, tile_panels
-from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm
+from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_turned
+
+cdef enum:
+    # Sums of several tiles of rows that are turned together.
+    TURNED_SUMS = I8_MAX_MR * TINY_COLUMNS
 
 
 cdef void gemm_tiny(const Gemm *g) noexcept nogil:
@@ -15,6 +19,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef uint8_t a_memory[TINY_K * I8_MAX_MR]
     cdef uint32_t a_tail[I8_MAX_MR]
     cdef int32_t sums[TINY_COLUMNS]
+    cdef int32_t stacked[TURNED_SUMS]
     cdef int32_t row_init[I8_MAX_MR]
     cdef int64_t row_sums[I8_MAX_MR]
     cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
@@ -22,10 +27,12 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int tiles = parts(m, g.kernels.mr)
     cdef int i, j, height, r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint k_contiguous = g.a_col == 1
+    cdef bint k_contiguous = g.a_col == 1, turned = is_turned(g)
     cdef const int8_t *b = g.packed
     cdef const int32_t *col_init = NULL
     cdef const uint8_t *a
+    cdef int32_t *dst
+    cdef int row = round_up_to_panel(n), top = 0
     cdef i8_tile_args t
 
     if b is NULL:
@@ -39,7 +46,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.more_segments = 0
     t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
-    t.dst_row = g.c_row // <int>sizeof(int32_t)
+    t.dst_row = row if turned else g.c_row // <int>sizeof(int32_t)
     if g.ao != 0:
         column_terms(g, &t, b, sums)
         col_init = sums
@@ -66,8 +73,17 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
             if tail:
                 for j in range(height):
                     a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
-        multiply(g.kernels, dot, height, &t, b, col_init, <int32_t *>(g.c + r * g.c_row), n)
+        dst = &stacked[(r - top) * row] if turned else <int32_t *>(g.c + r * g.c_row)
+        multiply(g.kernels, dot, height, &t, b, col_init, dst, n)
         r += height
+        if turned and (r == m or (r - top + g.kernels.mr) * row > TURNED_SUMS):
+            g.kernels.turn(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked, row * sizeof(int32_t), r - top,
+                           n, sizeof(int32_t))
+            top = r
+
+
+cdef inline int round_up_to_panel(int n) noexcept nogil:
+    return (n + I8_PANEL - 1) & -I8_PANEL
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
@@ -99,7 +115,7 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
 cdef inline void column_terms(const Gemm *g, i8_tile_args *t, const int8_t *b, int32_t *terms) noexcept nogil:
     """-ao * column sums of packed B."""
     cdef uint32_t ones = 0x01010101
-    cdef int n = (<int>g.n + I8_PANEL - 1) & -I8_PANEL
+    cdef int n = round_up_to_panel(<int>g.n)
     cdef int i
     if g.col_sums is not NULL:
         for i in range(n):

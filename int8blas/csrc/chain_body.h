@@ -31,7 +31,7 @@ I8_INLINE void i8_store_run(char *out, const float *y, int64_t n, float scale, f
         i8_floats x = i8_floats_mul(i8_floats_load(y), factor);
         if (type <= I8_TYPE_S32)
             x = i8_floats_add(i8_floats_ordered(x), shift);
-        i8_store_chunk(x, type, out, size, n < I8_CHUNK ? (int)n : I8_CHUNK);
+        i8_store_chunk(x, type, out, n < I8_CHUNK ? (int)n : I8_CHUNK);
     }
 }
 

@@ -3,6 +3,7 @@
  * compiler vectorizes for the instruction set of the file that includes this one. */
 #include "stage_body.h"
 #include "source_body.h"
+#include "turn_body.h"
 #include <math.h>
 
 static inline int32_t i8_saturate(int64_t x)
@@ -68,9 +69,10 @@ I8_INLINE void i8_compensate64(const i8_output_args *o, int i, int64_t *x)
         }                                                                                                              \
     } while (0)
 
-static void i8_output(const i8_output_args *o)
+/* The tile, to a C with contiguous rows. */
+static void i8_output_rows(const i8_output_args *o)
 {
-    int32_t x32[I8_MAX_COLUMNS], strided[I8_MAX_COLUMNS];
+    int32_t x32[I8_MAX_COLUMNS];
     int64_t x64[I8_MAX_COLUMNS];
 
     if (o->stage) {
@@ -78,14 +80,9 @@ static void i8_output(const i8_output_args *o)
         return;
     }
     for (int i = 0; i < o->rows; ++i) {
-        char *row = o->c + i * o->c_row;
-        const int unit = o->c_col == (ptrdiff_t)sizeof(int32_t);
-        int32_t *c = unit ? (int32_t *)(void *)row : strided;
+        int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
         const int64_t row_offset = o->co_row ? o->co_row[i] : 0;
 
-        if (!unit && o->beta != 0)
-            for (int j = 0; j < o->cols; ++j)
-                c[j] = *(const int32_t *)(void *)(row + j * o->c_col);
         if (o->acc32) {
             i8_compensate32(o, i, x32);
             if (o->integral)
@@ -99,8 +96,73 @@ static void i8_output(const i8_output_args *o)
             else
                 I8_FINISH_REAL(x64);
         }
-        if (!unit)
-            for (int j = 0; j < o->cols; ++j)
-                *(int32_t *)(void *)(row + j * o->c_col) = c[j];
     }
+}
+
+/* Whether C is X. */
+static int i8_is_identity(const i8_output_args *o)
+{
+    return !o->stage && o->acc32 && o->integral && o->beta == 0 && !o->ao && !o->bo && !o->co_row && !o->co_col;
+}
+
+/* Whether the output stage reads C. */
+static int i8_reads_c(const i8_output_args *o)
+{
+    for (int k = 0; o->stage && k < o->stage->op_count; ++k)
+        if (o->stage->ops[k].kind == I8_SUM)
+            return 1;
+    return !o->stage && o->beta != 0;
+}
+
+/* The part of a tile from row `row` and column `column` on. */
+static i8_output_args i8_part_of(const i8_output_args *o, int row, int column, int rows, int cols)
+{
+    const ptrdiff_t at = row * o->acc_row + column;
+    i8_output_args part = *o;
+    part.rows = rows, part.cols = cols;
+    part.acc32 = o->acc32 ? o->acc32 + at : NULL;
+    part.acc64 = o->acc64 ? o->acc64 + at : NULL;
+    part.ao = o->ao ? o->ao + row : NULL;
+    part.col_sum = o->col_sum ? o->col_sum + column : NULL;
+    part.bo = o->bo ? o->bo + column : NULL;
+    part.row_term = o->row_term ? o->row_term + row : NULL;
+    part.co_row = o->co_row ? o->co_row + row : NULL;
+    part.co_col = o->co_col ? o->co_col + column : NULL;
+    part.c = o->c + row * o->c_row + column * o->c_col;
+    part.row = o->row + row, part.column = o->column + column;
+    part.row_scale = o->row_scale ? o->row_scale + row : NULL;
+    return part;
+}
+
+/* The tile in parts that are computed as rows, then turned. */
+enum { I8_TURNED_ROWS = 64 };
+static void i8_output_turned(const i8_output_args *o, int size)
+{
+    int32_t tile[I8_TURNED_ROWS * I8_CHUNK];
+    char *rows = (char *)tile;
+    const ptrdiff_t row = I8_CHUNK * size;
+    const int reads = i8_reads_c(o);
+    for (int j = 0; j < o->cols; j += I8_CHUNK)
+        for (int i = 0; i < o->rows; i += I8_TURNED_ROWS) {
+            const int height = o->rows - i < I8_TURNED_ROWS ? o->rows - i : I8_TURNED_ROWS;
+            const int width = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK;
+            i8_output_args part = i8_part_of(o, i, j, height, width);
+            char *c = part.c;
+            if (reads)
+                i8_copy_elements(rows, row, size, c, o->c_row, o->c_col, height, width, size);
+            part.c = rows, part.c_row = row, part.c_col = size;
+            i8_output_rows(&part);
+            i8_turn(c, o->c_row, o->c_col, rows, row, height, width, size);
+        }
+}
+
+static void i8_output(const i8_output_args *o)
+{
+    const int size = o->stage ? i8_size(o->stage->type) : (int)sizeof(int32_t);
+    if (i8_is_identity(o))
+        i8_turn(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
+    else if (o->c_col == size)
+        i8_output_rows(o);
+    else
+        i8_output_turned(o, size);
 }

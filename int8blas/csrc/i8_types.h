@@ -497,6 +497,9 @@ typedef struct {
     int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
     void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);
+    /* C[i, j] = tile[i, j], elements of `size` bytes, contiguous in a row of the tile; steps in bytes. */
+    void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
+                 int size);
     int depthwise_channels, depthwise_lines;    /* channels of a call; lines of a group, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
     int grouped_pixels, grouped_channels;       /* that a kernel computes at a time */

@@ -169,6 +169,10 @@ static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, const i8_image *m, 
             const i8_copies run = {to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
             const uint8_t *last = src + (n - 1) * m->steps[3];
             i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
+        } else if (n > 0 && m->steps[3] == 1) {
+            i8_turn((char *)to, 1, channels, (const char *)src, m->steps[4], (int)channels, (int)n, 1);
+            for (int64_t i = 0; flip && i < n * channels; ++i)
+                to[i] ^= flip;
         } else if (n > 0) {
             for (int64_t c = 0; c < channels; ++c)
                 for (int64_t i = 0; i < n; ++i)

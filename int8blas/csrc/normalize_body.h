@@ -163,7 +163,7 @@ I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_f
     y = i8_floats_mul(y, scale);
     if (type <= I8_TYPE_S8)
         y = i8_floats_add(i8_floats_ordered(y), zero);
-    i8_store_chunk(y, type, dst, i8_size(type), I8_CHUNK);
+    i8_store_chunk(y, type, dst, I8_CHUNK);
 }
 
 /* y = x * factor + offset. */

@@ -64,16 +64,10 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
     uint8_t *d = dst + 4 * from;
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
-        const __m128i r0 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)s), f);
-        const __m128i r1 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + row_stride)), f);
-        const __m128i r2 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + 2 * row_stride)), f);
-        const __m128i r3 = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + 3 * row_stride)), f);
-        const __m128i lo01 = _mm_unpacklo_epi32(r0, r1), hi01 = _mm_unpackhi_epi32(r0, r1);
-        const __m128i lo23 = _mm_unpacklo_epi32(r2, r3), hi23 = _mm_unpackhi_epi32(r2, r3);
-        _mm_storeu_si128((__m128i *)(void *)d, _mm_unpacklo_epi64(lo01, lo23));
-        _mm_storeu_si128((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(lo01, lo23));
-        _mm_storeu_si128((__m128i *)(void *)(d + 8 * width), _mm_unpacklo_epi64(hi01, hi23));
-        _mm_storeu_si128((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(hi01, hi23));
+        __m128i v[4];
+        I8_FOR(i, 4) v[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + i * row_stride)), f);
+        i8_transpose_unit(v);
+        I8_FOR(i, 4) _mm_storeu_si128((__m128i *)(void *)(d + 4 * i * width), v[i]);
     }
     const uint32_t flip4 = 0x01010101u * flip;
     for (; done + 4 <= k; done += 4, s += 4, d += 4 * width)

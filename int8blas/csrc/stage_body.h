@@ -6,6 +6,11 @@
  * that is stored. */
 #include "eltwise_body.h"
 
+I8_INLINE ptrdiff_t i8_size(int type)
+{
+    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
+}
+
 /* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
 I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
 {
@@ -121,14 +126,13 @@ I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *y, const float *z)
 }
 
 /* The post-ops on a chunk of row `row` from column `column` on, whose destination is at c. */
-I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t column, int count, const char *c,
-                        ptrdiff_t c_col)
+I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t column, int count, const char *c)
 {
     float z[I8_CHUNK];
     for (int k = 0; k < s->op_count; ++k) {
         const i8_post_op *op = &s->ops[k];
         if (op->kind == I8_SUM)
-            i8_load_chunk(z, op->type, c, c_col, count);
+            i8_load_chunk(z, op->type, c, i8_size(op->type), count);
         else if (op->operand)
             i8_load_chunk(z, I8_TYPE_F32,
                           (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
@@ -141,7 +145,7 @@ I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t c
 }
 
 /* Store a chunk: sat(rne(y)) for integers. */
-I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, int count)
+I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
     float y[I8_CHUNK];
     union {
@@ -152,7 +156,7 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
     const void *from = &buffer;
     ptrdiff_t size = 4;
     if (type == I8_TYPE_U8 || type == I8_TYPE_S8) {
-        const int is_signed = type == I8_TYPE_S8, whole = count == I8_CHUNK && c_col == 1;
+        const int is_signed = type == I8_TYPE_S8, whole = count == I8_CHUNK;
         i8_floats_store_bytes(whole ? (uint8_t *)c : buffer.bytes, x, is_signed ? -128.0f : 0.0f,
                               is_signed ? 127.0f : 255.0f, is_signed);
         if (whole)
@@ -179,17 +183,10 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, ptrdiff_t c_col, i
         from = &buffer;
         size = 2;
     }
-    if (count == I8_CHUNK && c_col == size) {
+    if (count == I8_CHUNK)
         memcpy(c, from, (size_t)(I8_CHUNK * size));
-        return;
-    }
-    for (int v = 0; v < count; ++v)
-        memcpy(c + v * c_col, (const char *)from + v * size, (size_t)size);
-}
-
-I8_INLINE ptrdiff_t i8_size(int type)
-{
-    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
+    else
+        memcpy(c, from, (size_t)(count * size));
 }
 
 /* A chunk of contiguous elements as f32. */
@@ -230,7 +227,7 @@ I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdi
             x = i8_floats_relu(x);
         if (type <= I8_TYPE_S8 || rescales)
             x = i8_floats_add(i8_floats_mul(x, dst_scale), dst_zero);
-        i8_store_chunk(x, type, c, i8_size(type), I8_CHUNK);
+        i8_store_chunk(x, type, c, I8_CHUNK);
     }
 }
 
@@ -245,9 +242,9 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int32_t *col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
     const int compensated = others || (o->ao && !col_sums);
     const int relu = s->relu, bias_first = s->bias_first, ordered = type > I8_TYPE_S32 || (!has_ops && s->finite);
-    const ptrdiff_t c_row = o->c_row, c_col = o->c_col, acc_row = o->acc_row;
+    const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
     const int32_t *acc = compensated ? NULL : o->acc32 + j;
-    char *c = o->c + j * c_col;
+    char *c = o->c + j * i8_size(type);
     const i8_floats scale = i8_floats_load(s->scale.values + s->scale.step * column);
     const i8_floats bias = i8_floats_load(s->bias.values + s->bias.step * column);
     const i8_floats dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
@@ -255,7 +252,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     float y[I8_CHUNK];
 
     /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
-    if (!has_ops && ordered && !compensated && !col_sums && !bias_first && count == I8_CHUNK && c_col == i8_size(type)) {
+    if (!has_ops && ordered && !compensated && !col_sums && !bias_first && count == I8_CHUNK) {
         if (relu)
             i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero, 1,
                           s->rescales, by_row, type);
@@ -283,14 +280,14 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
             x = i8_floats_relu(x);
         if (has_ops) {
             i8_floats_store(y, x);
-            i8_post_ops(s, y, o->row + i, column, count, c, c_col);
+            i8_post_ops(s, y, o->row + i, column, count, c);
             x = i8_floats_load(y);
         }
         x = i8_floats_mul(x, dst_scale);
         if (!ordered)
             x = i8_floats_ordered(x);
         x = i8_floats_add(x, dst_zero);
-        i8_store_chunk(x, type, c, c_col, count);
+        i8_store_chunk(x, type, c, count);
     }
 }
 

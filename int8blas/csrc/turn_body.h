@@ -1,0 +1,120 @@
+/* Turning a tile: what was computed row by row goes to a C whose columns lie apart, as in Fortran order or where
+ * channels come before pixels. On x86-64, where a column's elements lie side by side, by transposes of 128-bit vectors,
+ * which every CPU has there. */
+#include <string.h>
+
+#ifdef I8_SSE2
+#include <emmintrin.h>
+
+I8_INLINE __m128i i8_load_unit(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+I8_INLINE void i8_store_unit(void *p, __m128i x) { _mm_storeu_si128((__m128i *)p, x); }
+
+/* 4 vectors as the rows of a matrix of 4 x 4 dwords, which is transposed. */
+I8_INLINE void i8_transpose_unit(__m128i *v)
+{
+    const __m128i lo01 = _mm_unpacklo_epi32(v[0], v[1]), hi01 = _mm_unpackhi_epi32(v[0], v[1]);
+    const __m128i lo23 = _mm_unpacklo_epi32(v[2], v[3]), hi23 = _mm_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm_unpacklo_epi64(lo01, lo23);
+    v[1] = _mm_unpackhi_epi64(lo01, lo23);
+    v[2] = _mm_unpacklo_epi64(hi01, hi23);
+    v[3] = _mm_unpackhi_epi64(hi01, hi23);
+}
+
+/* 4 rows of 4 dwords to 4 columns. */
+I8_INLINE void i8_turn_dwords(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+{
+    __m128i v[4];
+    I8_FOR(i, 4) v[i] = i8_load_unit(tile + i * tile_row);
+    i8_transpose_unit(v);
+    I8_FOR(i, 4) i8_store_unit(c + i * c_col, v[i]);
+}
+
+/* 4 rows of 16 bytes as dwords of a byte from each, 4 to a vector. */
+I8_INLINE void i8_interleave_unit(__m128i *v)
+{
+    const __m128i lo01 = _mm_unpacklo_epi8(v[0], v[1]), hi01 = _mm_unpackhi_epi8(v[0], v[1]);
+    const __m128i lo23 = _mm_unpacklo_epi8(v[2], v[3]), hi23 = _mm_unpackhi_epi8(v[2], v[3]);
+    v[0] = _mm_unpacklo_epi16(lo01, lo23);
+    v[1] = _mm_unpackhi_epi16(lo01, lo23);
+    v[2] = _mm_unpacklo_epi16(hi01, hi23);
+    v[3] = _mm_unpackhi_epi16(hi01, hi23);
+}
+
+/* 4 rows of 16 bytes to 16 columns. */
+I8_INLINE void i8_turn_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+{
+    __m128i v[4];
+    uint32_t columns[16];
+    I8_FOR(i, 4) v[i] = i8_load_unit(tile + i * tile_row);
+    i8_interleave_unit(v);
+    memcpy(columns, v, sizeof columns);
+    I8_FOR(j, 16) memcpy(c + j * c_col, &columns[j], 4);
+}
+
+/* 16 rows of 16 bytes to 16 columns. */
+I8_INLINE void i8_turn_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+{
+    __m128i v[4][4];
+    I8_FOR(q, 4) {
+        __m128i r[4];
+        I8_FOR(i, 4) r[i] = i8_load_unit(tile + (4 * q + i) * tile_row);
+        i8_interleave_unit(r);
+        I8_FOR(i, 4) v[i][q] = r[i];
+    }
+    I8_FOR(q, 4) {
+        i8_transpose_unit(v[q]);
+        I8_FOR(i, 4) i8_store_unit(c + (4 * q + i) * c_col, v[q][i]);
+    }
+}
+#endif
+
+/* dst[i, j] = src[i, j], elements of `size` bytes; steps in bytes, any. */
+I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
+                             ptrdiff_t src_col, int rows, int cols, const int size)
+{
+    for (int j = 0; j < cols; ++j)
+        for (int i = 0; i < rows; ++i)
+            memcpy(dst + i * dst_row + j * dst_col, src + i * src_row + j * src_col, (size_t)size);
+}
+
+static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
+                             ptrdiff_t src_col, int rows, int cols, int size)
+{
+    if (size == 4)
+        i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 4);
+    else if (size == 2)
+        i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 2);
+    else
+        i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 1);
+}
+
+/* C[i, j] = tile[i, j], of which the tile has contiguous rows. They are not the same memory. */
+static void i8_turn(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
+                    int size)
+{
+    if (c_col == size) {
+        for (int i = 0; i < rows; ++i)
+            memcpy(c + i * c_row, tile + i * tile_row, (size_t)(cols * size));
+        return;
+    }
+#ifdef I8_SSE2
+    const int width = size == 4 ? 4 : 16, height = size == 1 && rows >= 16 ? 16 : 4;
+    if (c_row == size && size != 2 && rows >= height && cols >= width) {
+        /* The last block in each direction overlaps the one before. */
+        for (int x = 0; x < cols; x += width)
+            for (int y = 0; y < rows; y += height) {
+                const int j = x < cols - width ? x : cols - width, i = y < rows - height ? y : rows - height;
+                char *d = c + i * size + j * c_col;
+                const char *s = tile + i * tile_row + j * size;
+                if (size == 4)
+                    i8_turn_dwords(d, c_col, s, tile_row);
+                else if (height == 16)
+                    i8_turn_bytes(d, c_col, s, tile_row);
+                else
+                    i8_turn_lines(d, c_col, s, tile_row);
+            }
+        return;
+    }
+#endif
+    i8_copy_elements(c, c_row, c_col, tile, tile_row, size, rows, cols, size);
+}
