@@ -25,6 +25,7 @@ class Explanation:
     b_shifted: bool
     wide_sums: bool
     may_widen: bool
+    transposed: bool
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
     @property

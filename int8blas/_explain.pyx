@@ -11,7 +11,19 @@ from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
 from int8blas._kernels cimport I8_PANEL, i8_image, tile_panels
-from int8blas._plan cimport PATH_BLOCKS, PATH_DOTS, PATH_ROWS, PATH_THIN, PATH_TINY, Gemm, Plan, make_plan, plan_threads
+from int8blas._plan cimport (
+    PATH_BLOCKS,
+    PATH_DOTS,
+    PATH_ROWS,
+    PATH_THIN,
+    PATH_TINY,
+    Gemm,
+    Plan,
+    make_plan,
+    pays_to_transpose,
+    plan_threads,
+    transpose,
+)
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport ceil_div, split
 from int8blas._threads cimport max_threads
@@ -68,6 +80,8 @@ class Explanation:
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
         carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split.
+    transposed : bool
+        What is computed is C.T = B.T @ A.T; but for `shape`, all attributes describe that product.
     certified_panels : tuple of int, or None
         Panels of B with a certificate, and all of them, where that matters and is known before the call.
     split_panels : tuple of int, or None
@@ -92,6 +106,7 @@ class Explanation:
     b_shifted: bool
     wide_sums: bool
     may_widen: bool
+    transposed: bool
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
 
@@ -104,6 +119,8 @@ class Explanation:
     def __str__(self) -> str:
         m, n, k = self.shape
         lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
+        if self.transposed:
+            lines.append("  C.T = B.T @ A.T is computed, as C has few columns and A contiguous ones: A is B.T below, and B A.T")
         if self.block is not None:
             lines.append("  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
                 *self.block, -(-self.workspace // 1024)))
@@ -196,7 +213,14 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
+    cdef Gemm other
+    cdef bint transposed = pays_to_transpose(g)
     cdef int64_t panels = ceil_div(g.n, I8_PANEL), i
+    shape = (g.m, g.n, g.k)
+    if transposed:
+        transpose(&other, g)
+        g = &other
+        panels = ceil_div(g.n, I8_PANEL)
     memset(&p, 0, sizeof(p))
     p.k_parts = 1
     split(1, 1, 1, False, &p.grid)
@@ -211,7 +235,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         "thin": (g.kernels.thin_rows, I8_PANEL),
     }.get(path, (g.kernels.mr if g.m != 1 else 1, width))
     return Explanation(
-        shape=(g.m, g.n, g.k),
+        shape=shape,
         path=path,
         isa=g.kernels.name.decode(),
         numerics=numerics,
@@ -228,6 +252,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         b_shifted=g.b_flip != 0 or g.bo == -128,
         wide_sums=bool(p.wide),
         may_widen=bool(p.may_widen),
+        transposed=transposed,
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
     )
@@ -268,6 +293,7 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         b_shifted=False,
         wide_sums=False,
         may_widen=False,
+        transposed=False,
         certified_panels=None,
         split_panels=None,
     )

@@ -115,6 +115,7 @@ cdef struct Plan:
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
+cdef void transpose(Gemm *t, const Gemm *g) noexcept nogil
 cdef bint is_turned(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
@@ -152,6 +153,8 @@ cdef enum:
     THIN_ROWS = 64
     THIN_COLUMNS = 64
     THIN_ELEMENTS = 3 << 14
+    # Rows of C for each column from which a problem with few columns is transposed.
+    TRANSPOSED_ROWS = 4
 
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
@@ -180,6 +183,16 @@ cdef inline bint is_thin(const Gemm *g) noexcept nogil:
         0 < g.k <= g.kernels.thin_k and g.m >= THIN_ROWS and g.n >= THIN_COLUMNS and g.m * g.n >= THIN_ELEMENTS
         and not g.saturating
     )
+
+
+cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
+    """Whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous, which then
+    is what is read along its rows; or a C by columns of a product with a small K."""
+    if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
+        return False
+    if g.a_row == 1 and g.a_col != 1 and g.n <= g.kernels.rows_mr and g.m >= TRANSPOSED_ROWS * g.n:
+        return True
+    return g.c_row == sizeof(int32_t) and g.c_col != sizeof(int32_t) and is_thin(g)
 
 
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:

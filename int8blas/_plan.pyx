@@ -187,6 +187,16 @@ cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
+cdef void transpose(Gemm *t, const Gemm *g) noexcept nogil:
+    """t: C.T := (B - bo).T @ (A - ao).T, for a plain B. Each operand takes the other's sign by one more shift."""
+    t[0] = g[0]
+    t.m, t.n = g.n, g.m
+    t.a, t.a_row, t.a_col, t.a_flip, t.ao = g.b, g.b_col, g.b_row, g.b_flip ^ 0x80, g.bo + 128
+    t.b, t.b_row, t.b_col, t.b_flip, t.bo = g.a, g.a_col, g.a_row, g.a_flip ^ 0x80, g.ao - 128
+    t.co_rows, t.co_cols = g.co_cols, g.co_rows
+    t.c_row, t.c_col = g.c_col, g.c_row
+
+
 cdef bint is_turned(const Gemm *g) noexcept nogil:
     """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/turn_body.h)."""
     if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:

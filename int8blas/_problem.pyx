@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers
 from int8blas._gemm cimport gemm
-from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, plan_threads, thread_work
+from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, pays_to_transpose, plan_threads, thread_work, transpose
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
@@ -94,7 +94,11 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 
 cdef int run(Gemm *g, str name) except -1:
     """Compute, without the GIL unless that takes longer than the problem."""
+    cdef Gemm transposed
     cdef int status
+    if pays_to_transpose(g):
+        transpose(&transposed, g)
+        g = &transposed
     if not verbose and is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
         if g.m and g.n:
             gemm_tiny(g)
@@ -140,7 +144,7 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     cdef double work = <double>s.count * g.m * g.n * g.k
     cdef int part, parts, threads = max_threads()
     g.threads = 1 if s.count >= threads else threads
-    if not verbose and is_tiny(g) and work > 0:
+    if not verbose and is_tiny(g) and work > 0 and not pays_to_transpose(g):
         if work <= KEEP_GIL_WORK:
             run_tiny(g, s, 0, s.count)
             return 0
@@ -175,8 +179,12 @@ cdef int run_verbose(const Gemm *g, str name) except -1:
 
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
     """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
+    cdef Gemm transposed
     cdef int status
     cdef char line[LINE_BYTES]
+    if pays_to_transpose(g):
+        transpose(&transposed, g)
+        g = &transposed
     g.threads = max_threads()
     if not verbose:
         return gemm(g)

@@ -177,14 +177,15 @@ def test_depthwise_geometries(isa, geometry, transposed, rng):
 @every_primitive
 @pytest.mark.parametrize("strides", [1, 2, 3, (3, 1)])
 @pytest.mark.parametrize("kernel", [(2, 3), (3, 3), (4, 2), (5, 5)])
-def test_depthwise_planes_larger_than_a_block(isa, kernel, strides, transposed, rng):
+@pytest.mark.parametrize("layout", LAYOUTS[2])
+def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, transposed, rng):
     """Output lines that start at even and odd lines, and windows of whole groups of lines, with nothing beside them."""
     for channels, src_dtype, dst_dtype in (
         (16, np.uint8, np.uint8), (80, np.int8, np.int8), (32, np.uint8, np.float32), (37, np.int8, np.uint8)
     ):  # fmt: skip
         random_convolution(
             rng, (37, 53), kernel, channels, channels, groups=channels, padding=kernel[0] // 2, strides=strides,
-            src_dtype=src_dtype, dst_dtype=dst_dtype, ops=(ReLU(),), transposed=transposed,
+            layout=layout, src_dtype=src_dtype, dst_dtype=dst_dtype, ops=(ReLU(),), transposed=transposed,
         ).check()  # fmt: skip
 
 
@@ -240,6 +241,24 @@ def test_shapes_larger_than_a_block(isa, transposed, rng):
         random_convolution(
             rng, size, kernel, channels, channels, groups=channels // 8, padding=1, transposed=transposed
         ).check()
+
+
+@every_primitive
+@pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
+def test_channels_first_of_every_type(isa, dst_dtype, transposed, rng):
+    """Destinations whose pixels are turned, several tiles at a time: each path, with and without old values."""
+    for size, kernel, ic, oc, groups in (
+        ((20, 21), (3, 3), 33, 37, 1),
+        ((19, 18), (1, 1), 70, 50, 1),
+        ((21, 40), (3, 3), 3, 33, 1),
+        ((9, 70), (3, 3), 32, 32, 4),
+        ((9, 40), (3, 3), 48, 48, 48),
+    ):
+        for ops in ((), (Eltwise("abs"), Sum(0.5))):
+            random_convolution(
+                rng, size, kernel, ic, oc, n=2, groups=groups, padding=1, layout="nchw", dst_dtype=dst_dtype, ops=ops,
+                transposed=transposed,
+            ).check()  # fmt: skip
 
 
 @every_primitive

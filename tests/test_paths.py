@@ -34,6 +34,15 @@ LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (53, 1100, 300))
 
 ALL = ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + MORE_DOTS + DOTS_OF_COLUMNS + THIN + MORE_THIN + BLOCKS + INDEPENDENT
 THREADS = (1, 3)
+# How A may lie in memory: the paths read rows, columns or neither of them as they are.
+A_LAYOUTS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "neither": lambda a: np.repeat(np.repeat(a, 2, axis=0), 3, axis=1)[::2, ::3],
+}
+# Problems that are computed transposed: few columns and an A by columns, or a C by columns and a small K.
+FEW_COLUMNS = ((64, 1, 130), (257, 2, 65), (1000, 3, 259), (40, 4, 17), (300, 4, 1030), (90, 1, 5))
+THIN_COLUMNS = ((400, 130, 3), (740, 67, 8), (528, 129, 1), (66, 760, 4), (2064, 1200, 3))
 
 
 def assert_every_way(gemm, b, expected, **problem):
@@ -45,15 +54,57 @@ def assert_every_way(gemm, b, expected, **problem):
                 assert_same(gemm(packed), expected, form=form, threads=threads, **problem)
 
 
-def test_products(isa, pair, rng):
+@pytest.mark.parametrize("a_layout", A_LAYOUTS)
+def test_products(isa, pair, a_layout, rng):
     for m, n, k in ALL:
         a, b = pair.operands(rng, m, n, k)
+        a = A_LAYOUTS[a_layout](a)
         assert_every_way(lambda b, a=a: pair.gemm(1, a, b), b, reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
-def test_zero_points_offsets_and_accumulation(isa, pair, rng):
-    for m, n, k in ALL[::2]:
+def test_products_that_are_transposed(isa, pair, rng):
+    """Every layout of C too, and all that goes with the operands."""
+    for m, n, k in FEW_COLUMNS + THIN_COLUMNS:
         a, b = pair.operands(rng, m, n, k)
+        a = np.asfortranarray(a)
+        c = np.asfortranarray(rng.integers(-1000, 1000, (m, n), np.int32))
+        row, column = rng.integers(-1000, 1000, m), rng.integers(-1000, 1000, n)
+        for options in (
+            {},
+            {"ao": 9, "bo": 7, "co": 11},
+            {"offsetc": "R", "co": column, "ao": 5},
+            {"offsetc": "C", "co": row, "bo": 1},
+            {"ao": row % 100, "bo": column % 100},
+            {"beta": 1},
+            {"alpha": -0.37, "beta": 2.5, "co": 17},
+            {"numerics": "saturating"},
+        ):
+            arguments = {"alpha": 1, "beta": 0, **options}
+            expected = reference.gemm(a=a, b=b, c=c, **arguments)
+            for order, make in (("F", np.array), ("C", np.array), ("apart", lambda c, order: np.repeat(c, 2, 1)[:, ::2])):
+                assert_every_way(
+                    lambda b, a=a, c=c, make=make, order=order, x=arguments: pair.gemm(
+                        a=a, b=b, c=make(c, order=order), overwrite_c=True, **x),
+                    b, expected, m=m, n=n, k=k, options=list(options), order=order,
+                )  # fmt: skip
+
+
+def test_explain_tells_what_is_transposed(isa, rng):
+    for m, n, k in FEW_COLUMNS:
+        a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
+        by_columns = int8blas.explain(np.asfortranarray(a), b)
+        assert by_columns.shape == (m, n, k)
+        assert by_columns.transposed == (isa != "ref" and m >= 4 * n)
+        assert ("C.T = B.T @ A.T" in str(by_columns)) == by_columns.transposed
+        for other in (int8blas.explain(a, b), int8blas.explain(np.asfortranarray(a), int8blas.pack_b(b))):
+            assert not other.transposed
+
+
+@pytest.mark.parametrize("a_layout", A_LAYOUTS)
+def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
+    for m, n, k in ALL[list(A_LAYOUTS).index(a_layout) :: 5]:
+        a, b = pair.operands(rng, m, n, k)
+        a = A_LAYOUTS[a_layout](a)
         c = rng.integers(-1000, 1000, (m, n), np.int32)
         row, column = rng.integers(-1000, 1000, m), rng.integers(-1000, 1000, n)
         for options in (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS, BROADCASTS, LAYOUTS, Canary, assert_same, place, random_c
-from shapes import FEW
+from shapes import BLOCKED, FEW
 
 import int8blas
 
@@ -53,6 +53,22 @@ def test_c(isa, c_layout, misalign, alpha, beta, rng):
         c[...] = values
         assert_same(int8blas.gemm_u8s8s32(alpha, a, b, beta, c), expected, m=m, n=n, k=k)
         assert_same(c, values)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (1, 1), (0.5, -0.5)])
+@pytest.mark.parametrize("c_layout", ["F", "F, padded columns"])
+def test_columns_of_many_tiles(isa, pair, c_layout, alpha, beta, rng):
+    """Tiles of C are turned several at a time, of a block of rows or of what is left."""
+    for (m, n, k), form in product([shape for shape in BLOCKED if shape[0] > 1], B_FORMS.values()):
+        a, b = pair.operands(rng, m, n, k)
+        values, zero_points = random_c(rng, (m, n)), {"ao": 3, "bo": rng.integers(0, 100, n), "co": -7}
+        for keywords in ({}, zero_points):
+            expected = reference.gemm(alpha, a, b, beta, values, **keywords)
+            canary = Canary()
+            c = place(values, c_layout, canary, 0)
+            pair.gemm(alpha, a, form(b), beta, c, overwrite_c=True, **keywords)
+            assert_same(c, expected, m=m, n=n, k=k)
+            canary.assert_only_elements_written(c)
 
 
 @pytest.mark.parametrize("out_layout", LAYOUTS)

@@ -103,7 +103,8 @@ I8_INLINE __m128i i8_load_up_to_16(const uint8_t *p, const int count)
                                    (uint32_t)p[count - 1] << (8 * (count - 1))));
 }
 
-/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide: interleaves the bytes of 4 consecutive k. */
+/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the bytes
+ * of 4 consecutive k. */
 I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
@@ -132,7 +133,7 @@ I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64
             _mm_storeu_si128((__m128i *)(void *)(d + 48), _mm_unpackhi_epi16(hi01, hi23));
         }
         if (d == last)
-            memcpy(dst, last, 4 * (size_t)width);
+            memcpy(dst, last, 4 * (size_t)(width < 16 ? width : 16));
         dst += 4 * width;
     }
 }
@@ -140,7 +141,15 @@ I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64
 static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t k_stride, uint8_t flip)
 {
-    if (width == 16 && rows == 16)
+    if (width > 16) {
+        /* The last ones overlap those before. */
+        if (rows < width)
+            memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
+        for (int i = 0; i < rows; i += 16) {
+            const int first = i + 16 <= rows ? i : rows - 16;
+            i8_pack_line(dst + 4 * first, width, 16, k, src + first, k_stride, flip);
+        }
+    } else if (width == 16 && rows == 16)
         i8_pack_line(dst, 16, 16, k, src, k_stride, flip);
     else if (width == 16)
         i8_pack_line(dst, 16, rows, k, src, k_stride, flip);
@@ -171,7 +180,7 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
         return;
     }
 #ifdef I8_SSE2
-    if (row_stride == 1 && k_stride != 1 && rows > 0) {
+    if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows >= 16)) {
         i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
         return;
     }
