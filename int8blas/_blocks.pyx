@@ -35,6 +35,8 @@ from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, piec
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
+    # Tiles of an A by columns that are packed together: their rows are a cache line or less.
+    PACKED_TILES = 8
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
     # The columns of A that outliers take are made for so many rows and k together, with the widest vectors.
@@ -229,12 +231,24 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
                     int64_t k) noexcept nogil:
     """A block of A into micro-panels, one for each tile of rows; or as rows, where it is in no memory."""
     cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
-    cdef int height
+    cdef int height, some, t
+    cdef int starts[PACKED_TILES + 1]
     if g.image is not NULL:
         g.kernels.im2col(w.a, made_row(groups), g.image, row, rows, k0, k, g.a_flip)
         return
     if g.source is not NULL:
         quantize_rows(g, w.a, made_row(groups), row, rows, k0, k, w.row_scale, w.zeros)
+        return
+    if g.a_row == 1 and g.a_col != 1:
+        i = 0
+        while i < tiles:
+            some = <int>min(<int64_t>PACKED_TILES, tiles - i)
+            first = share(rows, i, tiles)
+            for t in range(some + 1):
+                starts[t] = <int>(share(rows, i + t, tiles) - first)
+            g.kernels.pack_tiles(w.a + first * groups * 4, starts, some, k, g.a + row + first + k0 * g.a_col, g.a_col,
+                                 g.m - row - first, g.a_flip)
+            i += some
         return
     for i in range(tiles):
         first = share(rows, i, tiles)

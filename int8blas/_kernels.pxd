@@ -363,6 +363,8 @@ cdef extern from "i8_types.h" nogil:
         void (*widen_grouped)(int8_t *dst, const int8_t *src, int64_t groups) noexcept nogil
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src,
+                           ptrdiff_t k_stride, int64_t readable, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                             ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

@@ -153,8 +153,12 @@ cdef enum:
     THIN_ROWS = 64
     THIN_COLUMNS = 64
     THIN_ELEMENTS = 3 << 14
-    # Rows of C for each column from which a problem with few columns is transposed.
-    TRANSPOSED_ROWS = 4
+    # What is computed transposed: a C with up to so many columns, and for each so many rows, a few if a row kernel takes
+    # all columns; up to what size a small problem is.
+    TRANSPOSED_COLUMNS = 16
+    TRANSPOSED_ROWS = 16
+    TRANSPOSED_FEW_ROWS = 4
+    TRANSPOSED_TINY = 64
 
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
@@ -185,16 +189,6 @@ cdef inline bint is_thin(const Gemm *g) noexcept nogil:
     )
 
 
-cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
-    """Whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous, which then
-    is what is read along its rows; or a C by columns of a product with a small K."""
-    if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
-        return False
-    if g.a_row == 1 and g.a_col != 1 and g.n <= g.kernels.rows_mr and g.m >= TRANSPOSED_ROWS * g.n:
-        return True
-    return g.c_row == sizeof(int32_t) and g.c_col != sizeof(int32_t) and is_thin(g)
-
-
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether _tiny computes the problem: it is small, and C is the bare product."""
     return (
@@ -203,4 +197,22 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
         and g.stage is NULL and g.alpha == 1 and g.beta == 0
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
         and not is_thin(g)
+    )
+
+
+cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
+    """Whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous, which then
+    is what is read along its rows; or a C by columns, of a small K, or of tiny A and B by columns."""
+    if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
+        return False
+    if g.a_row == 1 and g.a_col != 1 and g.n <= TRANSPOSED_COLUMNS:
+        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.rows_mr else TRANSPOSED_ROWS):
+            return True
+    if g.c_row != sizeof(int32_t) or g.c_col == sizeof(int32_t):
+        return False
+    if is_thin(g):
+        return True
+    return (
+        g.a_row == 1 and g.b_row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY
+        and g.k <= TINY_K
     )

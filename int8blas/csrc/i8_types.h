@@ -511,6 +511,10 @@ typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                        ptrdiff_t k_stride, uint8_t flip);
+    /* Pack the rows of A, side by side in memory, into `tiles` panels, one behind the other: panel t has rows first[t] to
+     * first[t + 1], at most 8. From each line of A `readable` bytes may be read. */
+    void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
+                       int64_t readable, uint8_t flip);
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
     void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                         ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip);

@@ -104,18 +104,18 @@ I8_INLINE __m128i i8_load_up_to_16(const uint8_t *p, const int count)
 }
 
 /* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the bytes
- * of 4 consecutive k. */
-I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64_t k, const uint8_t *src,
+ * of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before dst + 4 *
+ * width * ceil(k / 4). */
+I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
     uint8_t flips[16];
     memset(flips, flip, sizeof flips);
     const __m128i f = i8_load_up_to_16(flips, rows);
-    /* What is stored behind the end of a group belongs to the next ones, which are stored later; but nothing is stored
-     * behind the last. */
+    /* What is stored behind the end of a group belongs to the next ones, which are stored later. */
     uint8_t last[64];
-    for (int64_t room = 4 * ((k + 3) / 4) * width; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
+    for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
         __m128i r[4];
         if (k >= 4)
@@ -141,22 +141,23 @@ I8_INLINE void i8_pack_line(uint8_t *dst, const int width, const int rows, int64
 static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t k_stride, uint8_t flip)
 {
+    const int64_t size = 4 * ((k + 3) / 4) * width;
     if (width > 16) {
         /* The last ones overlap those before. */
         if (rows < width)
-            memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
+            memset(dst, 0, (size_t)size);
         for (int i = 0; i < rows; i += 16) {
             const int first = i + 16 <= rows ? i : rows - 16;
-            i8_pack_line(dst + 4 * first, width, 16, k, src + first, k_stride, flip);
+            i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
         }
     } else if (width == 16 && rows == 16)
-        i8_pack_line(dst, 16, 16, k, src, k_stride, flip);
+        i8_pack_line(dst, size, 16, 16, k, src, k_stride, flip);
     else if (width == 16)
-        i8_pack_line(dst, 16, rows, k, src, k_stride, flip);
+        i8_pack_line(dst, size, 16, rows, k, src, k_stride, flip);
     else if (width == 8 && rows == 8)
-        i8_pack_line(dst, 8, 8, k, src, k_stride, flip);
+        i8_pack_line(dst, size, 8, 8, k, src, k_stride, flip);
     else
-        i8_pack_line(dst, width, rows, k, src, k_stride, flip);
+        i8_pack_line(dst, size, width, rows, k, src, k_stride, flip);
 }
 #endif
 
@@ -194,6 +195,30 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
 #endif
     if (packed < rows)
         i8_pack_any(dst, width, packed, rows, k, src, row_stride, k_stride, flip);
+}
+
+/* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache once. */
+enum { I8_TILE_GROUPS = 4 };
+static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
+                          int64_t readable, uint8_t flip)
+{
+    const int64_t groups = (k + 3) / 4;
+    for (int64_t g = 0; g < groups; g += I8_TILE_GROUPS) {
+        const int64_t some = k - 4 * g < 4 * I8_TILE_GROUPS ? k - 4 * g : 4 * I8_TILE_GROUPS;
+        for (int t = 0; t < tiles; ++t) {
+            const int height = first[t + 1] - first[t];
+            uint8_t *d = dst + 4 * (first[t] * groups + g * height);
+            const uint8_t *s = src + 4 * g * k_stride + first[t];
+#ifdef I8_SSE2
+            if (height > 4 && readable - first[t] >= 8) {
+                i8_pack_line(d, 4 * (groups - g) * height, height, 8, some, s, k_stride, flip);
+                continue;
+            }
+#endif
+            (void)readable;
+            i8_pack_panel(d, height, height, some, s, 1, k_stride, flip);
+        }
+    }
 }
 
 #ifdef I8_SSE2
