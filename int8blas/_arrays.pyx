@@ -230,7 +230,7 @@ cdef bint check_numerics(object numerics) except -1:
 
 
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count):
-    """One integer in [low, high] as an int64 array of 0 dimensions, or `length` of them as one of 1 dimension.
+    """One integer in [low, high] as a new int64 array of 0 dimensions, or `length` of them as one of 1 dimension.
 
     `length` is -1 where only one value is allowed; `count` describes it for the error.
     """
@@ -245,14 +245,24 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     ):
         wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
         raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
-    if array.size:
-        smallest, largest = int(array.min()), int(array.max())
-        if smallest < low or largest > high:
-            raise ValueError(f"{name} must be between {low} and {high}, got "
-                             f"{smallest if smallest < low else largest}")
-    if array.ndim == 1 and array.shape[0] == 1 and length != 1:
-        array = array.reshape(())
-    return np.ascontiguousarray(array, dtype=np.int64).reshape((<object>array).shape)
+    return in_range(array if array.ndim == 0 or length == 1 or array.shape[0] != 1 else array.reshape(()), name, low, high)
+
+
+cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high):
+    """The integers of an array as a new one of int64, all of them in [low, high]."""
+    cdef cnp.ndarray converted = cnp.PyArray_FROM_OTF(
+        array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
+    cdef const int64_t *values = <const int64_t *>cnp.PyArray_DATA(converted)
+    cdef int64_t smallest = low, largest = high
+    cdef cnp.npy_intp i
+    for i in range(cnp.PyArray_SIZE(converted)):
+        smallest, largest = min(smallest, values[i]), max(largest, values[i])
+    # uint64 beyond int64 wraps to what is negative.
+    if smallest < low or largest > high or (array.dtype.kind == "u" and array.itemsize == 8 and array.max(initial=0) > high):
+        smallest_of_all, largest_of_all = int(array.min()), int(array.max())
+        raise ValueError(f"{name} must be between {low} and {high}, got "
+                         f"{smallest_of_all if smallest_of_all < low else largest_of_all}")
+    return converted
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):

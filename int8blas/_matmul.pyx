@@ -17,7 +17,7 @@ cdef object vector_to_matrix(cnp.ndarray array, str name, int axis):
     """numpy.matmul's rule for 1-D operands: a becomes a row, b a column."""
     if array.ndim == 0:
         raise ValueError(f"{name} must have at least 1 dimension, got a scalar")
-    return array if array.ndim > 1 else np.expand_dims(array, axis)
+    return array if array.ndim > 1 else array.reshape((1, -1) if axis == 0 else (-1, 1))
 
 
 def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
@@ -57,36 +57,70 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
            [-300]], dtype=int32)
     """
     cdef Gemm g
-    cdef cnp.ndarray x = int8_operand(a, "a"), y, target, _ao_array, _bo_array
+    cdef cnp.ndarray x = int8_operand(a, "a"), y = None, _ao_array, _bo_array
     cdef PackedB packed = None
-    cdef tuple batch
-    cdef bint in_place = True
+    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False, b_unsigned
+    cdef int64_t b_rows
     start(&g, check_numerics(numerics))
-    a_is_vector, b_is_vector = x.ndim == 1, False
     x = vector_to_matrix(x, "a", 0)
     set_a(&g, x, False)
-    if isinstance(b, PackedB):
-        packed = b
+    if type(b) is PackedB:
+        packed = <PackedB>b
         packed.fill(&g)
         g.n = packed._n
-        b_rows, b_unsigned, b_batch, y = packed._k, packed._typenum == cnp.NPY_UINT8, (), None
+        b_rows, b_unsigned = packed._k, packed._typenum == cnp.NPY_UINT8
     else:
         y = int8_operand(b, "b")
-        b_is_vector = y.ndim == 1
+        b_is_vector = cnp.PyArray_NDIM(y) == 1
         y = vector_to_matrix(y, "b", 1)
         set_b(&g, y, False)
-        b_rows, b_unsigned, b_batch = y.shape[y.ndim - 2], g.b_flip != 0, (<object>y).shape[:-2]
+        b_rows, b_unsigned = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2), g.b_flip != 0
     if b_rows != g.k:
         raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
-    try:
-        batch = np.broadcast_shapes((<object>x).shape[:-2], b_batch) if x.ndim > 2 or b_batch else ()
-    except ValueError:
-        raise ValueError(f"b must have leading dimensions that broadcast with a's {(<object>x).shape[:-2]}, got "
-                         f"{b_batch}") from None
     _ao_array = set_zero_point(ao, "ao", g.a_flip == 0, g.m, "a row of a each", 128 if g.a_flip else 0, &g.ao,
                                &g.ao_rows)
     _bo_array = set_zero_point(bo, "bo", b_unsigned, g.n, "a column of b each", -128 if b_unsigned else 0, &g.bo,
                                &g.bo_cols)
+    if cnp.PyArray_NDIM(x) == 2 and (y is None or cnp.PyArray_NDIM(y) == 2) and not a_is_vector and not b_is_vector:
+        return multiply_matrices(&g, x, y, packed, out)
+    return multiply_stacks(&g, x, y, packed, out, a_is_vector, b_is_vector)
+
+
+cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, object out):
+    """The product of two matrices, for which nothing is made but the result."""
+    cdef cnp.ndarray target, given = None
+    cdef cnp.npy_intp shape[2]
+    shape[0], shape[1] = g.m, g.n
+    if out is not None:
+        given = output(out, "out")
+        if cnp.PyArray_NDIM(given) != 2 or cnp.PyArray_DIM(given, 0) != g.m or cnp.PyArray_DIM(given, 1) != g.n:
+            raise ValueError(f"out must have shape {(g.m, g.n)}, got {(<object>given).shape}")
+    if given is not None and is_usable(given, x, y if packed is None else packed):
+        target = given
+    else:
+        target = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT32)
+    if packed is not None:
+        packed.fill_split(g, g.m)
+    set_c(g, target)
+    run(g, "matmul")
+    if given is None:
+        return target
+    if target is not given:
+        given[...] = target
+    return out
+
+
+cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, object out, bint a_is_vector,
+                            bint b_is_vector):
+    """The product where an operand is a vector or a stack of matrices."""
+    cdef cnp.ndarray target
+    cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
+    cdef bint in_place = True
+    if b_batch and b_batch != batch:
+        try:
+            batch = np.broadcast_shapes(batch, b_batch)
+        except ValueError:
+            raise ValueError(f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
     # The result with both matrix dimensions, and the axes that vectors lose.
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
@@ -97,18 +131,18 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
         out_array = output(out, "out")
         if (<object>out_array).shape != final_shape:
             raise ValueError(f"out must have shape {final_shape}, got {(<object>out_array).shape}")
-        in_place = is_usable(out_array, x, b if packed is not None else y)
+        in_place = is_usable(out_array, x, y if packed is None else packed)
         if in_place:
-            target = np.expand_dims(out_array, vector_axes) if vector_axes else out_array
+            target = out_array.reshape(shape) if vector_axes else out_array
         else:
             target = np.empty(shape, np.int32)
     if packed is not None:
-        packed.fill_split(&g, cnp.PyArray_SIZE(target) // max(1, g.n))
+        packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
     if batch:
-        multiply_batch(&g, x, y, target, batch)
+        multiply_batch(g, x, y, target, batch)
     else:
-        set_c(&g, target)
-        run(&g, "matmul")
+        set_c(g, target)
+        run(g, "matmul")
     if out is None:
         return target.reshape(final_shape)[()] if vector_axes else target
     if not in_place:
@@ -120,13 +154,14 @@ cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray targe
     """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows."""
     cdef Stack s
     cdef int axis
-    if (y is None or y.ndim == 2) and g.ao_rows is NULL and target.size:
-        rows, result = merge_stack(x), merge_stack(target)
-        if rows is not None and result is not None:
-            set_a(g, rows, False)
-            set_c(g, result)
-            return run(g, "matmul")
+    cdef int64_t a_rows, c_rows
+    cdef ptrdiff_t a_row, c_row
     set_c(g, target)
+    if (y is None or y.ndim == 2) and g.ao_rows is NULL and target.size:
+        a_row, c_row = g.a_row, g.c_row
+        if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
+            g.m, g.a_row, g.c_row = a_rows, a_row, c_row
+            return run(g, "matmul")
     s.dims, s.count = len(batch), 1
     for axis in range(s.dims):
         s.shape[axis] = batch[axis]
@@ -147,13 +182,17 @@ cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
             steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
 
 
-cdef cnp.ndarray merge_stack(cnp.ndarray array):
-    """A stack of matrices as one matrix with all their rows; None if its strides do not allow that without a copy."""
-    cdef int64_t rows = 1
-    shape, strides = (<object>array).shape, (<object>array).strides
-    for size in shape[:-1]:
-        rows *= size
-    for axis in range(array.ndim - 2):
-        if strides[axis] != strides[axis + 1] * shape[axis + 1]:
-            return None
-    return np.lib.stride_tricks.as_strided(array, (rows, shape[-1]), strides[-2:])
+cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:
+    """How many rows a stack of matrices has, and the distance from each to the next if that is the same for all: whether
+    it is. `step` stays as it is if there is one row."""
+    cdef int axis
+    rows[0] = 1
+    for axis in range(cnp.PyArray_NDIM(array) - 2, -1, -1):
+        if cnp.PyArray_DIM(array, axis) == 1:
+            continue
+        if rows[0] == 1:
+            step[0] = cnp.PyArray_STRIDE(array, axis)
+        elif cnp.PyArray_STRIDE(array, axis) != step[0] * rows[0]:
+            return False
+        rows[0] *= cnp.PyArray_DIM(array, axis)
+    return True

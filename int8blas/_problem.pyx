@@ -65,15 +65,22 @@ cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_
     """One of the zero points, shifted as its operand is. Returns the array that holds a vector."""
     cdef cnp.ndarray array
     cdef int64_t low = 0 if unsigned else -128, high = 255 if unsigned else 127
+    cdef int64_t *values
+    cdef Py_ssize_t i
     scalar[0] = shift
     if value is ZERO:
         return None
-    array = integers(value, name, low, high, length, count)
-    if array.ndim == 0:
-        scalar[0] = (<int64_t *>cnp.PyArray_DATA(array))[0] + shift
+    if type(value) is int and low <= value <= high:
+        scalar[0] = <int64_t>value + shift
         return None
-    array = array + shift
-    vector[0] = <const int64_t *>cnp.PyArray_DATA(array)
+    array = integers(value, name, low, high, length, count)
+    values = <int64_t *>cnp.PyArray_DATA(array)
+    if array.ndim == 0:
+        scalar[0] = values[0] + shift
+        return None
+    for i in range(array.shape[0]):
+        values[i] += shift
+    vector[0] = values
     return array
 
 

@@ -28,8 +28,15 @@ cdef str EXACT = "exact"
 
 cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
     """co, by `offsetc`. Returns the array that holds a vector."""
-    cdef cnp.ndarray array
-    cdef str kind = offsetc.upper() if isinstance(offsetc, str) else ""
+    cdef cnp.ndarray array, words
+    cdef int32_t *offsets
+    cdef cnp.npy_intp i
+    cdef str kind = FIXED
+    if offsetc is FIXED and type(co) is int and INT32_MIN <= co <= INT32_MAX:
+        g.co = co
+        return None
+    if offsetc is not FIXED:
+        kind = offsetc.upper() if isinstance(offsetc, str) else ""
     if kind not in ("F", "R", "C") or not kind:
         raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {offsetc!r}")
     if kind == "F":
@@ -41,12 +48,15 @@ cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
     if array.ndim == 0:
         g.co = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[0]
         return None
-    array = array.astype(np.int32)
+    words = cnp.PyArray_EMPTY(1, cnp.PyArray_DIMS(array), cnp.NPY_INT32, 0)
+    offsets = <int32_t *>cnp.PyArray_DATA(words)
+    for i in range(cnp.PyArray_DIM(array, 0)):
+        offsets[i] = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[i]
     if kind == "C":
-        g.co_rows = <const int32_t *>cnp.PyArray_DATA(array)
+        g.co_rows = offsets
     else:
-        g.co_cols = <const int32_t *>cnp.PyArray_DATA(array)
-    return array
+        g.co_cols = offsets
+    return words
 
 
 cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,

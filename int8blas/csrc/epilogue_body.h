@@ -11,91 +11,86 @@ static inline int32_t i8_saturate(int64_t x)
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
 }
 
-/* x[j] = acc - ao * col_sum - bo * row_term, modulo 2**32 (which is exact, as the result is known to fit). */
-I8_INLINE void i8_compensate32(const i8_output_args *o, int i, int32_t *x)
+I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y)
 {
-    const int32_t *acc = o->acc32 + i * o->acc_row;
-    for (int j = 0; j < o->cols; ++j)
-        x[j] = acc[j];
-    if (o->ao) {
-        const uint32_t ao = (uint32_t)o->ao[i];
-        for (int j = 0; j < o->cols; ++j)
-            x[j] = (int32_t)((uint32_t)x[j] - ao * (uint32_t)o->col_sum[j]);
-    }
-    if (o->bo) {
-        const uint32_t row_term = (uint32_t)o->row_term[i];
-        for (int j = 0; j < o->cols; ++j)
-            x[j] = (int32_t)((uint32_t)x[j] - (uint32_t)o->bo[j] * row_term);
-    }
+    const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y);
+    return ((x ^ sum) & (y ^ sum)) >= 0 ? sum : x < 0 ? INT32_MIN : INT32_MAX;
 }
 
-/* The same in s64. */
-I8_INLINE void i8_compensate64(const i8_output_args *o, int i, int64_t *x)
+/* x[v] = acc - ao * col_sum - bo * row_term in column j + v, modulo 2**32 (which is exact, as the result is known to fit),
+ * or in s64. */
+I8_INLINE void i8_compensate32(const i8_output_args *o, int i, int j, int32_t *x, const int n)
 {
-    const int64_t *acc = o->acc64 + i * o->acc_row;
-    for (int j = 0; j < o->cols; ++j)
-        x[j] = acc[j];
+    const int32_t *acc = o->acc32 + i * o->acc_row + j;
+    for (int v = 0; v < n; ++v)
+        x[v] = acc[v];
     if (o->ao)
-        for (int j = 0; j < o->cols; ++j)
-            x[j] -= o->ao[i] * o->col_sum[j];
+        for (int v = 0; v < n; ++v)
+            x[v] = (int32_t)((uint32_t)x[v] - (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v]);
     if (o->bo)
-        for (int j = 0; j < o->cols; ++j)
-            x[j] -= o->bo[j] * o->row_term[i];
+        for (int v = 0; v < n; ++v)
+            x[v] = (int32_t)((uint32_t)x[v] - (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i]);
 }
 
-/* out = sat(x + beta * c + co), beta 0 or 1. */
-#define I8_FINISH_INTEGRAL(x)                                                                                          \
-    do {                                                                                                               \
-        for (int j = 0; j < o->cols; ++j) {                                                                            \
-            int64_t y = (int64_t)(x)[j] + row_offset + (o->co_col ? o->co_col[j] : 0);                                 \
-            if (o->beta != 0)                                                                                          \
-                y += c[j];                                                                                             \
-            c[j] = i8_saturate(y);                                                                                     \
-        }                                                                                                              \
-    } while (0)
+I8_INLINE void i8_compensate64(const i8_output_args *o, int i, int j, int64_t *x, const int n)
+{
+    for (int v = 0; v < n; ++v)
+        x[v] = o->acc64[i * o->acc_row + j + v];
+    if (o->ao)
+        for (int v = 0; v < n; ++v)
+            x[v] -= o->ao[i] * o->col_sum[j + v];
+    if (o->bo)
+        for (int v = 0; v < n; ++v)
+            x[v] -= o->bo[j + v] * o->row_term[i];
+}
 
-/* out = sat(rne(alpha * x + beta * c + co)). The limits are exact in f64; adding 0.0 for an absent term changes no
- * result. */
-#define I8_FINISH_REAL(x)                                                                                              \
-    do {                                                                                                               \
-        for (int j = 0; j < o->cols; ++j) {                                                                            \
-            double y = o->alpha * (double)(x)[j];                                                                      \
-            if (o->beta != 0)                                                                                          \
-                y += o->beta * (double)c[j];                                                                           \
-            y = rint(y + (o->co_col ? (double)o->co_col[j] : (double)row_offset));                                     \
-            y = y < (double)INT32_MAX ? y : (double)INT32_MAX;                                                         \
-            y = y > (double)INT32_MIN ? y : (double)INT32_MIN;                                                         \
-            c[j] = (int32_t)y;                                                                                         \
-        }                                                                                                              \
-    } while (0)
+/* n columns of a row of C. */
+I8_INLINE void i8_output_chunk(const i8_output_args *o, int i, int j, int32_t *c, const int n)
+{
+    const int32_t row_offset = o->co_row ? o->co_row[i] : 0, *co = o->co_col ? o->co_col + j : NULL;
+    const int one_sum = o->beta == 0 || (!o->co_row && !co); /* beyond X, in integers */
+    int32_t x32[I8_CHUNK];
+    int64_t x64[I8_CHUNK];
+
+    if (o->acc32)
+        i8_compensate32(o, i, j, x32, n);
+    if (o->acc32 && o->integral && one_sum) {
+        for (int v = 0; v < n; ++v)
+            c[v] = i8_add_saturated(x32[v], o->beta != 0 ? c[v] : co ? co[v] : row_offset);
+        return;
+    }
+    if (!o->acc32)
+        i8_compensate64(o, i, j, x64, n);
+    if (o->integral) {
+        for (int v = 0; v < n; ++v)
+            c[v] = i8_saturate((o->acc32 ? x32[v] : x64[v]) + (co ? co[v] : row_offset) + (int64_t)(o->beta != 0 ? c[v] : 0));
+        return;
+    }
+    /* The limits are exact in f64; adding 0.0 for an absent term changes no result. */
+    for (int v = 0; v < n; ++v) {
+        double y = o->alpha * (o->acc32 ? (double)x32[v] : (double)x64[v]);
+        if (o->beta != 0)
+            y += o->beta * (double)c[v];
+        y = rint(y + (double)(co ? co[v] : row_offset));
+        y = y < (double)INT32_MAX ? y : (double)INT32_MAX;
+        c[v] = (int32_t)(y > (double)INT32_MIN ? y : (double)INT32_MIN);
+    }
+}
 
 /* The tile, to a C with contiguous rows. */
 static void i8_output_rows(const i8_output_args *o)
 {
-    int32_t x32[I8_MAX_COLUMNS];
-    int64_t x64[I8_MAX_COLUMNS];
-
     if (o->stage) {
         i8_run_stage(o);
         return;
     }
     for (int i = 0; i < o->rows; ++i) {
         int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
-        const int64_t row_offset = o->co_row ? o->co_row[i] : 0;
-
-        if (o->acc32) {
-            i8_compensate32(o, i, x32);
-            if (o->integral)
-                I8_FINISH_INTEGRAL(x32);
-            else
-                I8_FINISH_REAL(x32);
-        } else {
-            i8_compensate64(o, i, x64);
-            if (o->integral)
-                I8_FINISH_INTEGRAL(x64);
-            else
-                I8_FINISH_REAL(x64);
-        }
+        int j = 0;
+        for (; j + I8_CHUNK <= o->cols; j += I8_CHUNK)
+            i8_output_chunk(o, i, j, c + j, I8_CHUNK);
+        if (j < o->cols)
+            i8_output_chunk(o, i, j, c + j, o->cols - j);
     }
 }
 

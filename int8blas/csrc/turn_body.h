@@ -68,18 +68,25 @@ I8_INLINE void i8_turn_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff
 }
 #endif
 
-/* dst[i, j] = src[i, j], elements of `size` bytes; steps in bytes, any. */
-I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
-                             ptrdiff_t src_col, int rows, int cols, const int size)
+/* `count` times n elements of `size` bytes, wherever they are. */
+I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_outer, ptrdiff_t dst_inner, const char *src, ptrdiff_t src_outer,
+                             ptrdiff_t src_inner, int count, int n, const int size)
 {
-    for (int j = 0; j < cols; ++j)
-        for (int i = 0; i < rows; ++i)
-            memcpy(dst + i * dst_row + j * dst_col, src + i * src_row + j * src_col, (size_t)size);
+    for (; count > 0; --count, dst += dst_outer, src += src_outer)
+        for (int i = 0; i < n; ++i)
+            memcpy(dst + i * dst_inner, src + i * src_inner, (size_t)size);
 }
 
+/* dst[i, j] = src[i, j], elements of `size` bytes; steps in bytes, any. The inner loop is that of the shorter steps. */
 static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
                              ptrdiff_t src_col, int rows, int cols, int size)
 {
+    const ptrdiff_t along_row = (dst_col < 0 ? -dst_col : dst_col) + (src_col < 0 ? -src_col : src_col);
+    const ptrdiff_t along_col = (dst_row < 0 ? -dst_row : dst_row) + (src_row < 0 ? -src_row : src_row);
+    if (along_col < along_row) {
+        i8_copy_elements(dst, dst_col, dst_row, src, src_col, src_row, cols, rows, size);
+        return;
+    }
     if (size == 4)
         i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 4);
     else if (size == 2)
