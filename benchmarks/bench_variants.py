@@ -3,8 +3,9 @@
     python benchmarks/bench_variants.py
     python benchmarks/bench_variants.py --shape 128x768x3072 --threads 2
 
-The first column is the time of uint8 times int8 with all matrices in C order, and the others are that time divided by
-their own.
+The first table has products: the time of uint8 times int8 with all matrices in C order, and that time divided by those
+of other forms. The second has convolutions: the time with channels last, and that divided by the one with channels
+first.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 
+from contest import product_sizes
+
 import int8blas
 import numpy as np
 from int8blas._bench import environment
 from int8blas._bench.timing import Plan, measure
 
-from contest import product_sizes
+Calls = dict[str, Callable[[], object]]
 
 SHAPES = (
     (4, 4, 4), (16, 16, 16), (64, 64, 64), (128, 128, 128), (256, 256, 256), (1024, 1024, 1024),
@@ -26,8 +29,16 @@ SHAPES = (
     (128, 768, 3072), (1000, 64, 27), (2048, 2048, 3),
 )  # fmt: skip
 # Of A, B and C: C order, Fortran order, or every other element of rows that are twice as long.
-ORDERS = {"A.T": "FCC", "B.T": "CFC", "C.T": "CCF", "all.T": "FFF", "A[:, ::2]": "SCC", "B[:, ::2]": "CSC", "C[:, ::2]": "CCS"}
+ORDERS = {
+    "A.T": "FCC", "B.T": "CFC", "C.T": "CCF", "all.T": "FFF",
+    "A[:, ::2]": "SCC", "B[:, ::2]": "CSC", "C[:, ::2]": "CCS",
+}  # fmt: skip
 SIGNS = ("s8s8", "s8u8", "u8u8")
+# Size, channels of source and destination, kernel, stride, groups.
+CONVOLUTIONS = (
+    (224, 3, 64, 7, 2, 1), (56, 64, 64, 3, 1, 1), (56, 64, 256, 1, 1, 1), (14, 256, 1024, 1, 1, 1),
+    (7, 512, 512, 3, 1, 1), (112, 32, 32, 3, 1, 32), (28, 192, 192, 3, 1, 192), (28, 256, 256, 3, 1, 32),
+)  # fmt: skip
 
 
 def place(array: np.ndarray, order: str) -> np.ndarray:
@@ -35,7 +46,7 @@ def place(array: np.ndarray, order: str) -> np.ndarray:
     return np.repeat(array, 2, axis=1)[:, ::2] if order == "S" else np.array(array, order=order)
 
 
-def calls_of(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+def product_calls(shape: tuple[int, ...]) -> Calls:
     """Every form of a product."""
     m, n, k = shape
     rng = np.random.default_rng(0)
@@ -44,11 +55,13 @@ def calls_of(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
         "s": (rng.integers(-127, 128, (m, k), np.int8), rng.integers(-127, 128, (k, n), np.int8)),
     }
 
-    def call(signs: str = "u8s8", orders: str = "CCC", alpha: float = 1, beta: float = 0, **keywords: object):
+    def call(
+        signs: str = "u8s8", orders: str = "CCC", alpha: float = 1, beta: float = 0, **keywords: object
+    ) -> Callable[[], object]:
         a, b = values[signs[0]][0], values[signs[2]][1]
         gemm = getattr(int8blas, f"gemm_{signs}s32")
-        c = np.zeros((m, n), np.int32)
-        return partial(gemm, alpha, *map(place, (a, b), orders), beta, place(c, orders[2]), 0, 0, True, **keywords)
+        c = place(np.zeros((m, n), np.int32), orders[2])
+        return partial(gemm, alpha, place(a, orders[0]), place(b, orders[1]), beta, c, 0, 0, True, **keywords)
 
     return {
         "u8s8": call(),
@@ -62,9 +75,26 @@ def calls_of(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
     }
 
 
+def convolution_calls(size: int, ic: int, oc: int, kernel: int, stride: int, groups: int) -> Calls:
+    """A quantized layer in both layouts, to uint8 and to float32."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (oc, ic // groups, kernel, kernel), np.int8)
+    pixels = rng.integers(0, 256, (1, size, size, ic), np.uint8)
+    calls: Calls = {}
+    for dst, scales in (("u8", {"dst": 0.05}), ("f32", {})):
+        for layout, src in (("nhwc", pixels), ("nchw", np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))):
+            layer = int8blas.Convolution(
+                weights, np.zeros(oc, np.float32), groups=groups, strides=stride, padding=kernel // 2, layout=layout,
+                src_dtype=np.uint8, dst_dtype=np.uint8 if scales else np.float32,
+                scales={"src": 0.01, "weights": np.full(oc, 0.001, np.float32), **scales},
+            )  # fmt: skip
+            calls[f"{layout} {dst}"] = partial(layer, src, out=layer(src))
+    return calls
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", action="append", type=product_sizes, metavar="MxNxK", help="only this shape (repeat)")
+    parser.add_argument("--shape", action="append", type=product_sizes, metavar="MxNxK", help="only this one (repeat)")
     parser.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--isa", choices=int8blas.available_isas(), default=int8blas.available_isas()[0])
     parser.add_argument("--budget", type=float, default=2.0, help="seconds per shape (default: %(default)s)")
@@ -75,12 +105,25 @@ def main() -> None:
     print(f"isa: {options.isa}, threads: {options.threads}\n")
     with int8blas.num_threads(options.threads), int8blas.use_isa(options.isa):
         for i, shape in enumerate(options.shape or SHAPES):
-            times = {name: timing.best for name, timing in measure(calls_of(shape), plan).items()}
+            times = {name: timing.best for name, timing in measure(product_calls(shape), plan).items()}
             first = times.pop("u8s8")
             if i == 0:
                 print(f"| M x N x K | us | {' | '.join(times)} |\n|{'---|' * (2 + len(times))}")
             ratios = " | ".join(f"{first / time:.2f}" for time in times.values())
             print(f"| {' x '.join(map(str, shape))} | {first * 1e6:.4g} | {ratios} |", flush=True)
+        if options.shape:
+            return
+        print("\n| size | channels | kernel | groups | nhwc to u8, us | nchw | nhwc to f32, us | nchw |")
+        print(f"|{'---|' * 8}")
+        for size, ic, oc, kernel, stride, groups in CONVOLUTIONS:
+            calls = convolution_calls(size, ic, oc, kernel, stride, groups)
+            times = {name: timing.best for name, timing in measure(calls, plan).items()}
+            pairs = " | ".join(
+                f"{times[f'nhwc {dst}'] * 1e6:.4g} | {times[f'nhwc {dst}'] / times[f'nchw {dst}']:.2f}"
+                for dst in ("u8", "f32")
+            )
+            step = f", stride {stride}" if stride > 1 else ""
+            print(f"| {size} | {ic} to {oc} | {kernel}x{kernel}{step} | {groups} | {pairs} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -245,7 +245,9 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     ):
         wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
         raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
-    return in_range(array if array.ndim == 0 or length == 1 or array.shape[0] != 1 else array.reshape(()), name, low, high)
+    if array.ndim == 1 and array.shape[0] == 1 and length != 1:
+        array = array.reshape(())
+    return in_range(array, name, low, high)
 
 
 cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high):
@@ -257,12 +259,13 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
     cdef cnp.npy_intp i
     for i in range(cnp.PyArray_SIZE(converted)):
         smallest, largest = min(smallest, values[i]), max(largest, values[i])
-    # uint64 beyond int64 wraps to what is negative.
-    if smallest < low or largest > high or (array.dtype.kind == "u" and array.itemsize == 8 and array.max(initial=0) > high):
-        smallest_of_all, largest_of_all = int(array.min()), int(array.max())
-        raise ValueError(f"{name} must be between {low} and {high}, got "
-                         f"{smallest_of_all if smallest_of_all < low else largest_of_all}")
-    return converted
+    # uint64 beyond int64 has wrapped.
+    if smallest >= low and largest <= high and (
+        cnp.PyArray_TYPE(array) not in (cnp.NPY_ULONG, cnp.NPY_ULONGLONG) or array.max(initial=0) <= high
+    ):
+        return converted
+    found = int(array.min())
+    raise ValueError(f"{name} must be between {low} and {high}, got {found if found < low else int(array.max())}")
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):

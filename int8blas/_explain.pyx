@@ -22,7 +22,7 @@ from int8blas._plan cimport (
     make_plan,
     pays_to_transpose,
     plan_threads,
-    transpose,
+    transpose_problem,
 )
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport ceil_div, split
@@ -120,7 +120,7 @@ class Explanation:
         m, n, k = self.shape
         lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
         if self.transposed:
-            lines.append("  C.T = B.T @ A.T is computed, as C has few columns and A contiguous ones: A is B.T below, and B A.T")
+            lines.append("  C.T = B.T @ A.T is computed, as C has few columns and A contiguous ones: A below is B.T")
         if self.block is not None:
             lines.append("  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
                 *self.block, -(-self.workspace // 1024)))
@@ -218,7 +218,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef int64_t panels = ceil_div(g.n, I8_PANEL), i
     shape = (g.m, g.n, g.k)
     if transposed:
-        transpose(&other, g)
+        transpose_problem(&other, g)
         g = &other
         panels = ceil_div(g.n, I8_PANEL)
     memset(&p, 0, sizeof(p))

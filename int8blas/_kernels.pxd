@@ -352,8 +352,8 @@ cdef extern from "i8_types.h" nogil:
         int thin_rows
         void (*thin)(const i8_thin_args *) noexcept nogil
         void (*output)(const i8_output_args *) noexcept nogil
-        void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
-                     int size) noexcept nogil
+        void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
+                     int cols, int size) noexcept nogil
         int depthwise_channels
         int depthwise_lines
         void (*depthwise)(const i8_depthwise_args *) noexcept nogil

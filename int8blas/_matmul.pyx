@@ -183,8 +183,8 @@ cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
 
 
 cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:
-    """How many rows a stack of matrices has, and the distance from each to the next if that is the same for all: whether
-    it is. `step` stays as it is if there is one row."""
+    """Whether all rows of a stack of matrices are evenly spaced; how many they are, and the step from each to the next,
+    which stays as it is if there is one."""
     cdef int axis
     rows[0] = 1
     for axis in range(cnp.PyArray_NDIM(array) - 2, -1, -1):

@@ -115,7 +115,7 @@ cdef struct Plan:
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
-cdef void transpose(Gemm *t, const Gemm *g) noexcept nogil
+cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil
 cdef bint is_turned(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
@@ -153,8 +153,8 @@ cdef enum:
     THIN_ROWS = 64
     THIN_COLUMNS = 64
     THIN_ELEMENTS = 3 << 14
-    # What is computed transposed: a C with up to so many columns, and for each so many rows, a few if a row kernel takes
-    # all columns; up to what size a small problem is.
+    # What is computed transposed: a C with up to so many columns, and for each so many rows, a few if a row kernel
+    # takes all columns; up to what size a small problem is.
     TRANSPOSED_COLUMNS = 16
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4

@@ -187,7 +187,7 @@ cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
-cdef void transpose(Gemm *t, const Gemm *g) noexcept nogil:
+cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil:
     """t: C.T := (B - bo).T @ (A - ao).T, for a plain B. Each operand takes the other's sign by one more shift."""
     t[0] = g[0]
     t.m, t.n = g.n, g.m

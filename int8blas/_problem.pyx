@@ -10,7 +10,16 @@ cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers
 from int8blas._gemm cimport gemm
-from int8blas._plan cimport Gemm, Plan, is_tiny, make_plan, pays_to_transpose, plan_threads, thread_work, transpose
+from int8blas._plan cimport (
+    Gemm,
+    Plan,
+    is_tiny,
+    make_plan,
+    pays_to_transpose,
+    plan_threads,
+    thread_work,
+    transpose_problem,
+)
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
@@ -104,7 +113,7 @@ cdef int run(Gemm *g, str name) except -1:
     cdef Gemm transposed
     cdef int status
     if pays_to_transpose(g):
-        transpose(&transposed, g)
+        transpose_problem(&transposed, g)
         g = &transposed
     if not verbose and is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
         if g.m and g.n:
@@ -190,7 +199,7 @@ cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
     cdef int status
     cdef char line[LINE_BYTES]
     if pays_to_transpose(g):
-        transpose(&transposed, g)
+        transpose_problem(&transposed, g)
         g = &transposed
     g.threads = max_threads()
     if not verbose:

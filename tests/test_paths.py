@@ -34,8 +34,8 @@ LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (53, 1100, 300))
 
 ALL = ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + MORE_DOTS + DOTS_OF_COLUMNS + THIN + MORE_THIN + BLOCKS + INDEPENDENT
 THREADS = (1, 3)
-# How A may lie in memory: the paths read rows, columns or neither of them as they are.
-A_LAYOUTS = {
+# How A, or C, may lie in memory: the paths read rows, columns or neither of them as they are.
+LAYOUTS = {
     "rows": np.ascontiguousarray,
     "columns": np.asfortranarray,
     "neither": lambda a: np.repeat(np.repeat(a, 2, axis=0), 3, axis=1)[::2, ::3],
@@ -54,11 +54,11 @@ def assert_every_way(gemm, b, expected, **problem):
                 assert_same(gemm(packed), expected, form=form, threads=threads, **problem)
 
 
-@pytest.mark.parametrize("a_layout", A_LAYOUTS)
+@pytest.mark.parametrize("a_layout", LAYOUTS)
 def test_products(isa, pair, a_layout, rng):
     for m, n, k in ALL:
         a, b = pair.operands(rng, m, n, k)
-        a = A_LAYOUTS[a_layout](a)
+        a = LAYOUTS[a_layout](a)
         assert_every_way(lambda b, a=a: pair.gemm(1, a, b), b, reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
@@ -81,11 +81,11 @@ def test_products_that_are_transposed(isa, pair, rng):
         ):
             arguments = {"alpha": 1, "beta": 0, **options}
             expected = reference.gemm(a=a, b=b, c=c, **arguments)
-            for order, make in (("F", np.array), ("C", np.array), ("apart", lambda c, order: np.repeat(c, 2, 1)[:, ::2])):
+            for layout, place in LAYOUTS.items():
                 assert_every_way(
-                    lambda b, a=a, c=c, make=make, order=order, x=arguments: pair.gemm(
-                        a=a, b=b, c=make(c, order=order), overwrite_c=True, **x),
-                    b, expected, m=m, n=n, k=k, options=list(options), order=order,
+                    lambda b, a=a, c=c, place=place, x=arguments: pair.gemm(
+                        a=a, b=b, c=place(c.copy("K")), overwrite_c=True, **x),
+                    b, expected, m=m, n=n, k=k, options=list(options), layout=layout,
                 )  # fmt: skip
 
 
@@ -100,11 +100,11 @@ def test_explain_tells_what_is_transposed(isa, rng):
             assert not other.transposed
 
 
-@pytest.mark.parametrize("a_layout", A_LAYOUTS)
+@pytest.mark.parametrize("a_layout", LAYOUTS)
 def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    for m, n, k in ALL[list(A_LAYOUTS).index(a_layout) :: 5]:
+    for m, n, k in ALL[list(LAYOUTS).index(a_layout) :: 5]:
         a, b = pair.operands(rng, m, n, k)
-        a = A_LAYOUTS[a_layout](a)
+        a = LAYOUTS[a_layout](a)
         c = rng.integers(-1000, 1000, (m, n), np.int32)
         row, column = rng.integers(-1000, 1000, m), rng.integers(-1000, 1000, n)
         for options in (

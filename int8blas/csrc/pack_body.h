@@ -24,6 +24,13 @@ I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, 
 }
 
 #ifdef I8_SSE2
+/* A whole dword. */
+I8_INLINE uint32_t i8_gather_4(const uint8_t *src, ptrdiff_t k_stride)
+{
+    return (uint32_t)src[0] | (uint32_t)src[k_stride] << 8 | (uint32_t)src[2 * k_stride] << 16 |
+           (uint32_t)src[3 * k_stride] << 24;
+}
+
 /* The same for the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
 I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
 {
@@ -44,6 +51,8 @@ static void i8_pack_any(uint8_t *dst, int width, int from, int to, int64_t k, co
             if (k_stride == 1 && valid == 4)
                 x = i8_read32(s) ^ flip4;
 #ifdef I8_SSE2
+            else if (valid == 4)
+                x = i8_gather_4(s, k_stride) ^ flip4;
             else if (k_stride == 1 && g > 0)
                 x = i8_gather_last(s, valid, flip4);
 #endif
