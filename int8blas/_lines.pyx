@@ -144,7 +144,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
             x = share(k.outputs, tile, tiles)
             end = share(k.outputs, tile + 1, tiles)
             t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
-            t.dst = w.tiles + (x - top) * t.cols
+            t.dst = w.tiles + (x - top) * t.cols if t.output is NULL else NULL
             out.c = c + x * j.steps[3]
             g.kernels.tile[j.dot][end - x - 1][width - 1](&t)
             if t.output is NULL and (tile + 1 == tiles or (end - top + g.kernels.mr) * t.cols > GATHERED):
