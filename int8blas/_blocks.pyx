@@ -391,13 +391,45 @@ cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
             o.row_scale += o.rows
 
 
+cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:
+    """The dot for `width` panels of the slab."""
+    cdef int dot = I8_DOT4_SAT if g.saturating or p.may_widen else g.kernels.exact, x
+    if p.may_widen:
+        for x in range(width):
+            if not s.certified[panel + x]:
+                dot = p.uncertified
+    if p.splits:
+        for x in range(width):
+            if not g.split.panels[s.first + panel + x]:
+                return dot
+        return I8_DOT8
+    return dot
+
+
+cdef inline void set_vectors(const Gemm *g, const Workspace *w, const Slab *s, i8_output_args *o, int64_t block,
+                             int64_t row, int64_t panel) noexcept nogil:
+    """What belongs to the rows and columns of a tile: it begins at a row of a block of rows and a panel of the slab."""
+    o.row, o.column = block + row, (s.first + panel) * I8_PANEL
+    o.ao = w.ao + row if w.ao is not NULL else NULL
+    o.col_sum = s.col_sums + panel * I8_PANEL if w.ao is not NULL else NULL
+    o.bo = s.bo + panel * I8_PANEL if s.bo is not NULL else NULL
+    o.row_term = w.row_term + row if s.bo is not NULL else NULL
+    o.co_row = w.co_row + row if w.co_row is not NULL else NULL
+    if g.co_rows is not NULL:
+        o.co_row = g.co_rows + o.row
+    o.co_col = g.co_cols + o.column if g.co_cols is not NULL else NULL
+    o.row_scale = w.row_scale + row if w.row_scale is not NULL else NULL
+    if g.row_scales is not NULL:
+        o.row_scale = g.row_scales + o.row
+
+
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
                          int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
     """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
-    cdef int64_t i, j, r, c, column, first_column
+    cdef int64_t i, j, r, c, column
     cdef int height, width, dot, x
     cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
@@ -434,18 +466,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         width = <int>(panel + share(panels, j + 1, column_tiles) - c)
         column = (s.first + c) * I8_PANEL
 
-        dot = I8_DOT4_SAT if g.saturating else g.kernels.exact
-        if p.may_widen:
-            dot = I8_DOT4_SAT
-            for x in range(width):
-                if not s.certified[c + x]:
-                    dot = p.uncertified
-        if p.splits:
-            x = 0
-            while x < width and g.split.panels[s.first + c + x]:
-                x += 1
-            if x == width:
-                dot = I8_DOT8
+        dot = dot_of(g, p, s, c, width)
         outlier_sums = NULL
         t.b = s.data if dot != I8_DOT8 else g.split.dense
         t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
@@ -557,24 +578,12 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             if last_block and not p.from_registers:
-                first_column = (s.first + first) * I8_PANEL
                 o.rows = <int>(r + height - top)
-                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - first_column)
+                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
                 o.acc_row = t.dst_row
-                o.ao = w.ao + top if w.ao is not NULL else NULL
-                o.col_sum = s.col_sums + first * I8_PANEL if w.ao is not NULL else NULL
-                o.bo = s.bo + first * I8_PANEL if s.bo is not NULL else NULL
-                o.row_term = w.row_term + top if s.bo is not NULL else NULL
-                o.co_row = w.co_row + top if w.co_row is not NULL else NULL
-                if g.co_rows is not NULL:
-                    o.co_row = g.co_rows + row + top
-                o.co_col = g.co_cols + first_column if g.co_cols is not NULL else NULL
-                o.row, o.column = row + top, first_column
-                o.row_scale = w.row_scale + top if w.row_scale is not NULL else NULL
-                if g.row_scales is not NULL:
-                    o.row_scale = g.row_scales + row + top
+                set_vectors(g, w, s, &o, row, top, first)
                 if g.doubled:
                     double_sums(&o)
                 store_rows(g, &o)

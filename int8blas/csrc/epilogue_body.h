@@ -17,8 +17,8 @@ I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y)
     return ((x ^ sum) & (y ^ sum)) >= 0 ? sum : x < 0 ? INT32_MIN : INT32_MAX;
 }
 
-/* x[v] = acc - ao * col_sum - bo * row_term in column j + v, modulo 2**32 (which is exact, as the result is known to fit),
- * or in s64. */
+/* x[v] = acc - ao * col_sum - bo * row_term in column j + v: modulo 2**32, which is exact, as the result is known to
+ * fit, or in s64. */
 I8_INLINE void i8_compensate32(const i8_output_args *o, int i, int j, int32_t *x, const int n)
 {
     const int32_t *acc = o->acc32 + i * o->acc_row + j;
@@ -63,7 +63,8 @@ I8_INLINE void i8_output_chunk(const i8_output_args *o, int i, int j, int32_t *c
         i8_compensate64(o, i, j, x64, n);
     if (o->integral) {
         for (int v = 0; v < n; ++v)
-            c[v] = i8_saturate((o->acc32 ? x32[v] : x64[v]) + (co ? co[v] : row_offset) + (int64_t)(o->beta != 0 ? c[v] : 0));
+            c[v] = i8_saturate((o->acc32 ? x32[v] : x64[v]) + (co ? co[v] : row_offset) +
+                               (int64_t)(o->beta != 0 ? c[v] : 0));
         return;
     }
     /* The limits are exact in f64; adding 0.0 for an absent term changes no result. */
