@@ -71,6 +71,26 @@ def test_columns_of_many_tiles(isa, pair, c_layout, alpha, beta, rng):
             canary.assert_only_elements_written(c)
 
 
+def test_sizes_of_every_path_in_every_layout(isa, pair, rng):
+    """Sizes between 1 and 1500, small ones as likely as large ones, in all three dimensions."""
+    for _ in range(600):
+        m, n, k = np.exp(rng.uniform(0, np.log(1500), 3)).astype(int)
+        if m * n * k > 4e6:
+            continue
+        a_layout, b_layout, c_layout = rng.choice([*LAYOUTS, *["C", "F"] * 6], 3)
+        a, b = pair.operands(rng, m, n, k)
+        ao, bo, beta = (int(x) for x in rng.choice([0, 0, 1], 3))
+        values = rng.integers(-1000, 1000, (m, n), np.int32)
+        # Exact: all sums are far below 2**53.
+        expected = ((a.astype(float) - ao) @ (b.astype(float) - bo) + beta * values).astype(np.int32)
+        a, b, c = place(a, a_layout), place(b, b_layout), place(values, c_layout)
+        for form in (b, int8blas.pack_b(b)):
+            with int8blas.num_threads(int(rng.choice([1, 3]))):
+                c[...] = values
+                pair.gemm(1, a, form, beta, c, overwrite_c=True, ao=ao, bo=bo)
+            assert_same(c, expected, m=m, n=n, k=k, a=a_layout, b=b_layout, c=c_layout, packed=form is not b)
+
+
 @pytest.mark.parametrize("out_layout", LAYOUTS)
 def test_out(isa, pair, out_layout, rng):
     for m, n, k in (*FEW, *EMPTY):
