@@ -112,16 +112,16 @@ cdef int run(Gemm *g, str name) except -1:
     """Compute, without the GIL unless that takes longer than the problem."""
     cdef Gemm transposed
     cdef int status
+    if verbose:
+        return run_verbose(g, name)
     if pays_to_transpose(g):
         transpose_problem(&transposed, g)
         g = &transposed
-    if not verbose and is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
+    if is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
         if g.m and g.n:
             gemm_tiny(g)
         return 0
     g.threads = max_threads()
-    if verbose:
-        return run_verbose(g, name)
     with nogil:
         status = gemm(g)
     if status:
@@ -179,12 +179,13 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     return 0
 
 
-cdef int run_verbose(const Gemm *g, str name) except -1:
+cdef int run_verbose(Gemm *g, str name) except -1:
     """Compute and write a line about it to the standard error stream."""
     cdef int status
     cdef char line[LINE_BYTES]
     cdef bytes encoded = name.encode()
     cdef const char *text = encoded
+    g.threads = max_threads()
     with nogil:
         status = run_timed(g, text, line)
     if status:
@@ -198,29 +199,33 @@ cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
     cdef Gemm transposed
     cdef int status
     cdef char line[LINE_BYTES]
+    g.threads = max_threads()
+    if verbose:
+        status = run_timed(g, name, line)
+        if status == 0:
+            fputs(line, stderr)
+        return status
     if pays_to_transpose(g):
         transpose_problem(&transposed, g)
         g = &transposed
-    g.threads = max_threads()
-    if not verbose:
-        return gemm(g)
-    status = run_timed(g, name, line)
-    if status == 0:
-        fputs(line, stderr)
-    return status
+    return gemm(g)
 
 
 cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
     """Compute and describe that in a line of LINE_BYTES. 0, or -1 if there is no memory."""
     cdef Plan p
+    cdef Gemm transposed
     cdef char sizes[LINE_BYTES]
     cdef int status, threads = 1
     cdef double elapsed = seconds()
+    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
+    if pays_to_transpose(g):
+        transpose_problem(&transposed, g)
+        g = &transposed
     status = gemm(g)
     elapsed = seconds() - elapsed
     if g.m and g.n:
         make_plan(g, &p)
         threads = plan_threads(g, &p)
-    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
     write_line(line, name, sizes, b"plain" if g.packed is NULL else b"packed", g.kernels, threads, elapsed)
     return status

@@ -188,11 +188,15 @@ a, b = np.ones((3, 5), np.uint8), np.ones((5, 7), np.int8)
 int8blas.gemm_u8s8s32(1.0, a, b)
 int8blas.gemm_u8s8s32(1.0, a, int8blas.pack_b(b), numerics="saturating")
 int8blas.gemm_s8s8s32(1.0, a.view(np.int8), b)
+columns = np.ones((64, 5), np.uint8, order="F")
+assert int8blas.explain(columns, b[:, :1]).transposed
+int8blas.gemm_u8s8s32(1.0, columns, b[:, :1])
 """
     lines = run_python("-c", code, INT8BLAS_VERBOSE="1").stderr.splitlines()
     lines = [line for line in lines if "gemm" in line]
-    assert len(lines) == 3
-    assert ["u8s8" in line for line in lines] == [True, True, False]
+    assert len(lines) == 4
+    assert ["u8s8" in line for line in lines] == [True, True, False, True]
+    assert "m=64,n=1,k=5" in lines.pop()
     for line in lines:
         for fact in ("m=3", "n=7", "k=5", int8blas.available_isas()[0], "threads=1", "ms"):
             assert fact in line
