@@ -49,7 +49,8 @@ The modules, and who calls whom::
                               depthwise_body.h, depthwise_pairs_body.h, grouped_body.h    the kernels of _depthwise,
                                                the second without VNNI, and of _groups
                               source_body.h    the quantization of a float A
-                              epilogue_body.h, stage_body.h, tile_output.h    the output stages
+                              epilogue_body.h, stage_body.h, tile_output.h    the output stages,
+                              turn_body.h      and their way to a C by columns
                               eltwise_body.h   tanh, exp, erf and the like
                               quantize_body.h  the kernels of quantization
                               chain_body.h     the steps of _chain
