@@ -24,6 +24,7 @@ from int8blas._kernels cimport (
     I8_PANEL,
     i8_outlier_args,
     i8_output_args,
+    i8_part_of,
     i8_tile_args,
     i8_tile_output,
 )
@@ -366,29 +367,19 @@ cdef void double_sums(const i8_output_args *o) noexcept nogil:
 
 cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
     """The output stage of a tile: all of its rows at once, or those of each line of C."""
-    cdef int rows = o.rows
+    cdef i8_output_args part
+    cdef int64_t row
+    cdef int done = 0
+    o.c = g.c + o.row * g.c_row + o.column * g.c_col
     if g.c_line == 0:
-        o.c = g.c + o.row * g.c_row + o.column * g.c_col
         g.kernels.output(o)
         return
-    while rows > 0:
-        o.rows = <int>min(<int64_t>rows, g.c_line - o.row % g.c_line)
-        o.c = g.c + o.row // g.c_line * g.c_line_step + o.row % g.c_line * g.c_row + o.column * g.c_col
-        g.kernels.output(o)
-        rows -= o.rows
-        o.row += o.rows
-        if o.acc32 is not NULL:
-            o.acc32 += o.rows * o.acc_row
-        else:
-            o.acc64 += o.rows * o.acc_row
-        if o.ao is not NULL:
-            o.ao += o.rows
-        if o.row_term is not NULL:
-            o.row_term += o.rows
-        if o.co_row is not NULL:
-            o.co_row += o.rows
-        if o.row_scale is not NULL:
-            o.row_scale += o.rows
+    while done < o.rows:
+        row = o.row + done
+        part = i8_part_of(o, done, 0, <int>min(<int64_t>(o.rows - done), g.c_line - row % g.c_line), o.cols)
+        part.c = g.c + row // g.c_line * g.c_line_step + row % g.c_line * g.c_row + o.column * g.c_col
+        g.kernels.output(&part)
+        done += part.rows
 
 
 cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:

@@ -215,12 +215,12 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
     cdef Gemm other
     cdef bint transposed = pays_to_transpose(g)
-    cdef int64_t panels = ceil_div(g.n, I8_PANEL), i
+    cdef int64_t panels, i
     shape = (g.m, g.n, g.k)
     if transposed:
         transpose_problem(&other, g)
         g = &other
-        panels = ceil_div(g.n, I8_PANEL)
+    panels = ceil_div(g.n, I8_PANEL)
     memset(&p, 0, sizeof(p))
     p.k_parts = 1
     split(1, 1, 1, False, &p.grid)

@@ -7,6 +7,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 
 from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args, tile_panels
 from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_turned
+from int8blas._split cimport round_up
 
 cdef enum:
     # Sums of several tiles of rows that are turned together.
@@ -32,7 +33,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef const int32_t *col_init = NULL
     cdef const uint8_t *a
     cdef int32_t *dst
-    cdef int row = round_up_to_panel(n), top = 0
+    cdef int row = <int>round_up(n, I8_PANEL), top = 0
     cdef i8_tile_args t
 
     if b is NULL:
@@ -82,10 +83,6 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
             top = r
 
 
-cdef inline int round_up_to_panel(int n) noexcept nogil:
-    return (n + I8_PANEL - 1) & -I8_PANEL
-
-
 cdef inline int parts(int count, int largest) noexcept nogil:
     """How many parts of at most `largest` make `count`."""
     return 1 if count <= largest else (count + largest - 1) // largest
@@ -115,7 +112,7 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
 cdef inline void column_terms(const Gemm *g, i8_tile_args *t, const int8_t *b, int32_t *terms) noexcept nogil:
     """-ao * column sums of packed B."""
     cdef uint32_t ones = 0x01010101
-    cdef int n = round_up_to_panel(<int>g.n)
+    cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
     if g.col_sums is not NULL:
         for i in range(n):

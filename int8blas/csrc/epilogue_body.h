@@ -110,26 +110,6 @@ static int i8_reads_c(const i8_output_args *o)
     return !o->stage && o->beta != 0;
 }
 
-/* The part of a tile from row `row` and column `column` on. */
-static i8_output_args i8_part_of(const i8_output_args *o, int row, int column, int rows, int cols)
-{
-    const ptrdiff_t at = row * o->acc_row + column;
-    i8_output_args part = *o;
-    part.rows = rows, part.cols = cols;
-    part.acc32 = o->acc32 ? o->acc32 + at : NULL;
-    part.acc64 = o->acc64 ? o->acc64 + at : NULL;
-    part.ao = o->ao ? o->ao + row : NULL;
-    part.col_sum = o->col_sum ? o->col_sum + column : NULL;
-    part.bo = o->bo ? o->bo + column : NULL;
-    part.row_term = o->row_term ? o->row_term + row : NULL;
-    part.co_row = o->co_row ? o->co_row + row : NULL;
-    part.co_col = o->co_col ? o->co_col + column : NULL;
-    part.c = o->c + row * o->c_row + column * o->c_col;
-    part.row = o->row + row, part.column = o->column + column;
-    part.row_scale = o->row_scale ? o->row_scale + row : NULL;
-    return part;
-}
-
 /* The tile in parts that are computed as rows, then turned. */
 enum { I8_TURNED_ROWS = 64 };
 static void i8_output_turned(const i8_output_args *o, int size)
