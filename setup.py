@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,19 @@ EXTENSIONS = [
 ]
 
 
+def compile_each(compile_all, pool, own_args):
+    """A compiler's `compile` whose sources are compiled side by side, our own C with further arguments."""
+
+    def compile(sources, extra_postargs=(), **options):
+        futures = []
+        for source in sources:
+            arguments = own_args if Path(source).parent == CSRC else []
+            futures.append(pool.submit(compile_all, [source], extra_postargs=[*extra_postargs, *arguments], **options))
+        return [path for future in futures for path in future.result()]
+
+    return compile
+
+
 class BuildExt(build_ext):
     """build_ext with the compiler's own flags, and OpenMP where it compiles and links."""
 
@@ -135,19 +149,12 @@ class BuildExt(build_ext):
         for ext in self.extensions:
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
+        own_args = []  # the C that Cython writes is not held to them
         if flag("INT8BLAS_DEVELOP") and not msvc:
-            self.check_csrc(compile_args)
-        super().build_extensions()
-
-    def check_csrc(self, compile_args):
-        """Compile our own C with every warning an error (the C that Cython writes is not held to that)."""
-        with tempfile.TemporaryDirectory() as tmp:
-            self.compiler.compile(
-                [str(path) for path in sorted(CSRC.glob("*.c"))],
-                output_dir=tmp,
-                include_dirs=[str(CSRC)],
-                extra_postargs=[*compile_args, "-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"],
-            )
+            own_args = ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
+        with ThreadPoolExecutor(self.parallel) as pool:
+            self.compiler.compile = compile_each(self.compiler.compile, pool, own_args)
+            super().build_extensions()
 
     def openmp_flags(self, msvc):
         """(compile, link) flags that turn OpenMP on, empty lists if it is switched off or does not work."""

@@ -1,5 +1,6 @@
 # Python objects become arrays and numbers of the right kind, or an error. What callers pass nearly always is recognized
 # here, because a call to another module costs as much as the check; the rest is up to _arrays.pyx.
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
@@ -76,6 +77,15 @@ cdef inline double real(object x, str name) except? -1:
         if x == 0:
             return 0
     return real_from(x, name)
+
+
+cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) noexcept:
+    """Whether `x` is a Python integer in [low, high], which goes to `value` then."""
+    cdef int overflow = 0
+    if type(x) is not int:
+        return False
+    value[0] = PyLong_AsLongLongAndOverflow(x, &overflow)
+    return overflow == 0 and low <= value[0] <= high
 
 
 cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:

@@ -6,7 +6,9 @@ inline, and does not get here.
 """
 
 from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport llabs
 cimport numpy as cnp
 import numpy as np
 
@@ -166,14 +168,26 @@ cdef cnp.ndarray int8_operand(object x, str name):
     return array
 
 
-cdef bint overlaps_itself(cnp.ndarray array):
+cdef bint overlaps_itself(cnp.ndarray array) noexcept:
     """Whether two elements of an array could share memory (true only if the strides do not nest)."""
-    steps = sorted((abs(step), size) for size, step in zip((<object>array).shape, (<object>array).strides) if size > 1)
-    extent = array.dtype.itemsize
-    for step, size in steps:
-        if step < extent:
+    cdef ptrdiff_t steps[cnp.NPY_MAXDIMS]
+    cdef int64_t sizes[cnp.NPY_MAXDIMS]
+    cdef ptrdiff_t step, extent = cnp.PyArray_ITEMSIZE(array)
+    cdef int axis, i, count = 0
+    for axis in range(cnp.PyArray_NDIM(array)):
+        if cnp.PyArray_DIM(array, axis) <= 1:
+            continue
+        step = llabs(cnp.PyArray_STRIDE(array, axis))
+        i = count
+        while i > 0 and steps[i - 1] > step:
+            steps[i], sizes[i] = steps[i - 1], sizes[i - 1]
+            i -= 1
+        steps[i], sizes[i] = step, cnp.PyArray_DIM(array, axis)
+        count += 1
+    for i in range(count):
+        if steps[i] < extent:
             return True
-        extent = step * (size - 1) + extent
+        extent = steps[i] * (sizes[i] - 1) + extent
     return False
 
 
@@ -235,25 +249,65 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     `length` is -1 where only one value is allowed; `count` describes it for the error.
     """
     cdef cnp.ndarray array = as_array(x, name)
-    if array.dtype.kind not in "iu" and not (array.ndim == 1 and array.size == 0 and isinstance(x, (list, tuple))):
+    cdef int ndim = cnp.PyArray_NDIM(array)
+    cdef cnp.npy_intp size = cnp.PyArray_SIZE(array)
+    if not cnp.PyTypeNum_ISINTEGER(cnp.PyArray_TYPE(array)) and not (
+        ndim == 1 and size == 0 and isinstance(x, (list, tuple))
+    ):
         if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
             raise ValueError(f"{name} must be between {low} and {high}, got {x}")
         raise TypeError(f"{name} must be an integer{'' if length < 0 else f' or {count} integers'}, "
                         f"got {array.dtype if isinstance(x, np.ndarray) else type(x).__name__}")
-    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != length and array.shape[0] != 1) or (
-        array.ndim == 1 and array.shape[0] == 1 and length == 0
-    ):
+    if ndim > 1 or (ndim == 1 and size != length and (size != 1 or length == 0)):
         wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
         raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
-    if array.ndim == 1 and array.shape[0] == 1 and length != 1:
+    if ndim == 1 and size == 1 and length != 1:
         array = array.reshape(())
     return in_range(array, name, low, high)
 
 
+ctypedef fused Integer:
+    uint8_t
+    int8_t
+    int32_t
+    int64_t
+
+
+cdef void widen(int64_t *dst, const Integer *src, cnp.npy_intp count) noexcept:
+    cdef cnp.npy_intp i
+    for i in range(count):
+        dst[i] = src[i]
+
+
+cdef cnp.ndarray widened_integers(cnp.ndarray array):
+    """The integers of an array as a new one of int64; uint64 beyond that wraps."""
+    cdef int typenum = cnp.PyArray_TYPE(array)
+    cdef cnp.npy_intp count = cnp.PyArray_SIZE(array)
+    cdef const void *src = cnp.PyArray_DATA(array)
+    cdef cnp.ndarray converted
+    cdef int64_t *dst
+    if not cnp.PyArray_ISCARRAY_RO(array):
+        typenum = -1
+    if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
+        return cnp.PyArray_FROM_OTF(
+            array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
+    # What NumPy would do, without its search for a way from one type to the other, which takes longer than a product.
+    converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
+    dst = <int64_t *>cnp.PyArray_DATA(converted)
+    if typenum == cnp.NPY_UINT8:
+        widen(dst, <const uint8_t *>src, count)
+    elif typenum == cnp.NPY_INT8:
+        widen(dst, <const int8_t *>src, count)
+    elif typenum == cnp.NPY_INT32:
+        widen(dst, <const int32_t *>src, count)
+    else:
+        widen(dst, <const int64_t *>src, count)
+    return converted
+
+
 cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high):
     """The integers of an array as a new one of int64, all of them in [low, high]."""
-    cdef cnp.ndarray converted = cnp.PyArray_FROM_OTF(
-        array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
+    cdef cnp.ndarray converted = widened_integers(array)
     cdef const int64_t *values = <const int64_t *>cnp.PyArray_DATA(converted)
     cdef int64_t smallest = low, largest = high
     cdef cnp.npy_intp i

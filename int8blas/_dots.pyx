@@ -1,7 +1,8 @@
 """Dot products of contiguous vectors (csrc/dot_body.h): many of them, read in place, times a few that are packed.
 
 The many are the rows of A where C has few columns, or the columns of a plain B where C has few rows. Below they are x,
-the few are y.
+the few are y. Where y has zero points, the sums of x are needed: its products with a vector of ones, which is one more
+y where that costs nothing or little.
 """
 
 from cython.parallel cimport prange
@@ -20,8 +21,9 @@ from int8blas._kernels cimport (
     I8_Y_UNSIGNED,
     i8_dot_args,
     i8_dot_fn,
+    i8_output_args,
 )
-from int8blas._output cimport store
+from int8blas._output cimport output, store
 from int8blas._plan cimport Gemm, Plan
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._workspace cimport acquire, release
@@ -35,108 +37,164 @@ cdef enum:
     BLOCK_BYTES = 1 << 14
 
 
-# Some of the vectors y, for one kernel, and the signs that it has.
+# The zero points of x or y, as the kernel sees them: one value, or that and another for each vector.
+cdef struct Zeros:
+    int64_t value
+    const int64_t *values
+
+
+# Some of the vectors y, for one kernel.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel, of which `count` exist
+    int ones                    # the column that is a vector of ones, or -1
     i8_dot_fn kernel
-    i8_dot_fn sums              # the kernel for one column and the same signs
-    uint8_t x_flip
-    uint32_t x_zero, y_zero     # zero points
     uint8_t *y
+    int32_t sums[MAX_Y]         # of y, if x has zero points
     int32_t start[MAX_Y]
 
 
 cdef struct Operands:
     bint by_rows                # x are the rows of A, y the columns of B
+    bint x_unsigned             # x is u8 and y s8, rather than the other way
     const uint8_t *x
     ptrdiff_t x_row
+    uint8_t x_flip              # which makes x the operand that the kernel takes
+    Zeros x_zeros, y_zeros
     const uint8_t *ones         # K of them
+    bint sums_first             # a kernel of its own sums x
     int pieces
     int64_t block               # vectors x at a time
     Piece piece[MAX_PIECES]
     bint direct                 # the kernel stores C itself
+    bint finishes               # C is not the bare sums
+
+
+cdef bint is_zero(const Zeros *z) noexcept nogil:
+    return z.value == 0 and z.values is NULL
+
+
+cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
+    return z.value if z.values is NULL else z.value + z.values[i]
+
+
+cdef i8_dot_fn kernel_of(const Gemm *g, const Operands *o, int columns) noexcept nogil:
+    cdef int width = I8_DOTS_16 if columns == 16 else I8_DOTS_8 if columns == 8 else I8_DOTS_1 + columns - 1
+    return g.kernels.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
+
+
+cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
+                 const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
+    """A tile of sums goes to C by the output stage. `g` has C with the vectors y as rows."""
+    cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
+    cdef int64_t y_zeros[MAX_Y]
+    cdef int64_t y_terms[MAX_Y]
+    cdef int x, y
+    cdef i8_output_args t
+    memset(&t, 0, sizeof(t))
+    for y in range(piece.count):
+        for x in range(rows):
+            turned[y * BLOCK + x] = tile[x * piece.columns + y]
+        y_zeros[y] = zero_of(&o.y_zeros, piece.first + y)
+        y_terms[y] = piece.sums[y] - g.k * y_zeros[y]
+    # A zero point of all x is in the start values and in the sums of x.
+    if not is_zero(&o.y_zeros):
+        t.ao, t.col_sum = y_zeros, x_sums
+    if o.x_zeros.values is not NULL:
+        t.bo, t.row_term = x_zeros, y_terms
+    output(g, &t, turned, piece.count, rows, BLOCK, piece.first, first)
 
 
 cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t first, int64_t end) noexcept nogil:
     """Some of the vectors x by all of y."""
-    cdef int32_t x_start[BLOCK]
     cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
-    cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
-    cdef int64_t rows = o.block
-    cdef int i, x, y
+    cdef int64_t x_sums[BLOCK]
+    cdef int64_t x_zeros[BLOCK]
+    cdef int64_t rows = o.block, x_zero = o.x_zeros.value if o.x_zeros.values is NULL else 0
+    cdef int i, x, ones
     cdef const Piece *piece
+    cdef Gemm by_y = g[0]
     cdef i8_dot_args t
+    if o.by_rows:
+        by_y.c_row, by_y.c_col = g.c_col, g.c_row
+        by_y.co_rows, by_y.co_cols = g.co_cols, g.co_rows
     t.k = g.k
-    t.x_row = o.x_row
-    t.dst = tile
+    t.x_row, t.x_flip = o.x_row, o.x_flip
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
         t.x = o.x + first * o.x_row
+        if o.sums_first:
+            t.y, t.start, t.dst = o.ones, NULL, tile
+            kernel_of(g, o, 1)(&t)
+            for x in range(rows):
+                x_sums[x] = tile[x] - g.k * x_zero
+        if o.x_zeros.values is not NULL:
+            for x in range(rows):
+                x_zeros[x] = zero_of(&o.x_zeros, first + x)
         for i in range(o.pieces):
             piece = &o.piece[i]
-            t.x_flip = piece.x_flip
-            t.x_start = NULL
-            if piece.y_zero != 0:
-                # The zero point of y times the sums of x, which are its products with a vector of ones.
-                t.y = o.ones
-                t.start = NULL
-                t.dst = x_start
-                piece.sums(&t)
-                for x in range(rows):
-                    x_start[x] = <int32_t>(-piece.y_zero * (<uint32_t>x_start[x] - <uint32_t>g.k * piece.x_zero))
-                t.x_start = x_start
-            t.y = piece.y
-            t.start = <int32_t *>piece.start
+            t.y, t.start = piece.y, piece.start
             t.dst = <int32_t *>(g.c + first * (g.c_row if o.by_rows else g.c_col)) if o.direct else tile
             piece.kernel(&t)
             if o.direct:
                 continue
-            if o.by_rows:
+            ones = piece.ones
+            if ones >= 0:
+                for x in range(rows):
+                    x_sums[x] = tile[x * piece.columns + ones] - g.k * x_zero
+            if o.by_rows and not o.finishes:
                 store(g, p, tile, <int>rows, piece.count, piece.columns, first, piece.first)
             else:
-                for y in range(piece.count):
-                    for x in range(rows):
-                        turned[y * BLOCK + x] = tile[x * piece.columns + y]
-                store(g, p, turned, piece.count, <int>rows, BLOCK, piece.first, first)
+                finish(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)
         first += rows
 
 
-cdef void set_signs(const Gemm *g, bint by_rows, Piece *piece) noexcept nogil:
+cdef void set_signs(const Gemm *g, Operands *o) noexcept nogil:
     """Which of x and y is the u8 operand, x shifted for that where it must be, and their zero points."""
     cdef bint a_is_u8 = g.a_flip == 0, b_is_u8 = g.packed is NULL and g.b_flip != 0
-    cdef bint x_is_u8 = a_is_u8 if by_rows else b_is_u8, y_is_u8 = b_is_u8 if by_rows else a_is_u8
-    cdef int64_t ao = g.ao - (0 if a_is_u8 else 128), bo = g.bo + (128 if b_is_u8 else 0)
-    # A shifted y would need the sums of x; shifting x costs less.
-    cdef bint x_unsigned = not y_is_u8
-    cdef int shift = 128 if x_unsigned else -128
-    cdef int width = (I8_DOTS_16 if piece.columns == 16 else I8_DOTS_8 if piece.columns == 8
-                      else I8_DOTS_1 + piece.columns - 1)
-    piece.x_flip = 0 if x_unsigned == x_is_u8 else 0x80
-    piece.x_zero = <uint32_t>((ao if by_rows else bo) + (shift if piece.x_flip else 0))
-    piece.y_zero = <uint32_t>(bo if by_rows else ao)
-    piece.kernel = g.kernels.dots[I8_X_UNSIGNED if x_unsigned else I8_Y_UNSIGNED][width]
-    piece.sums = g.kernels.dots[I8_X_UNSIGNED if x_unsigned else I8_Y_UNSIGNED][I8_DOTS_1]
+    cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
+    # Those of g are of A' and B'. A shifted y would need the sums of x; shifting x costs less.
+    cdef int64_t a_shift = 0 if a_is_u8 else -128, b_shift = 128 if b_is_u8 else 0
+    cdef Zeros a, b
+    a.value, a.values = a_shift + (g.ao if g.ao_rows is NULL else 0), g.ao_rows
+    b.value, b.values = b_shift + (g.bo if g.bo_cols is NULL else 0), g.bo_cols
+    o.x_zeros, o.y_zeros = a, b
+    if not o.by_rows:
+        o.x_zeros, o.y_zeros = b, a
+    o.x_unsigned = not y_is_u8
+    o.x_flip = 0
+    if o.x_unsigned != x_is_u8:
+        o.x_flip = 0x80
+        o.x_zeros.value += 128 if o.x_unsigned else -128
 
 
 cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
     """The pieces of `count` vectors y. Returns the bytes that they take."""
     cdef int64_t size = 0
     cdef int first = 0, rest
+    cdef bint sums = not is_zero(&o.y_zeros)
     cdef Piece *piece
+    o.sums_first = sums
     while first < count:
         rest = count - first
         piece = &o.piece[o.pieces]
-        # Of 8 and 16 columns at most a quarter is padding.
+        # Of 8 and 16 columns at most a quarter is padding, or ones.
         if rest > 12 and g.kernels.dots_columns == 16:
             piece.columns = 16
-        elif rest > 6:
+        elif rest > (4 if sums else 6):
             piece.columns = 8
         else:
             piece.columns = min(rest, 4)
         piece.first = first
         piece.count = min(piece.columns, rest)
-        set_signs(g, o.by_rows, piece)
+        piece.ones = -1
+        # The first piece has the vector of ones, if a column is left or one more takes no wider a kernel.
+        if sums and first == 0 and piece.count < 4:
+            piece.columns = piece.count + 1
+        if sums and first == 0 and piece.count < piece.columns:
+            piece.ones = piece.count
+            o.sums_first = False
+        piece.kernel = kernel_of(g, o, piece.columns)
         size += g.kernels.dots_size(piece.columns, g.k)
         o.pieces += 1
         first += piece.count
@@ -147,7 +205,6 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
     """Pack some of the vectors y, and set their start values."""
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), i
     cdef int size = piece.columns * I8_GROUP, y
-    cdef int32_t sums[MAX_Y]
     cdef const int8_t *panel
     cdef i8_dot_args t
     if not o.by_rows:
@@ -160,21 +217,24 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
         for i in range(groups):
             for y in range(piece.columns):
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
+    if piece.ones >= 0:
+        for i in range(g.k):
+            scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
     memset(scratch + groups * size, 0, g.kernels.dots_size(piece.columns, g.k) - groups * size)
     g.kernels.order_dots(piece.y, scratch, piece.columns, g.k)
 
     memset(piece.start, 0, sizeof(piece.start))
-    if piece.x_zero != 0:
-        # The zero point of x times the sums of y, which are their products with a vector of ones.
+    if not is_zero(&o.x_zeros):
+        # Their products with a vector of ones.
         memset(&t, 0, sizeof(t))
         t.k = g.k
         t.rows = 1
         t.x = o.ones
         t.y = piece.y
-        t.dst = sums
+        t.dst = piece.sums
         piece.kernel(&t)
-        for y in range(piece.columns):
-            piece.start[y] = <int32_t>(-piece.x_zero * <uint32_t>sums[y])
+        for y in range(piece.count if o.x_zeros.values is NULL else 0):
+            piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
 
 
 cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
@@ -192,6 +252,7 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
         o.x, o.x_row = g.b, g.b_col
         c_x, c_y = g.c_col, g.c_row
     o.pieces = 0
+    set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.dots_size(1, g.k)
     memory = <char *>acquire(2 * size + one_size)
@@ -201,7 +262,8 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     o.ones = y + size
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
-    o.direct = p.identity and o.pieces == 1 and o.piece[0].columns == few
+    o.finishes = not p.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
+    o.direct = not o.finishes and o.pieces == 1 and o.piece[0].columns == few
     o.direct = o.direct and c_x == few * <ptrdiff_t>sizeof(int32_t) and (few == 1 or c_y == sizeof(int32_t))
     # The kernel goes through all of x where nothing is left to do between its rows.
     o.block = many if o.direct else BLOCK
@@ -209,7 +271,7 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
         o.piece[i].y = y
         y += g.kernels.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
-        if o.pieces > 1 or o.piece[i].y_zero != 0:
+        if o.pieces > 1 or o.sums_first:
             o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
     if parts == 1:
         multiply_part(g, p, &o, 0, many)

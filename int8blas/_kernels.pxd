@@ -77,7 +77,6 @@ cdef extern from "i8_types.h" nogil:
         const uint8_t *y
         ptrdiff_t x_row
         uint8_t x_flip
-        const int32_t *x_start
         const int32_t *start
         int32_t *dst
 

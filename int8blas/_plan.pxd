@@ -189,14 +189,20 @@ cdef inline bint is_thin(const Gemm *g) noexcept nogil:
     )
 
 
+cdef inline bint is_product(const Gemm *g) noexcept nogil:
+    """Whether C is the bare product, with a zero point for all of A and one for all of B."""
+    return (
+        g.stage is NULL and g.alpha == 1 and g.beta == 0
+        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
+
+
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
-    """Whether _tiny computes the problem: it is small, and C is the bare product."""
+    """Whether _tiny computes the problem: it is small, and has no output stage of a primitive."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>thread_work(g))
-        and g.stage is NULL and g.alpha == 1 and g.beta == 0
-        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
-        and not is_thin(g)
+        and g.stage is NULL and not is_thin(g)
     )
 
 

@@ -127,7 +127,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     cdef int64_t repeated
     if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled:
         return PATH_BLOCKS
-    if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K and g.ao_rows is NULL and g.bo_cols is NULL:
+    if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K:
         if a_is_in_place and few_columns(g):
             return PATH_DOTS
         if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS:
@@ -138,7 +138,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
             repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
         ):
             return PATH_ROWS
-    if is_thin(g) and p.from_registers:
+    if is_thin(g) and g.stage is NULL:
         return PATH_THIN
     return PATH_BLOCKS
 

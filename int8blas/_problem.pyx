@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.stdio cimport fputs, snprintf, stderr
 cimport numpy as cnp
 
-from int8blas._arrays cimport bounds, check_transpose, check_type, integers
+from int8blas._arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas._gemm cimport gemm
 from int8blas._plan cimport (
     Gemm,
@@ -76,18 +76,19 @@ cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_
     cdef int64_t low = 0 if unsigned else -128, high = 255 if unsigned else 127
     cdef int64_t *values
     cdef Py_ssize_t i
-    scalar[0] = shift
     if value is ZERO:
+        scalar[0] = shift
         return None
-    if type(value) is int and low <= value <= high:
-        scalar[0] = <int64_t>value + shift
+    if is_within(value, low, high, scalar):
+        scalar[0] += shift
         return None
     array = integers(value, name, low, high, length, count)
     values = <int64_t *>cnp.PyArray_DATA(array)
-    if array.ndim == 0:
+    if cnp.PyArray_NDIM(array) == 0:
         scalar[0] = values[0] + shift
         return None
-    for i in range(array.shape[0]):
+    scalar[0] = shift
+    for i in range(cnp.PyArray_DIM(array, 0)):
         values[i] += shift
     vector[0] = values
     return array

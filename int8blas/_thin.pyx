@@ -1,15 +1,17 @@
 """Small K, where the time is that of writing C (csrc/thin_body.h).
 
 All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
-speed of halves, and past the caches only full ones can be.
+speed of halves, and past the caches only full ones can be. Where C is not what the kernel stores, a part of the sums at
+a time goes to C by the output stage, while it is in the L1 cache.
 """
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_thin_args
+from int8blas._kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
+from int8blas._output cimport output
 from int8blas._plan cimport Gemm, Plan
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._workspace cimport acquire, release
@@ -20,6 +22,9 @@ cdef enum:
     PANEL_BYTES = 1 << 14       # of B that should stay in the L1 cache
     MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
     LINE = 64
+    # Sums that go to C by the output stage at a time, and in how many panels.
+    PART = 1 << 13
+    PART_PANELS = 32
 
 
 # B as the kernel reads it: `lead` columns of the first panel do not exist.
@@ -27,28 +32,38 @@ cdef struct Columns:
     int lead, groups
     int64_t panels
     const int8_t *data
+    const int64_t *sums         # of its columns
     const int32_t *init
 
 
 cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
     """Some of the rows of C."""
     cdef uint8_t packed[ROWS * MAX_K]
-    cdef int64_t sums[ROWS]
+    cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
-    cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP
-    cdef bint from_rows = g.bo != 0 or g.co != 0 or g.co_rows is not NULL
+    cdef int32_t sums[PART + I8_CHUNK]
+    cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP, stores = p.from_registers
+    cdef bint from_sums = g.bo != 0 or g.bo_cols is not NULL
+    cdef bint from_rows = (stores and (g.co != 0 or g.co_rows is not NULL)) or (from_sums and g.bo_cols is NULL)
     cdef int64_t step = max(<int64_t>1, PANEL_BYTES // (b.groups * I8_GROUP * I8_PANEL)), panel, column, next_column
+    cdef int64_t most = ROWS
     cdef int i, rows
     cdef const uint8_t *a
     cdef i8_thin_args t
+    cdef i8_output_args o
     t.groups = b.groups
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
     t.a_flip = g.a_flip if in_place else 0
     t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
     t.row_init = row_init if from_rows else NULL
+    if not stores:
+        step = min(min(step, b.panels), <int64_t>PART_PANELS)
+        most = min(most, PART // (step * I8_PANEL))
+        t.dst, t.dst_row, t.stream = sums, step * I8_PANEL, False
+        memset(&o, 0, sizeof(o))
     while row < end:
-        rows = <int>min(<int64_t>ROWS, end - row)
+        rows = <int>min(most, end - row)
         a = g.a + row * g.a_row
         t.rows = rows
         if in_place:
@@ -56,23 +71,31 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
         else:
             g.kernels.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
             t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
-        if from_rows:
-            if g.bo != 0:
-                g.kernels.row_sums(sums, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+        if from_sums:
+            g.kernels.row_sums(row_terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
             for i in range(rows):
-                row_init[i] = g.co if g.co_rows is NULL else g.co_rows[row + i]
-                if g.bo != 0:
-                    row_init[i] = <int32_t>(<uint32_t>row_init[i]
-                                            - <uint32_t>g.bo * <uint32_t>(sums[i] - g.k * g.ao))
+                row_terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
+        if from_rows:
+            for i in range(rows):
+                row_init[i] = 0 if not stores else g.co if g.co_rows is NULL else g.co_rows[row + i]
+                if from_sums:
+                    row_init[i] = <int32_t>(<uint32_t>row_init[i] - <uint32_t>g.bo * <uint32_t>row_terms[i])
         panel = column = 0
         while panel < b.panels:
             next_column = min((panel + step) * I8_PANEL - b.lead, g.n)
             t.first = b.lead if panel == 0 else 0
             t.b = b.data + panel * b.groups * I8_GROUP * I8_PANEL
             t.col_init = b.init + panel * I8_PANEL
-            t.dst = <int32_t *>(g.c + row * g.c_row) + column
+            if stores:
+                t.dst = <int32_t *>(g.c + row * g.c_row) + column
             t.cols = next_column - column
             g.kernels.thin(&t)
+            if not stores:
+                if g.ao_rows is not NULL:
+                    o.ao, o.col_sum = g.ao_rows + row, b.sums + column
+                if g.bo_cols is not NULL:
+                    o.bo, o.row_term = g.bo_cols + column, row_terms
+                output(g, &o, sums, rows, <int>t.cols, t.dst_row, row, column)
             column = next_column
             panel += step
         row += rows
@@ -89,7 +112,7 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
 
 
 cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
-    """C := (A - ao) @ (B - bo) + co for a small K. 0, or -1 if there is no memory."""
+    """A small K. 0, or -1 if there is no memory."""
     cdef Columns b
     cdef int64_t padded = p.panels * I8_PANEL, i
     cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
@@ -99,7 +122,7 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     cdef int32_t *init
     cdef int8_t *data
     b.lead = 0
-    if g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
+    if p.from_registers and g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
         b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
     b.groups = <int>p.groups
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
@@ -115,15 +138,15 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     if g.packed is NULL:
         g.kernels.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
         b.data = data
-        if g.ao != 0:
+        if g.ao != 0 or g.ao_rows is not NULL:
             for i in range(p.panels):
                 g.kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
+    b.sums = sums if g.packed is NULL else g.col_sums
     for i in range(g.n):
-        init[b.lead + i] = 0 if g.co_cols is NULL else g.co_cols[i]
-    if g.ao != 0:
+        init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0
+    if g.ao != 0 and g.ao_rows is NULL:
         for i in range(g.n):
-            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.ao * <uint32_t>(
-                sums[i] if g.packed is NULL else g.col_sums[i]))
+            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.ao * <uint32_t>b.sums[i])
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size

@@ -4,37 +4,50 @@ The same tiles as in ``_blocks``, for problems whose time is otherwise spent on 
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.string cimport memset
 
-from int8blas._kernels cimport I8_DOT4, I8_DOT4_SAT, I8_MAX_MR, I8_PANEL, i8_kernels, i8_tile_args, tile_panels
-from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_turned
+from int8blas._kernels cimport (
+    I8_DOT4,
+    I8_DOT4_SAT,
+    I8_MAX_COLUMNS,
+    I8_MAX_MR,
+    I8_PANEL,
+    i8_kernels,
+    i8_output_args,
+    i8_tile_args,
+    tile_panels,
+)
+from int8blas._output cimport output
+from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned
 from int8blas._split cimport round_up
 
 cdef enum:
-    # Sums of several tiles of rows that are turned together.
-    TURNED_SUMS = I8_MAX_MR * TINY_COLUMNS
+    # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
+    STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
 cdef void gemm_tiny(const Gemm *g) noexcept nogil:
-    """C := (A - ao) @ (B - bo) for a problem that is_tiny."""
+    """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)) for a problem that is_tiny."""
     cdef uint8_t b_memory[TINY_K * TINY_COLUMNS + 64]
     cdef uint8_t a_memory[TINY_K * I8_MAX_MR]
     cdef uint32_t a_tail[I8_MAX_MR]
-    cdef int32_t sums[TINY_COLUMNS]
-    cdef int32_t stacked[TURNED_SUMS]
+    cdef int32_t col_init[TINY_COLUMNS]
+    cdef int64_t col_sums[TINY_COLUMNS]
     cdef int32_t row_init[I8_MAX_MR]
-    cdef int64_t row_sums[I8_MAX_MR]
+    cdef int64_t row_terms[I8_MAX_COLUMNS]
+    cdef int32_t stacked[STACKED_SUMS]
     cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
     cdef int groups = (k + 3) // 4, panel_size = groups * 4 * I8_PANEL, tail = k % 4
     cdef int tiles = parts(m, g.kernels.mr)
     cdef int i, j, height, r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint k_contiguous = g.a_col == 1, turned = is_turned(g)
+    cdef bint k_contiguous = g.a_col == 1, finishes = not is_product(g), stacks = finishes or is_turned(g)
     cdef const int8_t *b = g.packed
-    cdef const int32_t *col_init = NULL
     cdef const uint8_t *a
     cdef int32_t *dst
     cdef int row = <int>round_up(n, I8_PANEL), top = 0
     cdef i8_tile_args t
+    cdef i8_output_args o
 
     if b is NULL:
         b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
@@ -47,10 +60,11 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.more_segments = 0
     t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
-    t.dst_row = row if turned else g.c_row // <int>sizeof(int32_t)
-    if g.ao != 0:
-        column_terms(g, &t, b, sums)
-        col_init = sums
+    t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)
+    if finishes:
+        memset(&o, 0, sizeof(o))
+    if g.ao != 0 or g.ao_rows is not NULL:
+        sum_columns(g, &t, b, col_sums, col_init)
 
     if k_contiguous:
         t.groups = k // 4
@@ -58,11 +72,9 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     for i in range(tiles):
         height = part(m, i, tiles)
         a = g.a + r * g.a_row
-        if g.bo != 0:
-            g.kernels.row_sums(row_sums, height, k, a, g.a_row, g.a_col, g.a_flip)
-            for j in range(height):
-                row_init[j] = <int32_t>(<uint32_t>-g.bo * <uint32_t>(row_sums[j] - k * g.ao))
-            t.row_init = row_init
+        if g.bo != 0 or g.bo_cols is not NULL:
+            sum_rows(g, a, r, height, &row_terms[r - top], row_init)
+            t.row_init = row_init if g.bo_cols is NULL else NULL
         if not k_contiguous:
             g.kernels.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
             t.a, t.a_row, t.a_group = a_memory, 4, 4 * height
@@ -74,13 +86,21 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
             if tail:
                 for j in range(height):
                     a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
-        dst = &stacked[(r - top) * row] if turned else <int32_t *>(g.c + r * g.c_row)
-        multiply(g.kernels, dot, height, &t, b, col_init, dst, n)
+        dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
+        multiply(g.kernels, dot, height, &t, b, col_init if g.ao != 0 and g.ao_rows is NULL else NULL, dst, n)
         r += height
-        if turned and (r == m or (r - top + g.kernels.mr) * row > TURNED_SUMS):
+        if stacks and r < m and (r - top + g.kernels.mr) * row <= STACKED_SUMS:
+            continue
+        if finishes:
+            if g.ao_rows is not NULL:
+                o.ao, o.col_sum = g.ao_rows + top, col_sums
+            if g.bo_cols is not NULL:
+                o.bo, o.row_term = g.bo_cols, row_terms
+            output(g, &o, stacked, r - top, n, row, top, 0)
+        elif stacks:
             g.kernels.turn(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked, row * sizeof(int32_t), r - top,
                            n, sizeof(int32_t))
-            top = r
+        top = r
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
@@ -109,20 +129,33 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
             col_init += width * I8_PANEL
 
 
-cdef inline void column_terms(const Gemm *g, i8_tile_args *t, const int8_t *b, int32_t *terms) noexcept nogil:
-    """-ao * column sums of packed B."""
+cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
+                             int32_t *init) noexcept nogil:
+    """The column sums of packed B, and -ao times them."""
     cdef uint32_t ones = 0x01010101
     cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
     if g.col_sums is not NULL:
         for i in range(n):
-            terms[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>g.col_sums[i])
-        return
-    # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
-    t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
-    multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, terms, n)
+            sums[i] = g.col_sums[i]
+    else:
+        # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
+        t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
+        multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
+        for i in range(n):
+            sums[i] = init[i]
     for i in range(n):
-        terms[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>terms[i])
+        init[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
+
+
+cdef inline void sum_rows(const Gemm *g, const uint8_t *a, int row, int rows, int64_t *terms,
+                          int32_t *init) noexcept nogil:
+    """The sums of a few rows of A - ao, and -bo times them."""
+    cdef int i
+    g.kernels.row_sums(terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+    for i in range(rows):
+        terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
+        init[i] = <int32_t>(<uint32_t>-g.bo * <uint32_t>terms[i])
 
 
 cdef inline void flip_rows(const Gemm *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:

@@ -13,7 +13,7 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, output, real
+from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, is_within, output, real
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable, run, set_a_operand, set_b_operand, set_c, set_zero_point, start
 from int8blas.packing cimport PackedB
@@ -30,10 +30,11 @@ cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
     """co, by `offsetc`. Returns the array that holds a vector."""
     cdef cnp.ndarray array, words
     cdef int32_t *offsets
+    cdef int64_t value
     cdef cnp.npy_intp i
     cdef str kind = FIXED
-    if offsetc is FIXED and type(co) is int and INT32_MIN <= co <= INT32_MAX:
-        g.co = co
+    if offsetc is FIXED and is_within(co, INT32_MIN, INT32_MAX, &value):
+        g.co = <int32_t>value
         return None
     if offsetc is not FIXED:
         kind = offsetc.upper() if isinstance(offsetc, str) else ""

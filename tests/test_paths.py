@@ -25,6 +25,7 @@ FAR_ROWS = ((1, 1100, 1030), (2, 1088, 1030), (5, 1088, 1030), (13, 1090, 1030))
 MORE_FAR_ROWS = ((1, 1056, 1026), (2, 1057, 1026), (3, 1030, 1060), (8, 2100, 517), (21, 1030, 1027))
 SLABS = ((66, 1200, 4200), (70, 70, 9000))
 TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
+TALL = ((300, 9, 5), (200, 40, 3), (1500, 1, 2), (70, 17, 64))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
 LARGE_DOTS = ((1500, 2, 1030), (999, 8, 1030))
 LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
@@ -102,19 +103,27 @@ def test_explain_tells_what_is_transposed(isa, rng):
 
 @pytest.mark.parametrize("a_layout", LAYOUTS)
 def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    for m, n, k in ALL[list(LAYOUTS).index(a_layout) :: 5]:
+    for m, n, k in ALL[list(LAYOUTS).index(a_layout) :: 5] + TINY + TALL:
         a, b = pair.operands(rng, m, n, k)
         a = LAYOUTS[a_layout](a)
         c = rng.integers(-1000, 1000, (m, n), np.int32)
+        large_c = rng.integers(-(2**31), 2**31, (m, n), np.int32)
         row, column = rng.integers(-1000, 1000, m), rng.integers(-1000, 1000, n)
+        large_row, large_column = np.tile([2**31 - 9, -(2**31), 0], m)[:m], np.tile([-(2**31) + 9, 2**31 - 1], n)[:n]
         for options in (
             {"bo": 3},
             {"ao": 9, "bo": 7, "co": 11},
             {"offsetc": "R", "co": column},
             {"offsetc": "C", "co": row, "bo": 1},
+            {"offsetc": "R", "co": large_column, "ao": row % 100},
+            {"offsetc": "C", "co": large_row, "bo": column % 100},
             {"ao": row % 100, "bo": column % 100},
-            {"alpha": 1, "beta": 1, "c": c, "ao": 5},
+            {"beta": 1, "c": c, "ao": 5},
+            {"beta": 1, "c": large_c, "bo": column % 100},
+            {"beta": 1, "c": large_c, "offsetc": "R", "co": large_column},
+            {"alpha": 0.5, "ao": 5, "bo": 1},
             {"alpha": -0.37, "beta": 2.5, "c": c, "co": 17},
+            {"alpha": 1e6, "beta": -1, "c": large_c, "ao": row % 100, "offsetc": "C", "co": row},
         ):
             arguments = {"alpha": 1} | options
             expected = reference.gemm(a=a, b=b, **arguments)

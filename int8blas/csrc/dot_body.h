@@ -7,8 +7,7 @@
  * as many groups over the register, which is free for 4 and 8 bytes and not for more,
  * unless it is also shifted: then it costs a quarter, and a loop of its own.
  *
- * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. Both ends of a sum are rows * columns values, row by
- * row.
+ * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
  */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
@@ -24,8 +23,8 @@
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[0][i] = fold(acc[0][2 * i], acc[0][2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32_t *x_start, int32_t *dst,
-                             const i8_vec start, const int32_t *order, const int rows, const int columns)
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
+                             const int32_t *order, const int rows, const int columns)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
@@ -39,8 +38,6 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
-    if (x_start)
-        I8_FOR(i, sums) acc[0][i] = i8_repeat_some(x_start + i / vectors, bytes, 4);
     if (columns > 4) {
         if (t->x_flip == 0)
             for (; k >= depth * bytes; k -= depth * bytes)
@@ -93,14 +90,12 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     }
     const i8_vec start = i8_load(starts);
     const uint8_t *x = t->x;
-    const int32_t *x_start = t->x_start;
     int32_t *dst = t->dst;
     int64_t rows = t->rows;
 #define I8_TILE(height)                                                                                                \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, x_start, dst, start, order, height, columns);                                              \
+        I8_NAME(tile)(t, x, dst, start, order, height, columns);                                                       \
         x += (height)*t->x_row;                                                                                        \
-        x_start += x_start ? (height) : 0;                                                                             \
         dst += (height)*columns;                                                                                       \
         rows -= height;                                                                                                \
     } while (0)

@@ -11,88 +11,121 @@ static inline int32_t i8_saturate(int64_t x)
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
 }
 
+/* sat(rne(x)): the limits are exact in f64. */
+I8_INLINE int32_t i8_round_saturated(double x)
+{
+    const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
+    return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
+}
+
+/* Without a branch, which compilers would keep them from vectorizing. */
 I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y)
 {
-    const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y);
-    return ((x ^ sum) & (y ^ sum)) >= 0 ? sum : x < 0 ? INT32_MIN : INT32_MAX;
+    const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
+    const int32_t overflows = ((x ^ sum) & (y ^ sum)) >> 31;
+    return (sum & ~overflows) | (limit & overflows);
 }
 
-/* x[v] = acc - ao * col_sum - bo * row_term in column j + v: modulo 2**32, which is exact, as the result is known to
- * fit, or in s64. */
-I8_INLINE void i8_compensate32(const i8_output_args *o, int i, int j, int32_t *x, const int n)
+/* Some columns of the tile: their zero points and offsets, zeros for those that are not given. */
+typedef struct {
+    uint32_t col_sum[I8_MAX_COLUMNS], bo[I8_MAX_COLUMNS];
+    int32_t co[I8_MAX_COLUMNS];
+} i8_output_columns;
+
+I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, int j, int n)
 {
-    const int32_t *acc = o->acc32 + i * o->acc_row + j;
-    for (int v = 0; v < n; ++v)
-        x[v] = acc[v];
-    if (o->ao)
-        for (int v = 0; v < n; ++v)
-            x[v] = (int32_t)((uint32_t)x[v] - (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v]);
-    if (o->bo)
-        for (int v = 0; v < n; ++v)
-            x[v] = (int32_t)((uint32_t)x[v] - (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i]);
+    const int64_t *col_sum = o->ao ? o->col_sum + j : NULL, *bo = o->bo ? o->bo + j : NULL;
+    const int32_t *co = o->co_col ? o->co_col + j : NULL;
+    memset(t, 0, sizeof *t);
+    for (int v = 0; col_sum && v < n; ++v)
+        t->col_sum[v] = (uint32_t)col_sum[v];
+    for (int v = 0; bo && v < n; ++v)
+        t->bo[v] = (uint32_t)bo[v];
+    for (int v = 0; co && v < n; ++v)
+        t->co[v] = co[v];
 }
 
-I8_INLINE void i8_compensate64(const i8_output_args *o, int i, int j, int64_t *x, const int n)
+/* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or all
+ * of the formula in f64. Constants: whether there are zero points, whether C is read, and `integral`. */
+I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
+                             int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
-    for (int v = 0; v < n; ++v)
-        x[v] = o->acc64[i * o->acc_row + j + v];
-    if (o->ao)
-        for (int v = 0; v < n; ++v)
-            x[v] -= o->ao[i] * o->col_sum[j + v];
-    if (o->bo)
-        for (int v = 0; v < n; ++v)
-            x[v] -= o->bo[j + v] * o->row_term[i];
-}
-
-/* n columns of a row of C. */
-I8_INLINE void i8_output_chunk(const i8_output_args *o, int i, int j, int32_t *c, const int n)
-{
-    const int32_t row_offset = o->co_row ? o->co_row[i] : 0, *co = o->co_col ? o->co_col + j : NULL;
-    const int one_sum = o->beta == 0 || (!o->co_row && !co); /* beyond X, in integers */
-    int32_t x32[I8_CHUNK];
-    int64_t x64[I8_CHUNK];
-
-    if (o->acc32)
-        i8_compensate32(o, i, j, x32, n);
-    if (o->acc32 && o->integral && one_sum) {
-        for (int v = 0; v < n; ++v)
-            c[v] = i8_add_saturated(x32[v], o->beta != 0 ? c[v] : co ? co[v] : row_offset);
-        return;
-    }
-    if (!o->acc32)
-        i8_compensate64(o, i, j, x64, n);
-    if (o->integral) {
-        for (int v = 0; v < n; ++v)
-            c[v] = i8_saturate((o->acc32 ? x32[v] : x64[v]) + (co ? co[v] : row_offset) +
-                               (int64_t)(o->beta != 0 ? c[v] : 0));
-        return;
-    }
-    /* The limits are exact in f64; adding 0.0 for an absent term changes no result. */
+    const int32_t offset = o->co_row ? o->co_row[i] : 0; /* where there are offsets of columns, it is 0 */
+    const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0, row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+    const double alpha = o->alpha, beta = o->beta;
     for (int v = 0; v < n; ++v) {
-        double y = o->alpha * (o->acc32 ? (double)x32[v] : (double)x64[v]);
-        if (o->beta != 0)
-            y += o->beta * (double)c[v];
-        y = rint(y + (double)(co ? co[v] : row_offset));
-        y = y < (double)INT32_MAX ? y : (double)INT32_MAX;
-        c[v] = (int32_t)(y > (double)INT32_MIN ? y : (double)INT32_MIN);
+        const uint32_t less = zeros ? ao * t->col_sum[v] + t->bo[v] * row_term : 0;
+        const int32_t x = (int32_t)((uint32_t)acc[v] - less), co = t->co[v] + offset;
+        /* Adding 0.0 for an absent term changes no result. */
+        if (integral)
+            c[v] = i8_add_saturated(x, reads ? c[v] : co);
+        else
+            c[v] = i8_round_saturated(alpha * (double)x + (reads ? beta * (double)c[v] : 0.0) + (double)co);
+    }
+}
+
+/* The tile, at most I8_MAX_COLUMNS columns at a time. */
+I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const int reads, const int integral)
+{
+    i8_output_columns t;
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i)
+            i8_output_row(o, i, &t, o->acc32 + i * o->acc_row + j, (int32_t *)(void *)(o->c + i * o->c_row) + j, n, zeros,
+                          reads, integral);
+    }
+}
+
+#define I8_OUTPUT(name, zeros, reads, integral) \
+    I8_NOINLINE void name(const i8_output_args *o) { i8_output_rows_of(o, zeros, reads, integral); }
+I8_OUTPUT(i8_output_sums, 0, 0, 1)
+I8_OUTPUT(i8_output_sums_to_c, 0, 1, 1)
+I8_OUTPUT(i8_output_compensated, 1, 0, 1)
+I8_OUTPUT(i8_output_compensated_to_c, 1, 1, 1)
+I8_OUTPUT(i8_output_scaled, 0, 0, 0)
+I8_OUTPUT(i8_output_scaled_to_c, 0, 1, 0)
+I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
+I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
+#undef I8_OUTPUT
+
+/* X is in s64, or there are three terms to add as integers. */
+static void i8_output_wide(const i8_output_args *o)
+{
+    for (int i = 0; i < o->rows; ++i) {
+        int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
+        for (int j = 0; j < o->cols; ++j) {
+            const ptrdiff_t at = i * o->acc_row + j;
+            const int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
+            int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
+            x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
+            x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
+            if (o->acc32)
+                x = (int32_t)(uint32_t)x;
+            if (o->integral) {
+                c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0));
+            } else {
+                const double y = o->alpha * (double)x + (o->beta != 0 ? o->beta * (double)c[j] : 0);
+                c[j] = i8_round_saturated(y + (double)co);
+            }
+        }
     }
 }
 
 /* The tile, to a C with contiguous rows. */
 static void i8_output_rows(const i8_output_args *o)
 {
-    if (o->stage) {
+    static void (*const output[2][2][2])(const i8_output_args *) = {
+        {{i8_output_scaled, i8_output_scaled_to_c}, {i8_output_scaled_compensated, i8_output_scaled_compensated_to_c}},
+        {{i8_output_sums, i8_output_sums_to_c}, {i8_output_compensated, i8_output_compensated_to_c}},
+    };
+    const int reads = o->beta != 0, zeros = o->ao || o->bo, integral = o->integral != 0;
+    if (o->stage)
         i8_run_stage(o);
-        return;
-    }
-    for (int i = 0; i < o->rows; ++i) {
-        int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
-        int j = 0;
-        for (; j + I8_CHUNK <= o->cols; j += I8_CHUNK)
-            i8_output_chunk(o, i, j, c + j, I8_CHUNK);
-        if (j < o->cols)
-            i8_output_chunk(o, i, j, c + j, o->cols - j);
-    }
+    else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
+        i8_output_wide(o);
+    else
+        output[integral][zeros][reads](o);
 }
 
 /* Whether C is X. */

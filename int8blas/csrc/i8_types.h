@@ -89,16 +89,16 @@ typedef void (*i8_tile_fn)(const i8_tile_args *);
 
 /* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by `columns` vectors y, packed:
  *
- *     dst[i * columns + j] = x_start[i] + start[j] + sum over k of x(i, k) * y(j, k)
+ *     dst[i * columns + j] = start[j] + sum over k of x(i, k) * y(j, k)
  *
  * Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the other s8: see
- * i8_kernels.dots. y is packed by pack_panel and order_dots. The start values may be NULL (zero). */
+ * i8_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
     ptrdiff_t x_row;
     uint8_t x_flip;
-    const int32_t *x_start, *start;
+    const int32_t *start;
     int32_t *dst;
 } i8_dot_args;
 
@@ -239,10 +239,10 @@ typedef struct {
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
  *
- * for at most I8_MAX_COLUMNS columns, in s64 if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written.
- * At most one of co_row and co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken
- * modulo 2**32, and must fit. ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read
- * only if beta is not 0. */
+ * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and
+ * co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
+ * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
+ * shares no memory with what is read besides. */
 typedef struct {
     int rows, cols;
     const int32_t *acc32;
