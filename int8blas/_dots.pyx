@@ -30,7 +30,7 @@ from int8blas._workspace cimport acquire, release
 
 cdef enum:
     MAX_Y = 16
-    MAX_PIECES = 4
+    MAX_PIECES = 5
     # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in the L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
@@ -43,7 +43,7 @@ cdef struct Zeros:
     const int64_t *values
 
 
-# Some of the vectors y, for one kernel.
+# Some of the vectors y, or none but the ones, for one kernel.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel, of which `count` exist
     int ones                    # the column that is a vector of ones, or -1
@@ -61,7 +61,6 @@ cdef struct Operands:
     uint8_t x_flip              # which makes x the operand that the kernel takes
     Zeros x_zeros, y_zeros
     const uint8_t *ones         # K of them
-    bint sums_first             # a kernel of its own sums x
     int pieces
     int64_t block               # vectors x at a time
     Piece piece[MAX_PIECES]
@@ -123,11 +122,6 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t
         rows = min(rows, end - first)
         t.rows = rows
         t.x = o.x + first * o.x_row
-        if o.sums_first:
-            t.y, t.start, t.dst = o.ones, NULL, tile
-            kernel_of(g, o, 1)(&t)
-            for x in range(rows):
-                x_sums[x] = tile[x] - g.k * x_zero
         if o.x_zeros.values is not NULL:
             for x in range(rows):
                 x_zeros[x] = zero_of(&o.x_zeros, first + x)
@@ -142,6 +136,8 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t
             if ones >= 0:
                 for x in range(rows):
                     x_sums[x] = tile[x * piece.columns + ones] - g.k * x_zero
+            if piece.count == 0:
+                continue
             if o.by_rows and not o.finishes:
                 store(g, p, tile, <int>rows, piece.count, piece.columns, first, piece.first)
             else:
@@ -168,36 +164,37 @@ cdef void set_signs(const Gemm *g, Operands *o) noexcept nogil:
         o.x_zeros.value += 128 if o.x_unsigned else -128
 
 
+cdef int64_t add_piece(const Gemm *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
+    """One more piece. Returns the bytes that it takes."""
+    cdef Piece *piece = &o.piece[o.pieces]
+    piece.first, piece.count, piece.columns, piece.ones = first, count, columns, ones
+    piece.kernel = kernel_of(g, o, columns)
+    o.pieces += 1
+    return g.kernels.dots_size(columns, g.k)
+
+
 cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
     """The pieces of `count` vectors y. Returns the bytes that they take."""
     cdef int64_t size = 0
-    cdef int first = 0, rest
+    cdef int first = 0, rest, columns
     cdef bint sums = not is_zero(&o.y_zeros)
-    cdef Piece *piece
-    o.sums_first = sums
+    o.pieces = 0
     while first < count:
         rest = count - first
-        piece = &o.piece[o.pieces]
         # Of 8 and 16 columns at most a quarter is padding, or ones.
         if rest > 12 and g.kernels.dots_columns == 16:
-            piece.columns = 16
+            columns = 16
         elif rest > (4 if sums else 6):
-            piece.columns = 8
+            columns = 8
         else:
-            piece.columns = min(rest, 4)
-        piece.first = first
-        piece.count = min(piece.columns, rest)
-        piece.ones = -1
-        # The first piece has the vector of ones, if a column is left or one more takes no wider a kernel.
-        if sums and first == 0 and piece.count < 4:
-            piece.columns = piece.count + 1
-        if sums and first == 0 and piece.count < piece.columns:
-            piece.ones = piece.count
-            o.sums_first = False
-        piece.kernel = kernel_of(g, o, piece.columns)
-        size += g.kernels.dots_size(piece.columns, g.k)
-        o.pieces += 1
-        first += piece.count
+            columns = min(rest, 4)
+        # The vector of ones comes first: where a column is left, where one more takes no wider a kernel, or alone.
+        if sums and first == 0 and rest < 4:
+            columns = rest + 1
+        if sums and first == 0 and rest >= columns:
+            size += add_piece(g, o, 0, 0, 1, 0)
+        size += add_piece(g, o, first, min(columns, rest), columns, rest if sums and first == 0 and rest < columns else -1)
+        first += min(columns, rest)
     return size
 
 
@@ -221,7 +218,7 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
         for i in range(g.k):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
     memset(scratch + groups * size, 0, g.kernels.dots_size(piece.columns, g.k) - groups * size)
-    g.kernels.order_dots(piece.y, scratch, piece.columns, g.k)
+    g.kernels.order_dots(piece.y, scratch, piece.columns, g.k, not o.x_unsigned)
 
     memset(piece.start, 0, sizeof(piece.start))
     if not is_zero(&o.x_zeros):
@@ -251,7 +248,6 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     if not o.by_rows:
         o.x, o.x_row = g.b, g.b_col
         c_x, c_y = g.c_col, g.c_row
-    o.pieces = 0
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.dots_size(1, g.k)
@@ -271,7 +267,7 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
         o.piece[i].y = y
         y += g.kernels.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
-        if o.pieces > 1 or o.sums_first:
+        if o.pieces > 1:
             o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
     if parts == 1:
         multiply_part(g, p, &o, 0, many)

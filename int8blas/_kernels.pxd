@@ -347,7 +347,7 @@ cdef extern from "i8_types.h" nogil:
         int dots_columns
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
-        void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k) noexcept nogil
+        void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
         int thin_k
         int thin_rows
         void (*thin)(const i8_thin_args *) noexcept nogil

@@ -8,6 +8,9 @@
  * unless it is also shifted: then it costs a quarter, and a loop of its own.
  *
  * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
+ *
+ * Where I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y), whose
+ * s16 sums of I8_HALVES_STEPS loads of x fit: they are widened no more often than that.
  */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
@@ -21,10 +24,61 @@
         y += 4 * I8_LANES * vectors;                                                                                   \
     } while (0)
 #define I8_FOLD(fold, n)                                                                                               \
-    I8_FOR(i, ((n) + 1) / 2) acc[0][i] = fold(acc[0][2 * i], acc[0][2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
+    I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
-                             const int32_t *order, const int rows, const int columns)
+#ifdef I8_STEP_16
+#define I8_ADD_HALVES(load)                                                                                            \
+    do {                                                                                                               \
+        i8_vec xv[I8_DOT_ROWS];                                                                                        \
+        I8_FOR(i, rows) xv[i] = load;                                                                                  \
+        I8_FOR(j, vectors) {                                                                                           \
+            const i8_vec yl = i8_load(y + 8 * I8_LANES * j), yh = i8_load(y + 8 * I8_LANES * j + 4 * I8_LANES);        \
+            I8_FOR(i, rows) {                                                                                          \
+                I8_STEP_16(low[i * vectors + j], xv[i], yl);                                                           \
+                I8_STEP_16(high[i * vectors + j], xv[i], yh);                                                          \
+                I8_PIN(low[i * vectors + j]);                                                                          \
+                I8_PIN(high[i * vectors + j]);                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        x += bytes;                                                                                                    \
+        y += 8 * I8_LANES * vectors;                                                                                   \
+    } while (0)
+
+/* The sums of all k in every lane. */
+I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int bytes = 4 * lanes, sums = rows * vectors;
+    const uint8_t *y = t->y, *ahead = x + rows * t->x_row;
+    const ptrdiff_t x_row = t->x_row;
+    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const i8_vec flip = i8_broadcast(&flip4);
+    I8_FOR(i, sums) acc[i] = i8_zero();
+    for (int64_t k = t->k; k > 0;) {
+        i8_vec low[I8_DOT_SUMS], high[I8_DOT_SUMS];
+        I8_FOR(i, sums) low[i] = high[i] = i8_zero();
+        if (k >= I8_HALVES_STEPS * bytes) {
+            I8_FOR(step, I8_HALVES_STEPS) {
+                if (columns <= 4)
+                    I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + (step * rows * bytes + 64 * i));
+                I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+            }
+            ahead += I8_HALVES_STEPS * rows * bytes;
+            k -= I8_HALVES_STEPS * bytes;
+        } else {
+            for (; k >= bytes; k -= bytes)
+                I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+            if (k > 0)
+                I8_ADD_HALVES(i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
+            k = 0;
+        }
+        I8_FOR(i, sums) acc[i] = i8_add_halves(acc[i], low[i], high[i]);
+    }
+}
+#undef I8_ADD_HALVES
+#else
+/* The sums of all k in every lane. */
+I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
@@ -62,6 +116,17 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *ds
         I8_ADD_BYTES(acc[0], i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
 
     I8_FOR(d, depth - 1) I8_FOR(i, sums) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
+    I8_FOR(i, sums) total[i] = acc[0][i];
+}
+#endif
+
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
+                             const int32_t *order, const int rows, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int sums = rows * vectors;
+    i8_vec acc[I8_DOT_SUMS];
+    I8_NAME(add)(acc, t, x, rows, columns);
     if (lanes > 1)
         I8_FOLD(i8_fold_lanes, sums);
     if (lanes > 2)
@@ -71,7 +136,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *ds
     if (lanes > 8)
         I8_FOLD(i8_fold_units, (sums + 7) / 8);
     I8_FOR(i, (sums + lanes - 1) / lanes) {
-        const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[0][i], order) : acc[0][i], start);
+        const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[i], order) : acc[i], start);
         if (rows * columns >= (i + 1) * I8_LANES)
             i8_store(dst + i * I8_LANES, sum);
         else
@@ -113,7 +178,12 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
 #define I8_DEFINE(rows, columns) \
     static void I8_NAME(columns)(const i8_dot_args *t) { I8_NAME(body)(t, rows, columns); }
 
-#if I8_LANES == 16
+/* Halves need twice the registers. */
+#if I8_LANES == 16 && defined(I8_STEP_16)
+I8_DEFINE(8, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
+#elif defined(I8_STEP_16)
+I8_DEFINE(4, 1) I8_DEFINE(2, 2) I8_DEFINE(2, 3) I8_DEFINE(1, 4) I8_DEFINE(4, 8)
+#elif I8_LANES == 16
 I8_DEFINE(8, 1) I8_DEFINE(8, 2) I8_DEFINE(4, 3) I8_DEFINE(4, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
 #else
 I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
@@ -122,5 +192,6 @@ I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
 #undef I8_DEFINE
 #undef I8_FOLD
 #undef I8_ADD_BYTES
+#undef I8_STEP_16
 #undef I8_STEP
 #undef I8_PREFIX

@@ -46,6 +46,27 @@
 #define I8_WIDENS 0
 #endif
 
+/* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are widened
+ * no more often, and B is multiplied as it lies. */
+I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
+                                   const int groups, const int np)
+{
+    i8_vec low[I8_ROW_NP * I8_VECS], high[I8_ROW_NP * I8_VECS];
+    I8_FOR(j, np * I8_VECS) low[j] = high[j] = i8_zero();
+    I8_FOR(group, groups) {
+        const i8_vec av = i8_broadcast(a + group * t->a_group), al = i8_low_halves(av), ah = i8_high_halves(av);
+        I8_FOR(p, np) I8_FOR(v, I8_VECS) {
+            const int j = p * I8_VECS + v;
+            const i8_vec bv = i8_load(b + group * 4 * I8_PANEL + p * t->b_panel + v * 4 * I8_LANES);
+            low[j] = i8_dot_16(low[j], al, bv);
+            high[j] = i8_dot_16(high[j], ah, bv);
+            I8_PIN(low[j]);
+            I8_PIN(high[j]);
+        }
+    }
+    I8_FOR(j, np * I8_VECS) acc[j] = i8_add_halves(acc[j], low[j], high[j]);
+}
+
 /* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
  * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
 I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS], const i8_tile_args *t,
@@ -90,9 +111,9 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
-    const int widens = I8_WIDENS && (mr == 1 || mr * width <= 4);
+    const int halves = I8_WIDENS && mr == 1, widens = I8_WIDENS && mr > 1 && mr * width <= 4;
 #ifndef I8_STEP_2
-    const int depth = widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+    const int depth = halves || widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
     const uint8_t *segment = t->a;
     const int8_t *b = t->b;
@@ -121,6 +142,12 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     for (int64_t more = t->more_segments;; --more, segment += t->a_segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
+        if (halves)
+            for (; groups >= I8_HALVES_STEPS; groups -= I8_HALVES_STEPS) {
+                I8_NAME(add_halves)(acc[0][0], t, a, b, I8_HALVES_STEPS, np);
+                a += I8_HALVES_STEPS * a_group;
+                b += I8_HALVES_STEPS * 4 * I8_PANEL;
+            }
         if (widens) {
             I8_NAME(add_widened)(acc[0], t, a, b, mr, np);
             b += groups * 4 * I8_PANEL;

@@ -510,10 +510,10 @@ typedef struct {
     void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
     int dots_rows, dots_columns;                /* of the largest dot kernel */
     i8_dot_fn dots[2][I8_DOT_WIDTHS];           /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
-    /* Bytes of `columns` packed vectors of k bytes for `dots`, and their order: dst has them as pack_panel leaves them
-     * (padded with zeros to that size) in src. */
+    /* Bytes of `columns` packed vectors of k bytes for `dots`, and their form: dst has them as pack_panel leaves them
+     * (padded with zeros to that size) in src; they are u8 or s8. */
     int64_t (*dots_size)(int columns, int64_t k);
-    void (*order_dots)(uint8_t *restrict dst, const uint8_t *restrict src, int columns, int64_t k);
+    void (*order_dots)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
     int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
     void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);

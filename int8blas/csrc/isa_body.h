@@ -7,6 +7,10 @@
  */
 #define I8_OF_ISA(name) I8_PASTE(I8_PASTE(i8, I8_ISA), name)
 
+/* Without VNNI, bytes that are split into two halves are multiplied exactly by VPMADDUBSW: so many of its sums, of two
+ * products of 4 and 8 bits each, fit s16. */
+#define I8_HALVES_STEPS 8
+
 #include "tile_output.h"
 
 #define I8_PREFIX I8_OF_ISA(dot4)
@@ -39,10 +43,16 @@
 
 #define I8_PREFIX I8_OF_ISA(dots_x_unsigned)
 #define I8_STEP(acc, x, y) I8_DOT(acc, x, y)
+#if I8_PAIRED
+#define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, x, y)
+#endif
 #include "dot_body.h"
 
 #define I8_PREFIX I8_OF_ISA(dots_y_unsigned)
 #define I8_STEP(acc, x, y) I8_DOT(acc, y, x)
+#if I8_PAIRED
+#define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, y, x)
+#endif
 #include "dot_body.h"
 
 #include "epilogue_body.h"

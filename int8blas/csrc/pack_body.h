@@ -436,28 +436,47 @@ I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / colum
 static int64_t i8_dots_size(int columns, int64_t k)
 {
     const int bytes = 4 * i8_dots_lanes(columns);
-    return (k + bytes - 1) / bytes * bytes * columns;
+    return (k + bytes - 1) / bytes * bytes * columns * (I8_PAIRED ? 2 : 1);
 }
 
-static void i8_order_dots(uint8_t *restrict dst, const uint8_t *restrict src, int columns, int64_t k)
+/* Vectors as halves: y = low + 16 * high, both u4 if y is u8, else from -8 to 7 and from -8 to 8, so that the s16 sums of
+ * I8_HALVES_STEPS products with bytes of the other sign fit. `y` may be the second half of dst. */
+I8_INLINE void i8_split_dots(uint8_t *dst, const uint8_t *y, int64_t vectors, int y_unsigned)
+{
+    uint8_t low[4 * I8_LANES], high[4 * I8_LANES];
+    for (; vectors > 0; --vectors, y += 4 * I8_LANES, dst += 8 * I8_LANES) {
+        for (int j = 0; j < 4 * I8_LANES; ++j) {
+            const int value = y_unsigned ? y[j] : (int8_t)y[j], half = y_unsigned ? value & 15 : ((value & 15) ^ 8) - 8;
+            low[j] = (uint8_t)half;
+            high[j] = (uint8_t)((value - half) / 16);
+        }
+        memcpy(dst, low, sizeof low);
+        memcpy(dst + 4 * I8_LANES, high, sizeof high);
+    }
+}
+
+static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned)
 {
     const int lanes = i8_dots_lanes(columns);
-    const int64_t steps = i8_dots_size(columns, k) / (4 * lanes * columns);
+    const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
     int32_t order[I8_LANES];
+    uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
     /* Vector v of a step gathers the dwords of v * I8_LANES / lanes and the columns behind it. */
     if (lanes == 1 || columns == 1) {
-        memcpy(dst, src, (size_t)(4 * steps * lanes * columns));
+        memcpy(to, src, (size_t)size);
     } else if (lanes < I8_LANES) {
         for (int j = 0; j < I8_LANES; ++j)
             order[j] = j % lanes * columns + j / lanes;
         for (int64_t i = 0; i < steps; ++i)
-            i8_store(dst + 4 * I8_LANES * i, i8_permute(i8_load(src + 4 * I8_LANES * i), order));
+            i8_store(to + 4 * I8_LANES * i, i8_permute(i8_load(src + 4 * I8_LANES * i), order));
     } else {
-        for (int64_t i = 0; i < steps; ++i, src += 4 * lanes * columns, dst += 4 * lanes * columns)
+        for (int64_t i = 0; i < steps; ++i, src += 4 * lanes * columns, to += 4 * lanes * columns)
             for (int c = 0; c < columns; ++c)
                 for (int j = 0; j < lanes; ++j)
-                    i8_write32(dst + 4 * (c * lanes + j), i8_read32(src + 4 * (j * columns + c)));
+                    i8_write32(to + 4 * (c * lanes + j), i8_read32(src + 4 * (j * columns + c)));
     }
+    if (I8_PAIRED)
+        i8_split_dots(dst, ordered, size / (4 * I8_LANES), y_unsigned);
 }
 #endif
 

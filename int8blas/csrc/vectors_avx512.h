@@ -49,6 +49,8 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
     const __m512i sums = _mm512_add_epi16(_mm512_maddubs_epi16(a, b), _mm512_maddubs_epi16(c, d));
     return _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
 }
+/* In s16, for as many as fit. */
+I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi16(acc, _mm512_maddubs_epi16(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }
@@ -196,6 +198,15 @@ I8_INLINE i8_vec i8_even_u8(i8_vec x) { return _mm512_and_si512(x, _mm512_set1_e
 I8_INLINE i8_vec i8_odd_u8(i8_vec x) { return _mm512_srli_epi16(x, 8); }
 I8_INLINE i8_vec i8_even_s8(i8_vec x) { return _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8); }
 I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return _mm512_srai_epi16(x, 8); }
+
+/* The two halves of every byte, u4 each. */
+I8_INLINE i8_vec i8_low_halves(i8_vec x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+I8_INLINE i8_vec i8_high_halves(i8_vec x) { return i8_low_halves(_mm512_srli_epi16(x, 4)); }
+/* acc + low + 16 * high, pairs of s16 added up. */
+I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
+{
+    return i8_dot2(i8_dot2(acc, low, _mm512_set1_epi16(1)), high, _mm512_set1_epi16(16));
+}
 
 /* acc + the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
