@@ -177,7 +177,7 @@ cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
     """The pieces of `count` vectors y. Returns the bytes that they take."""
     cdef int64_t size = 0
     cdef int first = 0, rest, columns
-    cdef bint sums = not is_zero(&o.y_zeros)
+    cdef bint sums = not is_zero(&o.y_zeros), has_ones
     o.pieces = 0
     while first < count:
         rest = count - first
@@ -193,7 +193,8 @@ cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:
             size += add_piece(g, o, 0, 0, 1, 0)
-        size += add_piece(g, o, first, min(columns, rest), columns, rest if sums and first == 0 and rest < columns else -1)
+        has_ones = sums and first == 0 and rest < columns
+        size += add_piece(g, o, first, min(columns, rest), columns, rest if has_ones else -1)
         first += min(columns, rest)
     return size
 

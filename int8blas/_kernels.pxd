@@ -343,6 +343,7 @@ cdef extern from "i8_types.h" nogil:
         void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
                           ptrdiff_t row_stride) noexcept nogil
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
+        void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
         int dots_rows
         int dots_columns
         i8_dot_fn dots[2][6]

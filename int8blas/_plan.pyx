@@ -49,8 +49,9 @@ cdef enum:
     # most this part of the others.
     REPEATED = 8
     MIN_ROWS_K = 64
-    # Blocks are aligned where one more of them hardly matters.
+    # Blocks are aligned where one more of them hardly matters; a stretch of rows is long.
     ALIGNED_BLOCKS = 16
+    LONG_BLOCKS = 16
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
@@ -161,7 +162,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
     cdef int64_t threads = busy_threads(g)
-    cdef bint far = g.n * g.k > L2_BYTES * threads
+    cdef bint far = g.n * g.k > L2_BYTES * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
     p.head = 0
     if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
@@ -174,7 +175,9 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
-        p.kc = I8_GROUP * (GEMV_GROUPS if far else ROWS_GROUPS)
+        # A kernel that stores its sums that often anyway likes long streams too.
+        stores_often = rows == 1 and g.kernels.halve_row is not NULL and p.panels >= LONG_BLOCKS
+        p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
     p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
 
 

@@ -47,6 +47,7 @@ cdef struct Rows:
     int64_t shift               # of the zero points of A, and back of B's
     int64_t rows, tiles         # of A, with the row of ones if there is one
     int64_t groups              # of 4 k
+    int group                   # bytes of one in a packed row
     uint8_t *a                  # packed, tile by tile
     int32_t *offsets            # what a single zero point of B adds to each row
     int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
@@ -61,7 +62,7 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     """Set the pointers of `w` into `memory`, and return how much of it they take."""
     cdef char *start = memory
     cdef int64_t parts = part_count(&p.grid)
-    w.a = <uint8_t *>carve(&memory, w.rows * w.groups * I8_GROUP)
+    w.a = <uint8_t *>carve(&memory, w.rows * w.groups * w.group)
     w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
@@ -76,12 +77,16 @@ cdef void pack_tile(const Gemm *g, const Rows *w, int64_t tile) noexcept nogil:
     cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
-    cdef uint8_t *a = w.a + row * w.groups * I8_GROUP
+    cdef uint8_t *halved = w.a + row * w.groups * w.group
+    # Where it is halved, in the second half of its place.
+    cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
     if own < height:
         for k in range(g.k):
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
+    if w.group > I8_GROUP:
+        g.kernels.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
     if g.bo + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
@@ -101,8 +106,8 @@ cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group,
     for tile in range(tile, tile_end):
         row = share(w.rows, tile, w.tiles)
         height = share(w.rows, tile + 1, w.tiles) - row
-        t.a = w.a + I8_GROUP * (row * w.groups + group * height)
-        t.a_group = I8_GROUP * height
+        t.a = w.a + w.group * (row * w.groups + group * height)
+        t.a_group = w.group * height
         t.acc = sums + row * t.acc_row
         g.kernels.rows[w.unsigned_operand][height - 1](t)
 
@@ -217,6 +222,7 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     w.shift = 128 if g.a_flip else 0
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
+    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.halve_row is not NULL else I8_GROUP
     w.tiles = ceil_div(w.rows, g.kernels.rows_mr)
     memory = <char *>acquire(lay_out(g, p, &w, <char *>ALIGNMENT))
     if memory is NULL:

@@ -35,6 +35,16 @@ def test_extreme_patterns(isa, pair, form):
             assert_same(pair.gemm(1, a, B_FORMS[form](b)), expected, a=a_name, b=b_name, m=m, n=n, k=k)
 
 
+@pytest.mark.parametrize("form", B_FORMS)
+def test_extreme_patterns_of_few_rows_or_columns(isa, pair, form):
+    """Kernels that add in s16 for a while, for as long as the largest products allow."""
+    for m, n, k in ((1, 70, 531), (2, 65, 260), (300, 1, 600), (70, 3, 531), (90, 8, 1030), (3, 40, 600)):
+        for (a_name, a), (b_name, b) in product(patterns(pair.a_dtype, k), patterns(pair.b_dtype, k)):
+            a, b = np.tile(a, (m, 1)), np.tile(b[:, np.newaxis], (1, n))
+            expected = np.broadcast_to(reference.gemm(1, a[:1], b[:, :1]), (m, n))
+            assert_same(pair.gemm(1, a, B_FORMS[form](b)), expected, a=a_name, b=b_name, m=m, n=n, k=k)
+
+
 @pytest.mark.parametrize("pair_values", [
     (64, 64), (64, 65), (65, 64), (127, 1), (127, 2), (1, 127), (2, 127), (-64, -64), (-64, -65), (-128, 0), (-128, -1),
     (0, -128), (-1, -128), (-128, 127), (127, -128), (127, 127), (-128, -128),

@@ -45,13 +45,14 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
         t->co[v] = co[v];
 }
 
-/* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or all
- * of the formula in f64. Constants: whether there are zero points, whether C is read, and `integral`. */
+/* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or
+ * all of the formula in f64. Constants: whether there are zero points, whether C is read, and `integral`. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
     const int32_t offset = o->co_row ? o->co_row[i] : 0; /* where there are offsets of columns, it is 0 */
-    const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0, row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+    const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
+    const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
     const double alpha = o->alpha, beta = o->beta;
     for (int v = 0; v < n; ++v) {
         const uint32_t less = zeros ? ao * t->col_sum[v] + t->bo[v] * row_term : 0;
@@ -72,8 +73,8 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
         const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
         i8_columns_from(&t, o, j, n);
         for (int i = 0; i < o->rows; ++i)
-            i8_output_row(o, i, &t, o->acc32 + i * o->acc_row + j, (int32_t *)(void *)(o->c + i * o->c_row) + j, n, zeros,
-                          reads, integral);
+            i8_output_row(o, i, &t, o->acc32 + i * o->acc_row + j, (int32_t *)(void *)(o->c + i * o->c_row) + j, n,
+                          zeros, reads, integral);
     }
 }
 

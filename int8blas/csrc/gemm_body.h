@@ -46,8 +46,8 @@
 #define I8_WIDENS 0
 #endif
 
-/* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are widened
- * no more often, and B is multiplied as it lies. */
+/* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are
+ * widened no more often, and B is multiplied as it lies. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
                                    const int groups, const int np)
 {

@@ -134,9 +134,10 @@ typedef struct {
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
  *
  * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side;
- * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k. The sums of row i of
- * block w are at acc + i * acc_row + w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which
- * writes dst[j] = sum + add for one row of a block. */
+ * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k, and a single row is
+ * halved then, where there is i8_kernels.halve_row. The sums of row i of block w are at acc + i * acc_row +
+ * w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes dst[j] = sum + add for one row
+ * of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -508,6 +509,9 @@ typedef struct {
     /* Copy `rows` rows of `bytes` bytes, whole vectors, to lie one behind the other. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
     void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
+    /* NULL, or what makes two dwords, of halves, of each dword of the only row of a packed A for `rows`. src may end
+     * where dst does. */
+    void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
     int dots_rows, dots_columns;                /* of the largest dot kernel */
     i8_dot_fn dots[2][I8_DOT_WIDTHS];           /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* Bytes of `columns` packed vectors of k bytes for `dots`, and their form: dst has them as pack_panel leaves them

@@ -35,10 +35,16 @@
 
 #define I8_PREFIX I8_OF_ISA(rows_a_unsigned)
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#if I8_PAIRED
+#define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, a, b)
+#endif
 #include "rows_body.h"
 
 #define I8_PREFIX I8_OF_ISA(rows_b_unsigned)
 #define I8_STEP(acc, a, b) I8_DOT(acc, b, a)
+#if I8_PAIRED
+#define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, b, a)
+#endif
 #include "rows_body.h"
 
 #define I8_PREFIX I8_OF_ISA(dots_x_unsigned)
@@ -74,7 +80,7 @@
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "peak_body.h"
 #define I8_PAIRED_TILES [I8_DOT2] = I8_TILES(I8_OF_ISA(dot2)), [I8_DOT8] = I8_TILES(I8_OF_ISA(dot8)),
-#define I8_PAIRED_SLOTS .widen_grouped = i8_widen_grouped, I8_OUTLIER_SLOTS,
+#define I8_PAIRED_SLOTS .widen_grouped = i8_widen_grouped, .halve_row = i8_halve_row, I8_OUTLIER_SLOTS,
 #else
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "depthwise_body.h"

@@ -439,21 +439,31 @@ static int64_t i8_dots_size(int columns, int64_t k)
     return (k + bytes - 1) / bytes * bytes * columns * (I8_PAIRED ? 2 : 1);
 }
 
-/* Vectors as halves: y = low + 16 * high, both u4 if y is u8, else from -8 to 7 and from -8 to 8, so that the s16 sums of
- * I8_HALVES_STEPS products with bytes of the other sign fit. `y` may be the second half of dst. */
-I8_INLINE void i8_split_dots(uint8_t *dst, const uint8_t *y, int64_t vectors, int y_unsigned)
+/* Blocks of `dwords` as two blocks, of halves: x = low + 16 * high in every byte, both u4 if x is u8, else from -8 to 7
+ * and from -8 to 8, so that the s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit. src may end where
+ * dst does. */
+I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
+I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
 {
-    uint8_t low[4 * I8_LANES], high[4 * I8_LANES];
-    for (; vectors > 0; --vectors, y += 4 * I8_LANES, dst += 8 * I8_LANES) {
-        for (int j = 0; j < 4 * I8_LANES; ++j) {
-            const int value = y_unsigned ? y[j] : (int8_t)y[j], half = y_unsigned ? value & 15 : ((value & 15) ^ 8) - 8;
-            low[j] = (uint8_t)half;
-            high[j] = (uint8_t)((value - half) / 16);
+    for (; blocks > 0; --blocks, src += 4 * dwords, dst += 8 * dwords) {
+        uint32_t low[I8_LANES], high[I8_LANES];
+        for (int j = 0; j < dwords; ++j) {
+            const uint32_t x = i8_read32(src + 4 * j), l = x & 0x0f0f0f0f, h = x >> 4 & 0x0f0f0f0f;
+            const uint32_t e = i8_extend_halves(h), carry = l >> 3 & 0x01010101;
+            low[j] = is_unsigned ? l : i8_extend_halves(l);
+            high[j] = is_unsigned ? h : ((e & 0x7f7f7f7f) + carry) ^ (e & 0x80808080);
         }
-        memcpy(dst, low, sizeof low);
-        memcpy(dst + 4 * I8_LANES, high, sizeof high);
+        memcpy(dst, low, 4 * (size_t)dwords);
+        memcpy(dst + 4 * dwords, high, 4 * (size_t)dwords);
     }
 }
+
+#if I8_PAIRED
+static void i8_halve_row(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned)
+{
+    i8_halve(dst, src, dwords, a_unsigned, 1);
+}
+#endif
 
 static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned)
 {
@@ -476,7 +486,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
                     i8_write32(to + 4 * (c * lanes + j), i8_read32(src + 4 * (j * columns + c)));
     }
     if (I8_PAIRED)
-        i8_split_dots(dst, ordered, size / (4 * I8_LANES), y_unsigned);
+        i8_halve(dst, ordered, size / (4 * I8_LANES), y_unsigned, I8_LANES);
 }
 #endif
 

@@ -88,6 +88,24 @@ I8_INLINE void i8_transpose_lanes(i8_vec *v)
     v[3] = _mm512_unpackhi_epi64(hi01, hi23);
 }
 
+/* Bytes of x and y by turns: columns of each 128-bit lane, the first or the last 8. */
+I8_INLINE i8_vec i8_interleave_pair(i8_vec x, i8_vec y, const int half)
+{
+    return half ? _mm512_unpackhi_epi8(x, y) : _mm512_unpacklo_epi8(x, y);
+}
+/* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
+I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int half)
+{
+    const i8_vec both = half ? _mm512_unpackhi_epi16(low, high) : _mm512_unpacklo_epi16(low, high);
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(both, _mm512_set1_epi32(16 << 16 | 1)));
+}
+I8_INLINE i8_vec i8_broadcast_16(const void *p)
+{
+    int16_t x;
+    memcpy(&x, p, sizeof x);
+    return _mm512_set1_epi16(x);
+}
+
 /* The first two vectors of i8_interleave, or the last two. */
 I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
 {
