@@ -58,10 +58,16 @@ def product_calls(shape: tuple[int, ...]) -> Calls:
     def call(
         signs: str = "u8s8", orders: str = "CCC", alpha: float = 1, beta: float = 0, **keywords: object
     ) -> Callable[[], object]:
-        a, b = values[signs[0]][0], values[signs[2]][1]
-        gemm = getattr(int8blas, f"gemm_{signs}s32")
-        c = place(np.zeros((m, n), np.int32), orders[2])
-        return partial(gemm, alpha, place(a, orders[0]), place(b, orders[1]), beta, c, 0, 0, True, **keywords)
+        names = {
+            "gemm": getattr(int8blas, f"gemm_{signs}s32"),
+            "a": place(values[signs[0]][0], orders[0]),
+            "b": place(values[signs[2]][1], orders[1]),
+            "c": place(np.zeros((m, n), np.int32), orders[2]),
+            **keywords,
+        }
+        # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.
+        given = "".join(f", {name}={name}" for name in keywords)
+        return eval(f"lambda: gemm({alpha}, a, b, {beta}, c, 0, 0, True{given})", names)
 
     return {
         "u8s8": call(),
