@@ -36,13 +36,12 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
 {
     const int64_t *col_sum = o->ao ? o->col_sum + j : NULL, *bo = o->bo ? o->bo + j : NULL;
     const int32_t *co = o->co_col ? o->co_col + j : NULL;
-    memset(t, 0, sizeof *t);
-    for (int v = 0; col_sum && v < n; ++v)
-        t->col_sum[v] = (uint32_t)col_sum[v];
-    for (int v = 0; bo && v < n; ++v)
-        t->bo[v] = (uint32_t)bo[v];
-    for (int v = 0; co && v < n; ++v)
-        t->co[v] = co[v];
+    for (int v = 0; v < n; ++v)
+        t->col_sum[v] = col_sum ? (uint32_t)col_sum[v] : 0;
+    for (int v = 0; v < n; ++v)
+        t->bo[v] = bo ? (uint32_t)bo[v] : 0;
+    for (int v = 0; v < n; ++v)
+        t->co[v] = co ? co[v] : 0;
 }
 
 /* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or
