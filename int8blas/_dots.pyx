@@ -127,7 +127,7 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t
                 x_zeros[x] = zero_of(&o.x_zeros, first + x)
         for i in range(o.pieces):
             piece = &o.piece[i]
-            t.y, t.start = piece.y, piece.start
+            t.y, t.start = piece.y, <int32_t *>piece.start
             t.dst = <int32_t *>(g.c + first * (g.c_row if o.by_rows else g.c_col)) if o.direct else tile
             piece.kernel(&t)
             if o.direct:

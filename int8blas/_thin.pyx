@@ -36,6 +36,24 @@ cdef struct Columns:
     const int32_t *init
 
 
+cdef bint has_row_terms(const Gemm *g) noexcept nogil:
+    """Whether zero points of B need the sums of the rows of A - ao."""
+    return g.bo != 0 or g.bo_cols is not NULL
+
+
+cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_t *terms, int32_t *init) noexcept nogil:
+    """These sums of a few rows, if needed, and the start values of the rows."""
+    cdef int i
+    if has_row_terms(g):
+        g.kernels.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        for i in range(rows):
+            terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
+    for i in range(rows):
+        init[i] = 0 if not p.from_registers else g.co if g.co_rows is NULL else g.co_rows[row + i]
+        if g.bo != 0 and g.bo_cols is NULL:
+            init[i] = <int32_t>(<uint32_t>init[i] - <uint32_t>g.bo * <uint32_t>terms[i])
+
+
 cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
     """Some of the rows of C."""
     cdef uint8_t packed[ROWS * MAX_K]
@@ -43,11 +61,10 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef int32_t row_init[ROWS]
     cdef int32_t sums[PART + I8_CHUNK]
     cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP, stores = p.from_registers
-    cdef bint from_sums = g.bo != 0 or g.bo_cols is not NULL
-    cdef bint from_rows = (stores and (g.co != 0 or g.co_rows is not NULL)) or (from_sums and g.bo_cols is NULL)
+    cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
     cdef int64_t step = max(<int64_t>1, PANEL_BYTES // (b.groups * I8_GROUP * I8_PANEL)), panel, column, next_column
     cdef int64_t most = ROWS
-    cdef int i, rows
+    cdef int rows
     cdef const uint8_t *a
     cdef i8_thin_args t
     cdef i8_output_args o
@@ -56,7 +73,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     t.a_flip = g.a_flip if in_place else 0
     t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
-    t.row_init = row_init if from_rows else NULL
+    t.row_init = row_init if starts else NULL
     if not stores:
         step = min(min(step, b.panels), <int64_t>PART_PANELS)
         most = min(most, PART // (step * I8_PANEL))
@@ -71,15 +88,8 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
         else:
             g.kernels.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
             t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
-        if from_sums:
-            g.kernels.row_sums(row_terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
-            for i in range(rows):
-                row_terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
-        if from_rows:
-            for i in range(rows):
-                row_init[i] = 0 if not stores else g.co if g.co_rows is NULL else g.co_rows[row + i]
-                if from_sums:
-                    row_init[i] = <int32_t>(<uint32_t>row_init[i] - <uint32_t>g.bo * <uint32_t>row_terms[i])
+        if starts:
+            start_rows(g, p, row, rows, row_terms, row_init)
         panel = column = 0
         while panel < b.panels:
             next_column = min((panel + step) * I8_PANEL - b.lead, g.n)
@@ -141,7 +151,7 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
         if g.ao != 0 or g.ao_rows is not NULL:
             for i in range(p.panels):
                 g.kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
-    b.sums = sums if g.packed is NULL else g.col_sums
+    b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
     for i in range(g.n):
         init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0
     if g.ao != 0 and g.ao_rows is NULL:
