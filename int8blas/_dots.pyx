@@ -103,6 +103,26 @@ cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int
     output(g, &t, turned, piece.count, rows, BLOCK, piece.first, first)
 
 
+cdef void finish_rows(const Gemm *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
+                      const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
+    """The same for the output stage of a primitive, which knows y as the columns of C."""
+    cdef int64_t y_zeros[MAX_Y + I8_CHUNK]
+    cdef int64_t y_terms[MAX_Y + I8_CHUNK]
+    cdef int y
+    cdef i8_output_args t
+    memset(&t, 0, sizeof(t))
+    memset(y_zeros, 0, sizeof(y_zeros))
+    memset(y_terms, 0, sizeof(y_terms))
+    for y in range(piece.count):
+        y_zeros[y] = zero_of(&o.y_zeros, piece.first + y)
+        y_terms[y] = piece.sums[y] - g.k * y_zeros[y]
+    if not is_zero(&o.y_zeros):
+        t.bo, t.row_term = y_zeros, x_sums
+    if o.x_zeros.values is not NULL:
+        t.ao, t.col_sum = x_zeros, y_terms
+    output(g, &t, tile, rows, piece.count, piece.columns, first, piece.first)
+
+
 cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t first, int64_t end) noexcept nogil:
     """Some of the vectors x by all of y."""
     cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
@@ -140,6 +160,8 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t
                 continue
             if o.by_rows and not o.finishes:
                 store(g, p, tile, <int>rows, piece.count, piece.columns, first, piece.first)
+            elif g.stage is not NULL:
+                finish_rows(g, o, piece, tile, x_sums, x_zeros, first, <int>rows)
             else:
                 finish(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)
         first += rows
