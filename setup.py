@@ -185,7 +185,10 @@ class BuildExt(build_ext):
         return True
 
 
-setup(
-    ext_modules=cythonize(EXTENSIONS, compiler_directives=DIRECTIVES, build_dir="build"),
-    cmdclass={"build_ext": BuildExt},
-)
+if __name__ == "__main__":  # where processes are not forked, Cython's import this file
+    setup(
+        ext_modules=cythonize(
+            EXTENSIONS, compiler_directives=DIRECTIVES, build_dir="build", nthreads=os.cpu_count() or 1
+        ),
+        cmdclass={"build_ext": BuildExt},
+    )

@@ -15,7 +15,7 @@ cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
 cdef int transpose_from(object flag, str name) except -1
-cdef double real_from(object x, str name) except? -1
+cpdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
 cdef cnp.ndarray elements(object x, str name, tuple typenums)
@@ -26,7 +26,8 @@ cdef int axis_from(object x, str name, int ndim) except -1
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape)
 cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape)
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape)
-cdef dict by_tensor(object x, str name, tuple tensors)
+cpdef dict by_tensor(object x, str name, tuple tensors)
+cpdef list items_of(object x, str name)
 cdef int choice(object x, str name, tuple choices) except -1
 cdef int quantized_type(object dtype, str name) except -1
 cdef cnp.ndarray finite_numbers(object x, str name)

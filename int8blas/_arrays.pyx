@@ -215,10 +215,10 @@ cdef int transpose_from(object flag, str name) except -1:
     return value != 0
 
 
-cdef double real_from(object x, str name) except? -1:
+cpdef double real_from(object x, str name) except? -1:
     """`real` of any type."""
     cdef double value
-    if isinstance(x, (str, bytes)):
+    if isinstance(x, (str, bytes, np.complexfloating)):
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
     try:
         value = x
@@ -471,7 +471,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
     return array.astype(np.int32, order="C")
 
 
-cdef dict by_tensor(object x, str name, tuple tensors):
+cpdef dict by_tensor(object x, str name, tuple tensors):
     """A mapping from some of these tensors' names, or None for an empty one."""
     if x is None:
         return {}
@@ -482,6 +482,13 @@ cdef dict by_tensor(object x, str name, tuple tensors):
             wanted = f"{', '.join(map(repr, tensors[:-1]))} or {tensors[-1]!r}"
             raise ValueError(f"{name} must be for {wanted}, got {tensor!r}")
     return dict(x)
+
+
+cpdef list items_of(object x, str name):
+    """What a sequence, or another iterable, has in it; strings and mappings are none."""
+    if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__"):
+        raise TypeError(f"{name} must be a sequence, got {type(x).__name__}")
+    return list(x)
 
 
 cdef int choice(object x, str name, tuple choices) except -1:

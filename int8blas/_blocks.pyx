@@ -29,7 +29,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._output cimport GATHERED
-from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made, set_tile_output, zero_by_row
+from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made, set_tile_output, zero_by_row, zero_of_row
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
 from int8blas._source cimport quantize_rows, source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, round_up, share
@@ -181,14 +181,13 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
 
 cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
     """Row vectors of the block of A that begins at `row`."""
-    cdef int64_t i, ao
+    cdef int64_t i
     cdef const int64_t *zeros
     cdef uint32_t init
     if w.row_term is not NULL:
         g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(rows):
-            ao = g.ao if g.ao_rows is NULL else g.ao_rows[row + i]
-            w.row_term[i] -= g.k * ao
+            w.row_term[i] -= g.k * zero_of_row(g, row + i)
     if w.row_scale is not NULL:
         source_parameters(g, row, rows, w.row_scale, w.zeros)
     if w.ao is not NULL:

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, check_numerics, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, check_numerics, output_of, widened
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._groups cimport GroupFilters, has_small_groups
@@ -28,6 +28,7 @@ from int8blas._problem cimport is_usable
 from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport Bound, Layer
+from int8blas.attributes import TENSORS
 
 cnp.import_array()
 
@@ -92,7 +93,7 @@ cdef class ConvolutionLayer:
         self.padding = parse_padding(padding, self._spatial)
         self._channels = self.groups * shape[2]
         outputs = self.groups * shape[1]
-        scales = grouped_values(dict(scales or {}), self._grouped, self.groups)
+        scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
         if isinstance(weights, PackedWeights):
             weights.of(self.phase_count())  # before as many are made as a file asks for
         self._phases = self.make_phases(shape, bias)
@@ -138,6 +139,21 @@ cdef class ConvolutionLayer:
             return LineFilters(shape, strides, dilation, before, partial)
         return Filters(shape, strides, dilation, before, self._saturating, halved, partial)
 
+    @property
+    def scales(self):
+        """The scales that every execution has."""
+        return self._layer.constants["scales"]
+
+    @property
+    def zero_points(self):
+        """The zero points that every execution has."""
+        return self._layer.constants["zero_points"]
+
+    @property
+    def bias(self):
+        """The bias, or None."""
+        return self._layer._bias
+
     def __repr__(self):
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
 
@@ -178,7 +194,7 @@ cdef class ConvolutionLayer:
         cdef bint rebinds
         self.set_shape(x, shape)
         if binds:
-            given = grouped_values(scales, self._grouped, self.groups)
+            given = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
             dst_shape = tuple([shape[d] for d in range(self._spatial + 2)])
             bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last)
         if out is None:
@@ -250,7 +266,7 @@ cdef class ConvolutionLayer:
         return dict(
             strides=self.strides, padding=self.padding, dilation=self.dilation, groups=self.groups, layout=self.layout,
             src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
-            scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
+            scales=dict(self.scales), zero_points=dict(self.zero_points),
             numerics=self._numerics)
 
     def __reduce__(self):

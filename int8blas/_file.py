@@ -53,7 +53,8 @@ NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
 
-# By the name of a class, what makes one of the arguments that its `__reduce__` gives.
+# The names of classes in a file, and by name what makes a value of the arguments that its `__reduce__` gives.
+CLASSES: dict[type, str] = {}
 RESTORE: dict[str, Callable[..., Any]] = {}
 
 
@@ -64,6 +65,7 @@ def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
     arguments are values that can be saved or :class:`pickle.PickleBuffer`. `restore` is the class itself if it is not
     given; it must raise TypeError, ValueError or OverflowError for arguments that are not right.
     """
+    CLASSES[cls] = cls.__name__
     RESTORE[cls.__name__] = restore or cls
 
 
@@ -165,8 +167,7 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
             raise ValueError(f"{name} is corrupted: its index does not match its checksum")
         try:
             tree = json.loads(index[:index_size])
-            sizes = [(int(size), int(checksum)) for size, checksum in tree["data"]]
-            node = tree["value"]
+            sizes, node = [_checked_size(*entry) for entry in tree["data"]], tree["value"]
         except (TypeError, ValueError, LookupError, RecursionError) as error:
             raise ValueError(f"{name} is corrupted: its index is not as it must be: {error}") from None
         _check_size(size, start + sum(_padded(size) for size, _ in sizes), start, name)
@@ -263,6 +264,12 @@ def _check_size(size: int, least: int, most: int, name: str) -> None:
         raise ValueError(f"{name} is {problem}: it has {size} bytes, its index asks for {least}")
 
 
+def _checked_size(size: Any, checksum: Any) -> tuple[int, int]:
+    if type(size) is not int or type(checksum) is not int or size < 0:
+        raise ValueError(f"data must have a size and a checksum, got {size!r} and {checksum!r}")
+    return size, checksum
+
+
 def _add(array: Bytes, data: list[Bytes]) -> int:
     data.append(array)
     return len(data) - 1
@@ -299,16 +306,16 @@ def _node(value: Any, name: str, data: list[Bytes]) -> Any:
         return {"array": _array_node(value, name, data)}
     if isinstance(value, np.generic):
         return {"scalar": _array_node(np.asarray(value), name, data)}
-    if isinstance(value, np.dtype) and (value.name in DTYPES or is_bfloat16(value)):
+    if isinstance(value, np.dtype) and value.isnative and (value.name in DTYPES or is_bfloat16(value)):
         return {"dtype": value.name}
     if kind is pickle.PickleBuffer:
         return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
-    if kind.__name__ in RESTORE:
+    if kind in CLASSES:
         restore, arguments = value.__reduce_ex__(5)
         keywords = restore.keywords if isinstance(restore, functools.partial) else {}
-        where = f"{name} ({kind.__name__})"
+        where = f"{name} ({CLASSES[kind]})"
         named = {key: _node(item, f"{where} {key}", data) for key, item in keywords.items()}
-        return {kind.__name__: [[_node(item, where, data) for item in arguments], named]}
+        return {CLASSES[kind]: [[_node(item, where, data) for item in arguments], named]}
     raise TypeError(f"{name} must be a layer, an array, a plain value, or a list, tuple or dict of these, got "
                     f"{kind.__name__}")  # fmt: skip
 

@@ -12,7 +12,7 @@ from libc.string cimport memset
 from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
-from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, is_tiny, make_plan, plan_threads
+from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, is_tiny, make_plan, plan_threads, zero_of_row
 from int8blas._rows cimport gemm_rows
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._thin cimport gemm_thin
@@ -78,7 +78,7 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
     memset(total, 0, sizeof(total))
     memset(bo, 0, sizeof(bo))
     for row in range(g.m):
-        ao = g.ao if g.ao_rows is NULL else g.ao_rows[row]
+        ao = zero_of_row(g, row)
         co = g.co if g.co_rows is NULL else g.co_rows[row]
         if g.packed is not NULL:
             o.ao = &ao

@@ -108,6 +108,7 @@ cdef extern from "i8_types.h" nogil:
         uint32_t b_flip
         int b_tail
         int first
+        int centered
         ptrdiff_t ahead
         int64_t blocks
         int32_t *acc
@@ -344,6 +345,7 @@ cdef extern from "i8_types.h" nogil:
                           ptrdiff_t row_stride) noexcept nogil
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
         void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
+        void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero) noexcept nogil
         int dots_rows
         int dots_columns
         i8_dot_fn dots[2][6]

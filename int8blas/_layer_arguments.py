@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from int8blas._arrays import is_bfloat16, widened
 from int8blas._file import register
-from int8blas._parameters import integer
+from int8blas._parameters import integer, scale_values
+from int8blas._weights_scales import AUTOMATIC, scales_of
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
 
@@ -73,22 +74,19 @@ def check_attributes(attributes: Any) -> Attributes:
 
 
 def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.NDArray[np.int8], Any]:
-    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or max|w| / 127 of each channel or
-    of all."""
+    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or those of `weights_scales`."""
     flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
         raise ValueError("weights must be finite")
     if isinstance(scale, str):
-        if scale not in ("per_channel", "per_tensor"):
+        if scale not in AUTOMATIC:
             raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
-        largest = np.abs(flat).max(axis=1, initial=0) if scale == "per_channel" else np.abs(flat).max(initial=0)
-        scale = np.maximum(largest / np.float32(127), np.finfo(np.float32).tiny)
-    scale = widened(scale, "scales['weights']").astype(np.float32, copy=False)
+        scale = scales_of(flat, "weights", 1 if scale == "per_channel" else 0)
+    scale = scale_values(scale, "scales['weights']")
     if scale.shape not in ((), (1,), (len(flat),)):
         raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
-    if not (np.isfinite(scale) & (scale > 0)).all():
-        raise ValueError("scales['weights'] must be positive and finite")
-    quantized = np.clip(np.rint(flat / (scale.reshape(-1, 1) if scale.ndim else scale)), -127, 127)
+    with np.errstate(over="ignore"):
+        quantized = np.clip(np.rint(flat / scale.reshape(-1, 1)), -127, 127)
     return quantized.astype(np.int8).reshape(weights.shape), scale
 
 
@@ -120,9 +118,9 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
     return replace(attributes, scales={**attributes.scales, "weights": 1})
 
 
-def grouped_values(scales: Any, grouped: bool, groups: int) -> Any:
+def grouped_values(scales: dict[str, Any], grouped: bool, groups: int) -> dict[str, Any]:
     """Scales, those of the weights as a vector if they are (groups, oc / groups)."""
-    if not grouped or scales is None or "weights" not in scales or isinstance(scales["weights"], str):
+    if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
     values = widened(scales["weights"], "scales['weights']")
     if values.ndim != 2 or values.shape[0] != groups:

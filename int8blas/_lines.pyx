@@ -240,13 +240,14 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap.
+    """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap,
+    of some channels.
 
     With many channels the parts of a window are long enough to be copied, and padding to be left out tap by tap.
     """
     channels, depth, height, width = shape[2:]
     return (
-        depth == 1 and height * width > 1 and dilation[2] == 1 and channels < TAP_CHANNELS
+        depth == 1 and height * width > 1 and dilation[2] == 1 and 0 < channels < TAP_CHANNELS
         and strides[1] * strides[2] < height * width
     )
 

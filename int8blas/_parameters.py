@@ -49,11 +49,16 @@ def real(value: Any, name: str) -> float:
     return float(value)
 
 
+def _found(values: Any, array: npt.NDArray[Any]) -> Any:
+    """What came, for an error: a value, or the type of many."""
+    return array.dtype if array.ndim else repr(values)
+
+
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     """Positive finite float32 values, of any shape."""
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be real numbers, got {array.dtype}")
+        raise TypeError(f"{name} must be real numbers, got {_found(values, array)}")
     with np.errstate(over="ignore", under="ignore"):
         array = array.astype(np.float32)
     wrong = array[~((array > 0) & (array < np.inf))]
@@ -66,7 +71,7 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
     """int32 values within the range of `dtype`, of any shape."""
     array = as_array(values, name)
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
-        raise TypeError(f"{name} must be integers, got {array.dtype}")
+        raise TypeError(f"{name} must be integers, got {_found(values, array)}")
     info = np.iinfo(dtype)
     wrong = array[(array < info.min) | (array > info.max)]
     if wrong.size:

@@ -89,6 +89,7 @@ cdef struct Plan:
     bint to_output              # the micro-kernel applies a primitive's output stage itself
     bint identity               # the output stage would be the identity, but for the strides of C
     bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
+    bint centered               # PATH_ROWS: the only row of A is multiplied less its zero point
     int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are
     bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
     int64_t ahead               # PATH_ROWS: i8_rows_args.ahead
@@ -164,6 +165,11 @@ cdef enum:
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
     """Whether each row of A has a zero point of its own."""
     return g.ao_rows is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
+
+
+cdef inline int64_t zero_of_row(const Gemm *g, int64_t i) noexcept nogil:
+    """The zero point of a row of A, where it is known before A is made."""
+    return g.ao if g.ao_rows is NULL else g.ao_rows[i]
 
 
 cdef inline bint is_made(const Gemm *g) noexcept nogil:

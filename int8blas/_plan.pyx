@@ -159,6 +159,11 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     """Threads and blocks of PATH_ROWS."""
     cdef bint shifted = g.a_flip != 0
     p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
+    p.centered = (
+        p.row_of_ones and g.m == 1 and g.kernels.halve_centered is not NULL
+        and 0 <= zero_of_row(g, 0) <= 255
+    )
+    p.row_of_ones = p.row_of_ones and not p.centered
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
     cdef int64_t threads = busy_threads(g)

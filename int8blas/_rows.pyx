@@ -13,7 +13,7 @@ Blocks begin where the lines of the cache do, if all rows of B agree on that. Th
 then overlap their neighbours; each stores only the columns that are its own.
 
 Every problem with exact numerics and 32-bit sums can be computed so. Where a zero point of A needs the column sums of
-B, they come from one more row of A, of ones.
+B, they come from one more row of A, of ones. A single row is multiplied less its zero point, where bytes are halved.
 """
 
 from cython.parallel cimport prange
@@ -31,7 +31,7 @@ from int8blas._kernels cimport (
     i8_rows_args,
 )
 from int8blas._output cimport output
-from int8blas._plan cimport Gemm, Plan
+from int8blas._plan cimport Gemm, Plan, zero_of_row
 from int8blas._split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
 from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
@@ -72,7 +72,7 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     return memory - start
 
 
-cdef void pack_tile(const Gemm *g, const Rows *w, int64_t tile) noexcept nogil:
+cdef void pack_tile(const Gemm *g, const Plan *p, const Rows *w, int64_t tile) noexcept nogil:
     """One tile of rows of A, packed, and what zero points add to these rows."""
     cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
     cdef int64_t own = min(end, g.m) - row
@@ -85,18 +85,20 @@ cdef void pack_tile(const Gemm *g, const Rows *w, int64_t tile) noexcept nogil:
         for k in range(g.k):
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
-    if w.group > I8_GROUP:
+    if p.centered:
+        g.kernels.halve_centered(halved, a, g.k, g.a_flip == 0, <int32_t>(zero_of_row(g, 0) - g.a_flip))
+    elif w.group > I8_GROUP:
         g.kernels.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
     if g.bo + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
         g.kernels.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(row, row + own):
-            w.row_term[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[i])
+            w.row_term[i] -= g.k * zero_of_row(g, i)
             w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-(g.bo + w.shift) * <uint32_t>w.row_term[i])
     if w.ao is not NULL:
         for i in range(row, row + own):
-            w.ao[i] = (g.ao if g.ao_rows is NULL else g.ao_rows[i]) - w.shift
+            w.ao[i] = zero_of_row(g, i) - w.shift
 
 
 cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
@@ -172,6 +174,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
     cdef i8_rows_args t
     t.b_flip = <uint32_t>0x01010101 * w.b_flip
     t.acc_row, t.acc_block = width, w.rows * width
+    t.centered = p.centered
     t.ahead = p.ahead
     while first < end:
         last = min(first + p.nc, end)
@@ -217,9 +220,9 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     cdef char *memory
     cdef int64_t i
     cdef int parts = part_count(&p.grid), part
-    w.unsigned_operand = I8_B_UNSIGNED if g.a_flip else I8_A_UNSIGNED
-    w.b_flip = g.b_flip ^ g.a_flip
-    w.shift = 128 if g.a_flip else 0
+    w.unsigned_operand = I8_B_UNSIGNED if g.a_flip or p.centered else I8_A_UNSIGNED
+    w.shift = 128 if w.unsigned_operand == I8_B_UNSIGNED else 0
+    w.b_flip = g.b_flip ^ w.shift
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
     w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.halve_row is not NULL else I8_GROUP
@@ -233,11 +236,11 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
             w.bo[i] = g.bo_cols[i] + w.shift
     if parts == 1:
         for i in range(w.tiles):
-            pack_tile(g, &w, i)
+            pack_tile(g, p, &w, i)
         rows_part(g, p, &w, 0)
     else:
         for i in prange(w.tiles, num_threads=parts, schedule="static"):
-            pack_tile(g, &w, i)
+            pack_tile(g, p, &w, i)
         for part in prange(parts, num_threads=parts, schedule="static"):
             rows_part(g, p, &w, part)
     release(memory)

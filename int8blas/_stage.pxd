@@ -16,14 +16,16 @@ cdef class Layer:
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
     cdef object _bias, _column_sums
+    cdef dict dtypes                # of "src", "weights" and "dst"
     cdef readonly dict masks, constants
     cdef tuple operands
     cdef readonly bint has_sum
     cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
 
     cdef object set_bias(self, bias)
-    cdef dict checked_masks(self, declared, values, kind, dtypes)
-    cdef object checked(self, kind, tensor, value)
+    cdef object checked(self, parameter, tensor, value)
+    cdef dict checked_masks(self, parameter, declared, values)
+    cdef object fitted(self, parameter, tensor, array)
     cdef object check_post_ops(self)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
@@ -37,7 +39,7 @@ cdef class Layer:
 
 cdef class Bound:
     cdef i8_stage stage
-    cdef i8_post_op ops[32]
+    cdef i8_post_op ops[MAX_POST_OPS]
     cdef int64_t ao, bo
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays

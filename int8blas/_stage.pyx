@@ -5,7 +5,9 @@ every execution. It binds them, with those of one execution, into a ``Bound``: C
 to. Where nothing is left to an execution, one ``Bound`` serves all of them.
 """
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+from types import MappingProxyType
+
+from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
 
@@ -48,9 +50,10 @@ from int8blas._kernels cimport (
     i8_column_values,
     i8_post_op,
 )
-from int8blas._arrays cimport as_array, widened
+from int8blas._arrays cimport by_tensor, items_of, widened
+from int8blas._parameters import scale_values, zero_point_values
 from int8blas._plan cimport Gemm
-from int8blas.attributes import Binary, Eltwise, PReLU, Sum, as_operand
+from int8blas.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
 cnp.import_array()
 
@@ -120,36 +123,6 @@ cdef void set_columns(i8_column_values *columns, object values, list arrays):
     columns.step = 0 if np.ndim(values) == 0 else 1
 
 
-def _checked_scales(value, name):
-    """One scale or a vector of them, float32, positive and finite."""
-    cdef object array = widened(value, name)
-    if array.dtype.kind not in "iuf":
-        found = array.dtype if isinstance(value, np.ndarray) else repr(value)
-        raise TypeError(f"{name} must be real numbers, got {found}")
-    if array.ndim > 1:
-        raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
-    with np.errstate(over="ignore"):
-        array = array.astype(np.float32)
-    if not (np.isfinite(array) & (array > 0)).all():
-        wrong = array[~(np.isfinite(array) & (array > 0))]
-        raise ValueError(f"{name} must be positive and finite, got {wrong.flat[0]}")
-    return array
-
-
-def _checked_zero_points(value, name, low, high):
-    """One zero point or a vector of them, int64, in the range of a type."""
-    cdef object array = as_array(value, name)
-    if array.dtype.kind not in "iu":
-        found = array.dtype if isinstance(value, np.ndarray) else repr(value)
-        raise TypeError(f"{name} must be integers, got {found}")
-    if array.ndim > 1:
-        raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
-    if array.size and (int(array.min()) < low or int(array.max()) > high):
-        worst = int(array.min()) if int(array.min()) < low else int(array.max())
-        raise ValueError(f"{name} must be between {low} and {high}, got {worst}")
-    return array.astype(np.int64)
-
-
 cdef class Layer:
     """What a primitive knows of its output stage when it is created."""
 
@@ -163,15 +136,15 @@ cdef class Layer:
         self.kind = kind
         self._column_sums = padded(column_sums, np.int64)
         self.set_bias(bias)
-        ranges = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
-        self.masks = {
-            "scales": self.checked_masks(attributes.scales, scales, "scales", ranges),
-            "zero_points": self.checked_masks(attributes.zero_points, zero_points, "zero_points", ranges),
-        }
-        self.constants = {"scales": {}, "zero_points": {}}
-        for kind, values in (("scales", scales), ("zero_points", zero_points)):
-            for tensor, value in (values or {}).items():
-                self.constants[kind][tensor] = self.checked(kind, tensor, value)
+        self.dtypes = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
+        self.masks, self.constants = {}, {}
+        for parameter, declared, values in (("scales", attributes.scales, scales),
+                                            ("zero_points", attributes.zero_points, zero_points)):
+            values = {tensor: self.checked(parameter, tensor, value)
+                      for tensor, value in by_tensor(values, parameter, TENSORS).items()}
+            self.masks[parameter] = self.checked_masks(parameter, declared, values)
+            self.constants[parameter] = MappingProxyType({
+                tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
         self.check_post_ops()
 
     cdef object set_bias(self, bias):
@@ -190,62 +163,63 @@ cdef class Layer:
             raise ValueError("bias must be finite")
         self.integer_bias = array.dtype == np.int32
         self._bias = array.copy()
+        self._bias.flags.writeable = False
 
-    cdef dict checked_masks(self, declared, values, kind, dtypes):
-        """The masks of one kind: those that the attributes declare, or those that the values have."""
+    cdef object checked(self, parameter, tensor, value):
+        """The values of one tensor: a number or a vector."""
+        name = f"{parameter}[{tensor!r}]"
+        if parameter == "scales":
+            array = scale_values(value, name)
+        elif self.dtypes[tensor].kind not in "iu":
+            raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
+        else:
+            # The destination's may be any int32: the range of its real values need not contain 0.
+            dtype = np.dtype(np.int32) if tensor == "dst" else self.dtypes[tensor]
+            array = zero_point_values(value, name, dtype).astype(np.int64)
+        if array.ndim > 1:
+            raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
+        return array
+
+    cdef dict checked_masks(self, parameter, declared, values):
+        """The masks that the attributes declare, and for other tensors those that the values have."""
         cdef dict masks = dict(declared)
-        for tensor in (values or {}):
-            if tensor not in MASKS:
-                raise ValueError(f"{kind} must be for 'src', 'weights' or 'dst', got {tensor!r}")
-            if tensor not in masks:
-                if declared:
-                    raise ValueError(f"{kind}[{tensor!r}] must have a mask in attributes, which has masks for "
-                                     f"{', '.join(declared)}")
-                vector = np.ndim(values[tensor]) != 0
-                masks[tensor] = (2 if tensor == "dst" else 1) if vector else 0
+        for tensor, array in values.items():
+            masks.setdefault(tensor, 0 if array.size == 1 else 2 if tensor == "dst" else 1)
         for tensor, mask in masks.items():
+            name = f"{parameter}[{tensor!r}]"
             if mask not in MASKS[tensor]:
-                raise ValueError(f"{kind}[{tensor!r}] must have the mask {MASK_NAMES[tensor]}, got {mask}")
+                raise ValueError(f"{name} must have the mask {MASK_NAMES[tensor]}, got {mask}")
             if tensor == "src" and mask and self.kind == "convolution":
-                raise ValueError(f"{kind}['src'] must have the mask 0 for a convolution, got {mask}")
+                raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
             if tensor == "src" and self.kind == "dynamic":
-                raise ValueError(f"{kind}['src'] must not be given for a source that is quantized dynamically")
-            if kind == "zero_points":
+                raise ValueError(f"{name} must not be given for a source that is quantized dynamically")
+            if parameter == "zero_points":
                 if tensor == "weights" and self.kind != "static":
-                    raise ValueError("zero_points['weights'] must not be given for a "
+                    raise ValueError(f"{name} must not be given for a "
                                      + {"dynamic": "source that is quantized dynamically",
                                         "convolution": "convolution"}[self.kind])
-                if np.dtype(dtypes[tensor]).kind not in "iu":
-                    raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got "
-                                     f"{np.dtype(dtypes[tensor])}")
+                if self.dtypes[tensor].kind not in "iu":
+                    raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         if masks and self.attributes.output_scales is not None:
-            raise ValueError(f"{kind} must not be given together with output_scales, which is a model of its own")
+            raise ValueError(f"{parameter} must not be given together with output_scales, which is a model of its own")
         return masks
 
-    cdef object checked(self, kind, tensor, value):
-        """The values of one tensor, of the shape that the mask asks for; vectors of rows are checked later."""
-        name = f"{kind}[{tensor!r}]"
-        if tensor not in self.masks[kind]:
+    cdef object fitted(self, parameter, tensor, array):
+        """Checked values of the shape that the mask asks for; vectors of rows are checked later."""
+        name = f"{parameter}[{tensor!r}]"
+        if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
-        if kind == "scales":
-            array = _checked_scales(value, name)
-        else:
-            low, high = INT32_MIN, INT32_MAX
-            if tensor == "src":
-                low, high = (-128, 127) if self.src_shift else (0, 255)
-            elif tensor == "weights":
-                low, high = (0, 255) if self.weights_shift else (-128, 127)
-            array = _checked_zero_points(value, name, low, high)
-        length = MASKS[tensor][self.masks[kind][tensor]]
-        if length is None and array.ndim:
-            if array.shape != (1,):
+        length = MASKS[tensor][self.masks[parameter][tensor]]
+        if length is None:
+            if array.size != 1:
                 raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
-            array = array.reshape(())
-        if length is not None and array.ndim != 1:
+            return array.reshape(())[()]
+        if array.ndim != 1:
             raise ValueError(f"{name} must be a vector, as its mask is not 0, got one value")
         if length == "columns" and array.shape != (self.columns,):
             raise ValueError(f"{name} must have {self.columns} values, one for each output channel, got "
                              f"{array.shape[0]}")
+        array.flags.writeable = False
         return array
 
     cdef object check_post_ops(self):
@@ -266,9 +240,9 @@ cdef class Layer:
 
     cdef Bound bind_constants(self, bint channels_last=True):
         """What serves every execution, or None if there is something that only an execution can give."""
-        for kind in ("scales", "zero_points"):
-            for tensor, mask in self.masks[kind].items():
-                if tensor not in self.constants[kind] or MASKS[tensor][mask] == "rows":
+        for parameter in ("scales", "zero_points"):
+            for tensor, mask in self.masks[parameter].items():
+                if tensor not in self.constants[parameter] or MASKS[tensor][mask] == "rows":
                     return None
         for operand in self.operands:
             if operand is None or operand.ndim > (1 if channels_last else 0):
@@ -282,19 +256,19 @@ cdef class Layer:
         cdef Bound bound = Bound.__new__(Bound)
         cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
         bound._arrays = []
-        for kind, values in (("scales", scales), ("zero_points", zero_points)):
-            for tensor, value in dict(values or {}).items():
-                if tensor not in MASKS:
-                    raise ValueError(f"{kind} must be for 'src', 'weights' or 'dst', got {tensor!r}")
-                if tensor in self.constants[kind]:
-                    raise ValueError(f"{kind}[{tensor!r}] must not be given again: the primitive was created with it")
-                given[kind][tensor] = self.checked(kind, tensor, value)
-            for tensor, mask in self.masks[kind].items():
-                if tensor not in given[kind]:
-                    raise ValueError(f"{kind}[{tensor!r}] must be given: its mask was when the primitive was created")
-                if MASKS[tensor][mask] == "rows" and given[kind][tensor].shape != (rows,):
-                    raise ValueError(f"{kind}[{tensor!r}] must have {rows} values, one for each row, got "
-                                     f"{given[kind][tensor].shape[0]}")
+        for parameter, values in (("scales", scales), ("zero_points", zero_points)):
+            for tensor, value in by_tensor(values, parameter, TENSORS).items():
+                name = f"{parameter}[{tensor!r}]"
+                if tensor in self.constants[parameter]:
+                    raise ValueError(f"{name} must not be given again: the primitive was created with it")
+                given[parameter][tensor] = self.fitted(parameter, tensor, self.checked(parameter, tensor, value))
+            for tensor, mask in self.masks[parameter].items():
+                name = f"{parameter}[{tensor!r}]"
+                if tensor not in given[parameter]:
+                    raise ValueError(f"{name} must be given: its mask was when the primitive was created")
+                if MASKS[tensor][mask] == "rows" and given[parameter][tensor].shape != (rows,):
+                    raise ValueError(f"{name} must have {rows} values, one for each row, got "
+                                     f"{given[parameter][tensor].shape[0]}")
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
         self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
@@ -352,7 +326,7 @@ cdef class Layer:
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
         cdef i8_post_op *p
         cdef int count = 0
-        given = list(operands) if operands is not None else []
+        given = [] if operands is None else items_of(operands, "operands")
         wanted = sum(operand is None for operand in self.operands)
         if len(given) != wanted:
             raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got "

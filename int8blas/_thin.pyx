@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from int8blas._kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
 from int8blas._output cimport output
-from int8blas._plan cimport Gemm, Plan
+from int8blas._plan cimport Gemm, Plan, zero_of_row
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._workspace cimport acquire, release
 
@@ -47,7 +47,7 @@ cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_
     if has_row_terms(g):
         g.kernels.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(rows):
-            terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
+            terms[i] -= g.k * zero_of_row(g, row + i)
     for i in range(rows):
         init[i] = 0 if not p.from_registers else g.co if g.co_rows is NULL else g.co_rows[row + i]
         if g.bo != 0 and g.bo_cols is NULL:

@@ -18,7 +18,7 @@ from int8blas._kernels cimport (
     tile_panels,
 )
 from int8blas._output cimport output
-from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned
+from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned, zero_of_row
 from int8blas._split cimport round_up
 
 cdef enum:
@@ -154,7 +154,7 @@ cdef inline void sum_rows(const Gemm *g, const uint8_t *a, int row, int rows, in
     cdef int i
     g.kernels.row_sums(terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
     for i in range(rows):
-        terms[i] -= g.k * (g.ao if g.ao_rows is NULL else g.ao_rows[row + i])
+        terms[i] -= g.k * zero_of_row(g, row + i)
         init[i] = <int32_t>(<uint32_t>-g.bo * <uint32_t>terms[i])
 
 

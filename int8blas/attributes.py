@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import widened
+from int8blas._arrays import by_tensor, items_of, real_from, widened
 from int8blas._file import register
+from int8blas._parameters import int8_dtype, integer
 
 TENSORS = ("src", "weights", "dst")
 
@@ -41,15 +42,15 @@ ELTWISE = {
     "linear": "alpha * x + beta",
     "round": "x rounded half to even",
 }
+# alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
+ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
 def _real(value: Any, name: str) -> float:
     """A finite number, rounded to f32 as it will be used."""
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     with np.errstate(over="ignore"):
-        number = float(np.float32(float(value)))
+        number = float(np.float32(real_from(value, name)))
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite in float32, got {value}")
     return number
@@ -96,10 +97,7 @@ class Sum(_PostOp):
             raise ValueError(f"zero_point of Sum must be in the range of int32, got {self.zero_point}")
         object.__setattr__(self, "zero_point", int(self.zero_point))
         if self.dtype is not None:
-            dtype = np.dtype(self.dtype)
-            if dtype not in (np.dtype(np.uint8), np.dtype(np.int8)):
-                raise TypeError(f"dtype of Sum must be uint8 or int8, got {dtype}")
-            object.__setattr__(self, "dtype", dtype)
+            object.__setattr__(self, "dtype", int8_dtype(self.dtype, "dtype of Sum"))
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,9 @@ class Eltwise(_PostOp):
     ----------
     algorithm : str
         relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear or round.
-    alpha, beta : float
-        Parameters of the function: the slope of relu below 0, alpha of elu and swish, the limits of clip, alpha * x +
-        beta of linear and hardswish.
+    alpha, beta : float, optional
+        Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu and swish (1), the limits of
+        clip, which must be given, alpha * x + beta of linear (1 and 0) and hardswish (1 / 6 and 1 / 2).
     scale : float
         Factor of the result.
 
@@ -128,15 +126,23 @@ class Eltwise(_PostOp):
     """
 
     algorithm: str
-    alpha: float = 0.0
-    beta: float = 0.0
+    alpha: float = None  # type: ignore[assignment]  # from here on a float
+    beta: float = None  # type: ignore[assignment]
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.algorithm not in ELTWISE:
+        if not isinstance(self.algorithm, str) or self.algorithm not in ELTWISE:
             raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {self.algorithm!r}")
-        for name in ("alpha", "beta", "scale"):
-            object.__setattr__(self, name, _real(getattr(self, name), f"{name} of Eltwise"))
+        if self.algorithm == "clip" and (self.alpha is None or self.beta is None):
+            raise ValueError("alpha and beta of Eltwise('clip'), the limits, must be given")
+        alpha, beta = ELTWISE_DEFAULTS.get(self.algorithm, (0.0, 0.0))
+        values = {
+            "alpha": alpha if self.alpha is None else self.alpha,
+            "beta": beta if self.beta is None else self.beta,
+            "scale": self.scale,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, _real(value, f"{name} of Eltwise"))
         if self.algorithm == "clip" and self.alpha > self.beta:
             raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {self.alpha} and {self.beta}")
 
@@ -233,21 +239,28 @@ def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
     array = widened(value, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, got {array.dtype}")
-    array = np.array(array, np.float32)
+    with np.errstate(over="ignore"):
+        array = np.array(array, np.float32)
     array.flags.writeable = False
     return array
 
 
+def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
+    """One post-op, or those of a sequence."""
+    items = [ops] if isinstance(ops, PostOp) else items_of(ops, name)
+    for op in items:
+        if not isinstance(op, PostOp):
+            raise TypeError(f"{name} must be Sum, Eltwise, Binary or PReLU, got {type(op).__name__}")
+    return tuple(items)
+
+
 def _masks(masks: Mapping[str, int] | None, name: str) -> Mapping[str, int]:
     checked = {}
-    for tensor, mask in dict(masks or {}).items():
-        if tensor not in TENSORS:
-            raise ValueError(f"{name} must be for 'src', 'weights' or 'dst', got {tensor!r}")
-        if not isinstance(mask, (int, np.integer)) or isinstance(mask, bool):
-            raise TypeError(f"{name}[{tensor!r}] must be a mask, an integer, got {type(mask).__name__}")
+    for tensor, mask in by_tensor(masks, name, TENSORS).items():
+        mask = integer(mask, f"{name}[{tensor!r}]")
         if not 0 <= mask < 1 << 12:
             raise ValueError(f"{name}[{tensor!r}] must be a mask of at most 12 dimensions, got {mask}")
-        checked[tensor] = int(mask)
+        checked[tensor] = mask
     return MappingProxyType(checked)
 
 
@@ -260,7 +273,7 @@ class Attributes:
     scales, zero_points : mapping of str to int, optional
         The mask of "src", "weights" and "dst", for those that have a scale or a zero point. The values themselves are
         given to each execution, or once to the primitive.
-    post_ops : iterable, optional
+    post_ops : post-op, or sequence of them, optional
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
@@ -283,30 +296,27 @@ class Attributes:
 
     scales: Mapping[str, int] = field(default_factory=dict)
     zero_points: Mapping[str, int] = field(default_factory=dict)
-    post_ops: Iterable[PostOp] = ()
+    post_ops: PostOp | Iterable[PostOp] = ()
     output_scales: tuple[int, npt.ArrayLike] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", _masks(self.scales, "scales"))
         object.__setattr__(self, "zero_points", _masks(self.zero_points, "zero_points"))
-        ops = tuple(self.post_ops)
-        for op in ops:
-            if not isinstance(op, (Sum, Eltwise, Binary, PReLU)):
-                raise TypeError(f"post_ops must be Sum, Eltwise, Binary or PReLU, got {type(op).__name__}")
-        object.__setattr__(self, "post_ops", ops)
+        object.__setattr__(self, "post_ops", as_post_ops(self.post_ops, "post_ops"))
         if self.output_scales is None:
             return
         try:
             mask, values = self.output_scales
         except (TypeError, ValueError):
             raise TypeError(f"output_scales must be (mask, values), got {self.output_scales!r}") from None
+        mask = integer(mask, "mask of output_scales")
         if mask not in (0, 2):
             raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {mask}")
-        values = np.array(widened(values, "output_scales"), np.float32, ndmin=1)
+        values = as_operand(values, "output_scales")
+        values = values.reshape(1) if values.ndim == 0 else values
         if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
             raise ValueError("output_scales must be finite, one value for mask 0, or one for each output channel")
-        values.flags.writeable = False
-        object.__setattr__(self, "output_scales", (int(mask), values))
+        object.__setattr__(self, "output_scales", (mask, values))
         for name in ("scales", "zero_points"):
             if getattr(self, name):
                 raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")

@@ -71,6 +71,10 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
         Of source and destination.
     attributes : Attributes
         As given.
+    scales, zero_points : mapping of str to numpy scalar or ndarray
+        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+    bias : ndarray or None
+        As given; read-only.
 
     Raises
     ------

@@ -70,6 +70,10 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
         Of source and destination.
     attributes : Attributes
         As given.
+    scales, zero_points : mapping of str to numpy scalar or ndarray
+        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+    bias : ndarray or None
+        As given; read-only.
 
     Raises
     ------

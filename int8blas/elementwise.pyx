@@ -4,19 +4,27 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport numpy as cnp
 import numpy as np
 
-from collections.abc import Mapping
 
-from int8blas._arrays cimport axes_from, choice, elements, elements_output, integers_in_range, positive_numbers, real
+from int8blas._arrays cimport (
+    axes_from,
+    by_tensor,
+    choice,
+    elements,
+    elements_output,
+    integers_in_range,
+    items_of,
+    positive_numbers,
+    real,
+)
 from int8blas._chain cimport Step, chain, copying, reading, run
 from int8blas._elementwise cimport clash, share_memory
 from int8blas._stage cimport binary_kind, set_post_op
 from int8blas._layer_arguments import DST_DTYPES, check_dtype
-from int8blas.attributes import BINARY, Binary, Eltwise, PReLU, Sum
+from int8blas.attributes import BINARY, Eltwise, Sum, as_post_ops
 
 cnp.import_array()
 
 cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
-cdef tuple POST_OPS = (Sum, Eltwise, Binary, PReLU)
 
 
 # ---------------------------------------------------------------------------------------------------- arguments ------
@@ -54,24 +62,9 @@ cdef float zero_point_from(object value, str name, int typenum) except? -1:
     return <float>(<int *>cnp.PyArray_DATA(array))[0]
 
 
-cdef dict values_of(object values, str name, tuple tensors):
-    """A mapping of some of these tensors to values, as a dict."""
-    if values is None:
-        return {}
-    if type(values) is not dict and not isinstance(values, Mapping):
-        raise TypeError(f"{name} must be a mapping of {', '.join(map(repr, tensors))} to values, got "
-                        f"{type(values).__name__}")
-    for tensor in values:
-        if tensor not in tensors:
-            raise ValueError(f"{name} must be for {', '.join(map(repr, tensors))}, got {tensor!r}")
-    return values if type(values) is dict else dict(values)
-
-
 cdef list sources(object srcs):
     """At least one array."""
-    if isinstance(srcs, (str, bytes, Mapping)) or not hasattr(srcs, "__iter__"):
-        raise TypeError(f"srcs must be a sequence of arrays, got {type(srcs).__name__}")
-    arrays = [elements(src, f"srcs[{i}]", TYPES) for i, src in enumerate(srcs)]
+    arrays = [elements(src, f"srcs[{i}]", TYPES) for i, src in enumerate(items_of(srcs, "srcs"))]
     if not arrays:
         raise ValueError("srcs must have at least one array, got none")
     return arrays
@@ -81,12 +74,10 @@ cdef list one_for_each(object values, str name, Py_ssize_t count, object default
     """A value for each source."""
     if values is None:
         return [default] * count
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{name} must be a sequence of {count}, a value for each source, got {type(values).__name__}")
-    values = list(values)
-    if len(values) != count:
-        raise ValueError(f"{name} must have {count} values, one for each source, got {len(values)}")
-    return values
+    cdef list items = items_of(values, name)
+    if len(items) != count:
+        raise ValueError(f"{name} must have {count} values, one for each source, got {len(items)}")
+    return items
 
 
 cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
@@ -113,13 +104,7 @@ cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int ty
     cdef list steps = []
     if type(ops) is tuple and not ops:
         return steps
-    if isinstance(ops, POST_OPS):
-        ops = (ops,)
-    elif isinstance(ops, (str, bytes)) or not hasattr(ops, "__iter__"):
-        raise TypeError(f"{name} must be Sum, Eltwise, Binary or PReLU, or a sequence of them, got {ops!r}")
-    for op in ops:
-        if not isinstance(op, POST_OPS):
-            raise TypeError(f"{name} must be Sum, Eltwise, Binary or PReLU, got {type(op).__name__}")
+    for op in as_post_ops(ops, name):
         step = reading(None, 1, 0)
         set_post_op(&step.op, op, typenum)
         if isinstance(op, Sum):
@@ -229,8 +214,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
     cdef cnp.ndarray array = elements(src, "src", TYPES), target
     cdef int typenum = type_of(dst_dtype, array)
     cdef tuple shape = (<object>array).shape
-    cdef dict scale = values_of(scales, "scales", ("src", "dst"))
-    cdef dict zero = values_of(zero_points, "zero_points", ("src", "dst"))
+    cdef dict scale = by_tensor(scales, "scales", ("src", "dst"))
+    cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
     cdef float dst_scale = scale_from(scale.get("dst", 1), "scales['dst']")
     cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
     cdef list steps = [
@@ -309,7 +294,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     cdef int kind = binary_kind(BINARY[choice(op, "op", BINARY)]), typenum
     cdef cnp.ndarray first = elements(src0, "src0", TYPES), second = elements(src1, "src1", TYPES), target
     cdef tuple shape = (<object>first).shape, names = ("src0", "src1", "dst")
-    cdef dict scale = values_of(scales, "scales", names), zero = values_of(zero_points, "zero_points", names)
+    cdef dict scale = by_tensor(scales, "scales", names), zero = by_tensor(zero_points, "zero_points", names)
     cdef float dst_scale, dst_zero
     cdef list steps
     cdef Step step

@@ -5,6 +5,9 @@
 for positions o and k in each of 1 to 3 spatial dimensions; outside of the image it is the padding value.
 """
 
+from math import prod
+from sys import maxsize
+
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
@@ -116,17 +119,19 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     image.src, image.end = <const uint8_t *>images.data, <const uint8_t *>images.end
     image.channels = images.size[4] // group_count
     image.padding = <uint8_t>(value & 0xff)
-    rows, k = images.size[0], image.channels
+    shape = (group_count, images.size[0], image.channels)
     for d in range(5):
         image.steps[d] = images.steps[d]
     for d in range(3):
         image.size[d], image.kernel[d], image.stride[d] = images.size[d + 1], kernel[d], strides[d]
         image.dilation[d], image.before[d] = dilation[d], padding[d][0]
         image.out[d] = output_size(images.size[d + 1], kernel[d], strides[d], dilation[d], padding[d], "src")
-        rows *= image.out[d]
-        k *= image.kernel[d]
+        shape = (group_count, shape[1] * image.out[d], shape[2] * image.kernel[d])
+    if max(prod(shape), *shape) > maxsize:
+        raise ValueError(f"src must have at most {maxsize} elements in all windows, got the shape {shape}")
     image.line = image.kernel[2] * image.channels
-    shape = (group_count, rows, k)[group_count == 1:]
+    rows, k = shape[1:]
+    shape = shape[group_count == 1:]
     if out is None:
         result = np.empty(shape, x.dtype)
     else:

@@ -15,7 +15,7 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, check_numerics, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, check_numerics, output_of, widened
 from int8blas._file import register
 from int8blas._layer_arguments import (
     DST_DTYPES,
@@ -31,6 +31,7 @@ from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._source cimport set_tensor_parameters
 from int8blas._stage cimport Bound, Layer, element_type
 from int8blas._threads cimport max_threads
+from int8blas.attributes import TENSORS
 from int8blas.packing cimport PackedB, pack
 
 cnp.import_array()
@@ -77,6 +78,10 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         Of source and destination.
     attributes : Attributes
         As given.
+    scales, zero_points : mapping of str to numpy scalar or ndarray
+        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+    bias : ndarray or None
+        As given; read-only.
 
     Raises
     ------
@@ -121,14 +126,14 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
                  dynamic=None, dynamic_dtype=np.int8, numerics="exact"):
         self._saturating = check_numerics(numerics)
-        if dynamic is not None and dynamic != "per_row" and dynamic != "per_tensor":
+        if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
         self.src_dtype = check_dtype(src_dtype, "src_dtype", INT8_DTYPES if dynamic is None else FLOAT_DTYPES)
         self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
         self.attributes = check_attributes(attributes)
-        scales = dict(scales or {})
+        scales = by_tensor(scales, "scales", TENSORS)
         self.set_weights(weights, scales)
         if dynamic is not None and self._packed.dtype != np.int8:
             raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
@@ -170,6 +175,21 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         """The packed weights, a PackedB of shape (ic, oc)."""
         return self._packed
 
+    @property
+    def scales(self):
+        """The scales that every execution has."""
+        return self._layer.constants["scales"]
+
+    @property
+    def zero_points(self):
+        """The zero points that every execution has."""
+        return self._layer.constants["zero_points"]
+
+    @property
+    def bias(self):
+        """The bias, or None."""
+        return self._layer._bias
+
     def __repr__(self):
         dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
@@ -178,7 +198,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         # The layer's own copies of the values, as the user's arrays may have changed since.
         layer = functools.partial(
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
-            scales=self._layer.constants["scales"], zero_points=self._layer.constants["zero_points"],
+            scales=dict(self.scales), zero_points=dict(self.zero_points),
             dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
         return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
 
@@ -259,7 +279,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
                     g.ao = source.zero
                     g.col_init = NULL
         run(&g, "inner_product")
-        if out is not None and target is not result and not np.shares_memory(target, result):
+        if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):
             result[...] = target.reshape((<object>result).shape)
         return result if out is None else out
 
@@ -285,12 +305,9 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         if is_usable(result, src, self._packed):
             if result.ndim == 2:
                 return result
-            view = result.view()
-            try:
-                view.shape = (rows, self._packed._n)
-                return view
-            except AttributeError:
-                pass
+            matrix = result.reshape(rows, self._packed._n)
+            if cnp.PyArray_DATA(matrix) == cnp.PyArray_DATA(result):
+                return matrix
         copy = np.array(result, order="C") if self._layer.has_sum else np.empty(wanted, self.dst_dtype)
         return copy.reshape(rows, self._packed._n)
 

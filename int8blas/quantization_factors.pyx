@@ -143,6 +143,6 @@ def quantize_bias(bias, q_a, q_w):
     cdef cnp.ndarray values = finite_numbers(bias, "bias")
     q_a = positive_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
     q_w = positive_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
-    with np.errstate(over="ignore"):
-        scaled = np.rint((q_a * q_w) * values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 also times an infinite product
     return np.clip(scaled, -2147483648, 2147483647).astype(np.int32)

@@ -15,7 +15,7 @@ from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 
 WRONG_NUMBERS = [
     (np.nan, ValueError), (np.inf, ValueError), (-np.inf, ValueError), (1e39, ValueError), ("1", TypeError),
-    (b"1", TypeError), (None, TypeError), ([], TypeError), (1j, TypeError),
+    (b"1", TypeError), ([], TypeError), (1j, TypeError), (np.complex64(1j), TypeError), (10**400, ValueError),
 ]  # fmt: skip
 
 
@@ -24,6 +24,22 @@ WRONG_NUMBERS = [
 def test_numbers_of_eltwise(name, value, error):
     with pytest.raises(error, match=f"^{name} of Eltwise must be "):
         Eltwise("linear", **{name: value})
+
+
+@pytest.mark.parametrize(("op", "alpha", "beta"), [
+    ("relu", 0, 0), ("elu", 1, 0), ("swish", 1, 0), ("hardswish", np.float32(1 / 6), 0.5), ("linear", 1, 0),
+    ("tanh", 0, 0),
+])  # fmt: skip
+def test_what_eltwise_has_where_nothing_is_given(op, alpha, beta):
+    default = Eltwise(op)
+    assert (default.alpha, default.beta, default.scale) == (alpha, beta, 1)
+    assert default == Eltwise(op, alpha, beta) == Eltwise(op, beta=beta)
+
+
+@pytest.mark.parametrize("limits", [{}, {"alpha": 0}, {"beta": 6}])
+def test_clip_has_no_limits_of_its_own(limits):
+    with pytest.raises(ValueError, match=r"^alpha and beta of Eltwise\('clip'\), the limits, must be given"):
+        Eltwise("clip", **limits)
 
 
 @pytest.mark.parametrize(("value", "error"), WRONG_NUMBERS, ids=repr)
@@ -47,7 +63,7 @@ def test_dtype_of_sum(dtype):
         Sum(dtype=dtype)
 
 
-@pytest.mark.parametrize("algorithm", ["Relu", "", "exp", None, 1])
+@pytest.mark.parametrize("algorithm", ["Relu", "", "exp", None, 1, ["relu"], ["add"]])
 def test_algorithms(algorithm):
     with pytest.raises(ValueError, match=r"^algorithm of Eltwise must be one of relu, tanh, .*, got "):
         Eltwise(algorithm)
@@ -72,9 +88,9 @@ def test_operands(kind, operand):
 @pytest.mark.parametrize(("masks", "error", "text"), [
     ({"source": 0}, ValueError, "{} must be for 'src', 'weights' or 'dst', got 'source'"),
     ({1: 0}, ValueError, "{} must be for 'src', 'weights' or 'dst', got 1"),
-    ({"src": 0.0}, TypeError, "{}['src'] must be a mask, an integer, got float"),
-    ({"src": None}, TypeError, "{}['src'] must be a mask, an integer, got NoneType"),
-    ({"src": True}, TypeError, "{}['src'] must be a mask, an integer, got bool"),
+    ({"src": 0.0}, TypeError, "{}['src'] must be an integer, got float"),
+    ({"src": None}, TypeError, "{}['src'] must be an integer, got NoneType"),
+    ({"src": True}, TypeError, "{}['src'] must be an integer, got bool"),
     ({"dst": -1}, ValueError, "{}['dst'] must be a mask of at most 12 dimensions, got -1"),
     ({"dst": 1 << 12}, ValueError, "{}['dst'] must be a mask of at most 12 dimensions, got 4096"),
 ])  # fmt: skip
@@ -82,6 +98,16 @@ def test_masks(kind, masks, error, text):
     with pytest.raises(error) as raised:
         Attributes(**{kind: masks})
     assert str(raised.value) == text.format(kind)
+
+
+def test_one_post_op_needs_no_sequence():
+    assert Attributes(post_ops=ReLU()).post_ops == Attributes(post_ops=[ReLU()]).post_ops == (ReLU(),)
+
+
+@pytest.mark.parametrize("post_ops", [5, None, "relu", {"relu": 1}])
+def test_post_ops_that_are_no_sequence(post_ops):
+    with pytest.raises(TypeError, match=r"^post_ops must be a sequence, got "):
+        Attributes(post_ops=post_ops)
 
 
 @pytest.mark.parametrize("op", ["relu", None, ReLU, Sum, 1.0], ids=repr)

@@ -187,6 +187,18 @@ def test_an_empty_batch(isa, transposed, rng):
 
 
 @every_primitive
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize(("ic", "oc"), [(0, 4), (0, 64), (4, 0), (0, 0)])
+def test_no_channels(isa, ic, oc, groups, transposed, rng):
+    for size, kernel, strides in (((6,), (3,), 1), ((5, 6), (3, 3), 1), ((5, 6), (3, 2), 2), ((3, 5, 6), (2, 3, 3), 1)):
+        problem = random_convolution(
+            rng, size, kernel, ic, oc, groups=groups, strides=strides, padding=1, transposed=transposed
+        )
+        problem.check()
+        problem.but(dst_dtype=np.int32, scales={}, zero_points={"src": 3}).check()
+
+
+@every_primitive
 def test_a_layout_is_that_of_the_rank_if_none_is_given(isa, transposed, rng):
     for geometry, ic, oc, _ in FEW:
         problem = problem_of(rng, geometry, ic, oc, transposed=transposed)

@@ -85,7 +85,8 @@ CREATION = [
       for kind in ("scales", "zero_points") for tensor, mask in (("src", 1), ("src", 2), ("weights", 2), ("dst", 1))),
     ({"attributes": Attributes(zero_points={"weights": 0})}, ValueError, "zero_points['weights']"),
     ({"attributes": Attributes(scales={"weights": 3})}, ValueError, "scales['weights']"),
-    ({"attributes": Attributes(scales={"src": 0}), "scales": {"dst": 1}}, ValueError, "scales['dst']"),
+    *(({kind: value}, TypeError, kind)
+      for kind in ("scales", "zero_points") for value in (5, [1])),
     ({"attributes": Attributes(scales={"dst": 0}), "scales": {"dst": f32(OC)}}, ValueError, "scales['dst']"),
     ({"attributes": Attributes(scales={"dst": 2}), "scales": {"dst": 1}}, ValueError, "scales['dst']"),
     # the older model

@@ -83,6 +83,66 @@ def test_values_may_change_from_execution_to_execution(isa, rng):
         assert_same_bits(problem.run(layer, at_creation=False), problem.expected())
 
 
+def test_one_value_of_a_vector_is_one_value(isa, rng):
+    problem = random_problem(rng, 5, 7, 20, scales=TENSORS, zero_points=TENSORS, vectors=())
+    scales, zero_points = (
+        {tensor: np.atleast_1d(value) for tensor, value in values.items()}
+        for values in (problem.scales, problem.zero_points)
+    )
+    layer = int8blas.InnerProduct(problem.weights, problem.bias, src_dtype=problem.src.dtype,
+                                  dst_dtype=problem.dst_dtype, scales=scales, zero_points=zero_points)  # fmt: skip
+    assert_same_bits(layer(problem.src), problem.expected())
+    declared = problem.layer(at_creation=False)
+    assert_same_bits(declared(problem.src, scales=scales, zero_points=zero_points), problem.expected())
+
+
+def test_values_at_creation_need_no_mask_beside_those_of_others(isa, rng):
+    problem = random_problem(rng, 5, 7, 20, scales=TENSORS, zero_points=TENSORS, vectors=("weights", "dst"))
+    later = {kind: {"src": getattr(problem, kind)["src"]} for kind in ("scales", "zero_points")}
+    sooner = {kind: {tensor: value for tensor, value in getattr(problem, kind).items() if tensor != "src"}
+              for kind in later}  # fmt: skip
+    layer = int8blas.InnerProduct(problem.weights, problem.bias, src_dtype=problem.src.dtype,
+                                  dst_dtype=problem.dst_dtype, **sooner,
+                                  attributes=Attributes(scales={"src": 0}, zero_points={"src": 0}))  # fmt: skip
+    assert_same_bits(layer(problem.src, **later), problem.expected())
+
+
+@pytest.mark.parametrize("scale", ["per_channel", "per_tensor"])
+def test_weights_are_quantized_with_the_scales_of_weights_scales(scale, rng):
+    weights = rng.normal(0, 1, (6, 9)).astype(np.float32)
+    weights[2] = 0
+    scales = int8blas.weights_scales(weights, scale)
+    given, found = (
+        int8blas.InnerProduct(weights, np.arange(6, dtype=np.int32), src_dtype=np.uint8, dst_dtype=np.float32,
+                              scales={"weights": values}) for values in (scales, scale)
+    )  # fmt: skip
+    src = random_values(rng, np.uint8, (4, 9))
+    assert_same_bits(found(src), given(src))
+    assert (found.scales["weights"] == (scales if scale == "per_channel" else scales[0])).all()
+    if scale == "per_channel":
+        assert (found(src)[:, 2] == 2).all()  # a bias in units of the sum, times 1
+
+
+@pytest.mark.parametrize("primitive", [int8blas.InnerProduct, int8blas.Convolution, int8blas.Deconvolution])
+def test_what_a_layer_was_created_with(primitive):
+    scales, zero_points, bias = {"src": 0.5, "dst": [2, 4]}, {"src": 3, "dst": [1, 2]}, np.array([1, -1], np.float32)
+    weights = np.ones((2, 3) if primitive is int8blas.InnerProduct else (2, 3, 1, 1), np.int8)
+    layer = primitive(weights, bias, src_dtype=np.uint8, dst_dtype=np.uint8, scales=scales, zero_points=zero_points)
+    for found, wanted in ((layer.scales, scales), (layer.zero_points, zero_points), ({0: layer.bias}, {0: bias})):
+        assert {key: np.asarray(value).tolist() for key, value in found.items()} == {
+            key: np.asarray(value).tolist() for key, value in wanted.items()
+        }
+    for array in (layer.scales["dst"], layer.zero_points["dst"], layer.bias):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5
+    with pytest.raises(TypeError):
+        layer.scales["src"] = 1
+    bias[0] = 7
+    assert layer.bias[0] == 1
+    bare = primitive(weights, src_dtype=np.uint8, dst_dtype=np.float32)
+    assert (dict(bare.scales), dict(bare.zero_points), bare.bias) == ({}, {}, None)
+
+
 def test_some_values_at_creation_and_the_others_at_execution(isa, rng):
     problem = random_problem(rng, 9, 33, 20, scales=TENSORS, zero_points=TENSORS)
     layer = int8blas.InnerProduct(

@@ -135,7 +135,7 @@ typedef struct {
  *
  * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side;
  * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k, and a single row is
- * halved then, where there is i8_kernels.halve_row. The sums of row i of block w are at acc + i * acc_row +
+ * halved then, where there is i8_kernels.halve_row, or `centered`. The sums of row i of block w are at acc + i * acc_row +
  * w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes dst[j] = sum + add for one row
  * of a block. */
 typedef struct {
@@ -147,6 +147,7 @@ typedef struct {
     uint32_t b_flip; /* the byte, four times */
     int b_tail;      /* 0 to 3 */
     int first;
+    int centered;
     ptrdiff_t ahead; /* bytes ahead in its row that B is fetched into the L2 cache; 0 where it is there */
     int64_t blocks;
     int32_t *acc;
@@ -512,6 +513,8 @@ typedef struct {
     /* NULL, or what makes two dwords, of halves, of each dword of the only row of a packed A for `rows`. src may end
      * where dst does. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
+    /* The same of x - zero, which must be from -255 to 255, for the k elements x of the row: B has to be u8. */
+    void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
     int dots_rows, dots_columns;                /* of the largest dot kernel */
     i8_dot_fn dots[2][I8_DOT_WIDTHS];           /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* Bytes of `columns` packed vectors of k bytes for `dots`, and their form: dst has them as pack_panel leaves them

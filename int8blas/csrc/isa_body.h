@@ -80,7 +80,8 @@
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #include "peak_body.h"
 #define I8_PAIRED_TILES [I8_DOT2] = I8_TILES(I8_OF_ISA(dot2)), [I8_DOT8] = I8_TILES(I8_OF_ISA(dot8)),
-#define I8_PAIRED_SLOTS .widen_grouped = i8_widen_grouped, .halve_row = i8_halve_row, I8_OUTLIER_SLOTS,
+#define I8_PAIRED_SLOTS .widen_grouped = i8_widen_grouped, \
+    .halve_row = i8_halve_row, .halve_centered = i8_halve_centered, I8_OUTLIER_SLOTS,
 #else
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "depthwise_body.h"

@@ -463,6 +463,25 @@ static void i8_halve_row(uint8_t *dst, const uint8_t *src, int64_t dwords, int a
 {
     i8_halve(dst, src, dwords, a_unsigned, 1);
 }
+
+/* x from -255 to 255 as low, from -8 to 7, and 16 * high, from -16 to 16. */
+static void i8_halve_centered(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero)
+{
+    enum { BYTES = 64 };
+    for (; k > 0; k -= BYTES, src += BYTES, dst += 2 * BYTES) {
+        const int n = k < BYTES ? (int)k : BYTES;
+        int8_t low[BYTES] = {0}, high[BYTES] = {0};
+        for (int j = 0; j < n; ++j) {
+            const int x = (a_unsigned ? src[j] : (int8_t)src[j]) - zero, l = ((x + 8) & 15) - 8;
+            low[j] = (int8_t)l;
+            high[j] = (int8_t)((x - l) / 16);
+        }
+        for (int j = 0; j < n; j += 4) {
+            memcpy(dst + 2 * j, low + j, 4);
+            memcpy(dst + 2 * j + 4, high + j, 4);
+        }
+    }
+}
 #endif
 
 static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned)

@@ -62,7 +62,8 @@ I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *
 }
 
 #ifdef I8_STEP_16
-/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit. */
+/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of half as many if
+ * the row is centered. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
@@ -94,7 +95,7 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_rows_args *t, const uint8_t *b, in
     int first = t->first, tail = t->b_tail;
     while (groups > 0 || tail > 0) {
         i8_vec low[8], high[8];
-        int steps = I8_HALVES_STEPS / 2;
+        int steps = I8_HALVES_STEPS / (t->centered ? 4 : 2); /* of two pairs */
         I8_FOR(j, 2 * blocks) low[j] = high[j] = i8_zero();
         for (; steps > 0 && groups > 0; --steps, --groups) {
             I8_ADD_PAIRS(a, 4);
