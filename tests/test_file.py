@@ -390,9 +390,10 @@ def with_value(tree, place, value):
 STRANGE = (
     None, True, 0, -1, 1, 3, 64, 2**31, 2**40, 2**62, 2**63 - 1, 2**64, -(2**63), 1e300, math.inf, "", "float32",
     "PackedB", [], [0], [[], {}], {}, {"dict": {}}, {"tuple": []}, {"tuple": [2**40, 2**40, 3, 3]}, {"buffer": 0},
-    {"dtype": "int8"}, {"array": [0, "int8", [-1]]}, {"array": [0, "object", [1]]}, {"array": [99, "int8", [0]]}, {"none": []},
-    {"a": 1, "b": 2}, {"scalar": [0, "float32", [2]]}, {"PackedB": [[0, 2**60, "int8", {"buffer": 0}], {}]},
-    {"PackedB": [[-4, 16, "int8", {"buffer": 0}], {}]}, {"Sum": [[], {"self": 1}]},
+    {"dtype": "int8"}, {"array": [0, "int8", [-1]]}, {"array": [0, "object", [1]]}, {"array": [99, "int8", [0]]},
+    {"none": []}, {"a": 1, "b": 2}, {"scalar": [0, "float32", [2]]},
+    {"PackedB": [[0, 2**60, "int8", {"buffer": 0}], {}]}, {"PackedB": [[-4, 16, "int8", {"buffer": 0}], {}]},
+    {"Sum": [[], {"self": 1}]},
 )  # fmt: skip
 
 
