@@ -26,10 +26,18 @@ def per_column(values):
     return np.asarray(values, np.int64).reshape(1, -1)
 
 
+def integer_product(x, y):
+    """x @ y for int64 matrices. NumPy has a fast product of float64 alone, which is exact below 2**53."""
+    largest = x.shape[1] * int(np.abs(x).max(initial=0)) * int(np.abs(y).max(initial=0))
+    if largest >= 2**53:
+        return x @ y
+    return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64)
+
+
 # acc = (op(A) - ao) @ (op(B) - bo)
 def exact_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
     """The exact product, int64 (M, N)."""
-    return (op(a, trans_a) - per_row(ao)) @ (op(b, trans_b) - per_column(bo))
+    return integer_product(op(a, trans_a) - per_row(ao), op(b, trans_b) - per_column(bo))
 
 
 # A' = A (u8) or A + 128 (s8)
@@ -46,11 +54,15 @@ def signed_b(b, trans_b=False):
     return op(b, trans_b) + shift, shift
 
 
-# s[k / 2] = A'[:, k] B'[k, :] + A'[:, k + 1] B'[k + 1, :]    for even k; a last odd k stands alone
+# s[:, k / 2, :] = A'[:, k] B'[k, :] + A'[:, k + 1] B'[k + 1, :]    for even k; a last odd k stands alone
 def pair_sums(a, b):
-    """The sums of two products, for one pair after the other, each int64 (M, N)."""
-    for k in range(0, a.shape[1], 2):
-        yield a[:, k : k + 2] @ b[k : k + 2, :]
+    """The sums of two products, some pairs after the other, each time int64 (M, pairs, N)."""
+    products = max(a.shape[0] * b.shape[1], 1)
+    step = 2 * max(2**16 // products, 1)
+    for k in range(0, a.shape[1], step):
+        even, odd = (a[:, k + i : k + step : 2, np.newaxis] * b[k + i : k + step : 2] for i in (0, 1))
+        even[:, : odd.shape[1]] += odd
+        yield even
 
 
 # acc = sum over pairs of sat_s16(s) - ao' colsum(B') - bo' rowsum(A') + K ao' bo'
@@ -62,7 +74,7 @@ def saturating_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
     ao, bo = per_row(ao) + a_shift, per_column(bo) + b_shift
     acc = np.zeros((a.shape[0], b.shape[1]), np.int64)
     for sums in pair_sums(a, b):
-        acc += np.clip(sums, INT16_MIN, INT16_MAX)
+        acc += np.clip(sums, INT16_MIN, INT16_MAX).sum(axis=1)
     return acc - ao * b.sum(axis=0) - bo * a.sum(axis=1, keepdims=True) + a.shape[1] * ao * bo
 
 
@@ -143,6 +155,7 @@ def saturated_pairs(a, b, trans_a=False, trans_b=False):
     """Where numerics="saturating" saturates, int64 (count, 3), in C order of (m, n, k)."""
     a, _ = unsigned_a(a, trans_a)
     b, _ = signed_b(b, trans_b)
-    sums = np.stack([np.zeros((a.shape[0], b.shape[1]), np.int64), *pair_sums(a, b)], axis=-1)[..., 1:]
+    none = np.zeros((a.shape[0], 0, b.shape[1]), np.int64)
+    sums = np.concatenate([none, *pair_sums(a, b)], axis=1).transpose(0, 2, 1)
     where = np.argwhere((sums < INT16_MIN) | (sums > INT16_MAX)).reshape(-1, 3)
     return where * (1, 1, 2)
