@@ -51,6 +51,8 @@ cpdef cnp.ndarray as_array(object x, str name):
         if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
             return np.from_dlpack(x)
         return np.asarray(x)
+    except MemoryError:
+        raise
     except Exception as error:
         raise TypeError(f"{name} must be an array, got {type(x).__name__} ({error})") from error
 
@@ -69,6 +71,8 @@ cdef cnp.ndarray as_memory(object x, str name, int typenum):
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x, copy=False)
         return np.asarray(x, copy=False)
+    except MemoryError:
+        raise
     except Exception as error:
         raise TypeError(f"{name} must be an ndarray of {type_name(typenum)}, or share its memory with NumPy, got "
                         f"{type(x).__name__} ({str(error).partition(chr(10))[0]})") from error
@@ -191,11 +195,20 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
     return False
 
 
+cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
+    """An array of this type in native byte order. C's int and long are two types for NumPy, also where they are alike:
+    then a view."""
+    if cnp.PyArray_ISNOTSWAPPED(array):
+        if cnp.PyArray_TYPE(array) == typenum:
+            return array
+        if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
+            return array.view(cnp.PyArray_DescrFromType(typenum))
+    raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
+
+
 cdef cnp.ndarray output_from(object x, str name, int typenum):
     """`output_of` any layout."""
-    cdef cnp.ndarray array = as_memory(x, name, typenum)
-    if cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISNOTSWAPPED(array):
-        raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
+    cdef cnp.ndarray array = of_type(as_memory(x, name, typenum), name, typenum)
     if not cnp.PyArray_ISWRITEABLE(array):
         raise ValueError(f"{name} must be writeable, got a read-only array")
     if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)) and overlaps_itself(array):
@@ -218,7 +231,10 @@ cdef int transpose_from(object flag, str name) except -1:
 cpdef double real_from(object x, str name) except? -1:
     """`real` of any type."""
     cdef double value
-    if isinstance(x, (str, bytes, np.complexfloating)):
+    # NumPy would convert texts and complex numbers.
+    if isinstance(x, (str, bytes)) or (
+        isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biuf" and not is_bfloat16(x.dtype)
+    ):
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
     try:
         value = x
@@ -256,9 +272,9 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     ):
         if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
             raise ValueError(f"{name} must be between {low} and {high}, got {x}")
-        raise TypeError(f"{name} must be an integer{'' if length < 0 else f' or {count} integers'}, "
+        raise TypeError(f"{name} must be an integer{'' if length < 0 else ' or a vector of integers'}, "
                         f"got {array.dtype if isinstance(x, np.ndarray) else type(x).__name__}")
-    if ndim > 1 or (ndim == 1 and size != length and (size != 1 or length == 0)):
+    if ndim > 1 or (ndim == 1 and size != length and size != 1):
         wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
         raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
     if ndim == 1 and size == 1 and length != 1:
@@ -328,8 +344,11 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
     Where float16 is taken, bfloat16 is too.
     """
     cdef cnp.ndarray array = as_array(x, name)
-    if cnp.PyArray_TYPE(array) in typenums and cnp.PyArray_ISNOTSWAPPED(array):
-        return array
+    if cnp.PyArray_ISNOTSWAPPED(array):
+        if cnp.PyArray_TYPE(array) in typenums:
+            return array
+        if cnp.NPY_INT32 in typenums and cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), cnp.NPY_INT32):
+            return of_type(array, name, cnp.NPY_INT32)
     wanted = [NAMES[typenum] for typenum in typenums]
     if cnp.NPY_FLOAT16 in typenums:
         if is_bfloat16(array.dtype):
@@ -341,10 +360,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
 
 cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
     """An input array of this type alone in native byte order, and any number of dimensions."""
-    cdef cnp.ndarray array = as_array(x, name)
-    if cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISNOTSWAPPED(array):
-        raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
-    return array
+    return of_type(as_array(x, name), name, typenum)
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
@@ -504,11 +520,11 @@ cdef int quantized_type(object dtype, str name) except -1:
         found = np.dtype(dtype)
     except TypeError:
         found = None
-    if dtype is None or found is None or not found.isnative or found.num not in (
-        cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32
-    ):
-        raise TypeError(f"{name} must be uint8, int8 or int32, got {dtype!r}")
-    return found.num
+    if dtype is not None and found is not None:
+        for typenum in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
+            if found == cnp.PyArray_DescrFromType(typenum):
+                return typenum
+    raise TypeError(f"{name} must be uint8, int8 or int32, got {dtype!r}")
 
 
 cdef cnp.ndarray finite_numbers(object x, str name):

@@ -19,10 +19,9 @@ from int8blas._plan cimport (
     PATH_TINY,
     Gemm,
     Plan,
+    arranged,
     make_plan,
-    pays_to_transpose,
     plan_threads,
-    transpose_problem,
 )
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport ceil_div, split
@@ -161,7 +160,8 @@ class Explanation:
 
 
 def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
-    """How ``(op(A), op(B))`` would be multiplied here and now: kernel, blocking, threads, and why.
+    """How ``(op(A), op(B))`` would be multiplied here and now, without zero points, to a new C: kernel, blocking,
+    threads, and why.
 
     Parameters
     ----------
@@ -202,10 +202,6 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     g.threads = max_threads()
     set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a)
     set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
-    if g.a_flip:
-        g.ao = 128
-    if b_type == cnp.NPY_UINT8:
-        g.bo = -128
     g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
     certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
     return explain_problem(&g, numerics, certified)
@@ -214,12 +210,10 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
     cdef Gemm other
-    cdef bint transposed = pays_to_transpose(g)
+    cdef const Gemm *given = g
     cdef int64_t panels, i
     shape = (g.m, g.n, g.k)
-    if transposed:
-        transpose_problem(&other, g)
-        g = &other
+    g = arranged(given, &other)
     panels = ceil_div(g.n, I8_PANEL)
     memset(&p, 0, sizeof(p))
     p.k_parts = 1
@@ -252,7 +246,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         b_shifted=g.b_flip != 0 or g.bo == -128,
         wide_sums=bool(p.wide),
         may_widen=bool(p.may_widen),
-        transposed=transposed,
+        transposed=g is not given,
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
     )

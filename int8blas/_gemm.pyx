@@ -12,7 +12,18 @@ from libc.string cimport memset
 from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
-from int8blas._plan cimport PATH_DOTS, PATH_ROWS, PATH_THIN, Gemm, Plan, is_tiny, make_plan, plan_threads, zero_of_row
+from int8blas._plan cimport (
+    PATH_DOTS,
+    PATH_ROWS,
+    PATH_THIN,
+    Gemm,
+    Plan,
+    arranged,
+    is_tiny,
+    make_plan,
+    plan_threads,
+    zero_of_row,
+)
 from int8blas._rows cimport gemm_rows
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._thin cimport gemm_thin
@@ -31,7 +42,7 @@ cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil
     if g.co_cols is not NULL:
         own.co_cols += first
     own.threads = 1
-    return gemm(&own)
+    return multiply(&own)
 
 
 cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t *sums) noexcept nogil:
@@ -57,7 +68,7 @@ cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t 
     own.co_rows = own.co_cols = NULL
     own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
     own.threads = 1
-    return gemm(&own)
+    return multiply(&own)
 
 
 cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noexcept nogil:
@@ -124,6 +135,12 @@ cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
 
 cdef int gemm(const Gemm *g) noexcept nogil:
     """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
+    cdef Gemm other
+    return multiply(arranged(g, &other))
+
+
+cdef int multiply(const Gemm *g) noexcept nogil:
+    """`gemm` of a problem as it is arranged."""
     cdef Plan p
     cdef int part, parts, status = 0
     if g.m == 0 or g.n == 0:

@@ -7,7 +7,7 @@ import numpy as np
 
 from int8blas._arrays cimport check_numerics, int8_operand, output
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport Stack, is_usable, run, run_stack, set_a, set_b, set_c, set_zero_point, start
+from int8blas._problem cimport Stack, is_usable, run, run_stack, set_a, set_ao, set_b, set_bo, set_c, start
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -59,7 +59,7 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     cdef Gemm g
     cdef cnp.ndarray x = int8_operand(a, "a"), y = None, _ao_array, _bo_array
     cdef PackedB packed = None
-    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False, b_unsigned
+    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
     cdef int64_t b_rows
     start(&g, check_numerics(numerics))
     x = vector_to_matrix(x, "a", 0)
@@ -67,20 +67,17 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     if type(b) is PackedB:
         packed = <PackedB>b
         packed.fill(&g)
-        g.n = packed._n
-        b_rows, b_unsigned = packed._k, packed._typenum == cnp.NPY_UINT8
+        b_rows = packed._k
     else:
         y = int8_operand(b, "b")
         b_is_vector = cnp.PyArray_NDIM(y) == 1
         y = vector_to_matrix(y, "b", 1)
         set_b(&g, y, False)
-        b_rows, b_unsigned = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2), g.b_flip != 0
+        b_rows = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2)
     if b_rows != g.k:
         raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
-    _ao_array = set_zero_point(ao, "ao", g.a_flip == 0, g.m, "a row of a each", 128 if g.a_flip else 0, &g.ao,
-                               &g.ao_rows)
-    _bo_array = set_zero_point(bo, "bo", b_unsigned, g.n, "a column of b each", -128 if b_unsigned else 0, &g.bo,
-                               &g.bo_cols)
+    _ao_array = set_ao(&g, ao, "a row of a each")
+    _bo_array = set_bo(&g, bo, "a column of b each")
     if cnp.PyArray_NDIM(x) == 2 and (y is None or cnp.PyArray_NDIM(y) == 2) and not a_is_vector and not b_is_vector:
         return multiply_matrices(&g, x, y, packed, out)
     return multiply_stacks(&g, x, y, packed, out, a_is_vector, b_is_vector)

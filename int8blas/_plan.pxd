@@ -228,3 +228,11 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
         g.a_row == 1 and g.b_row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY
         and g.k <= TINY_K
     )
+
+
+cdef inline const Gemm *arranged(const Gemm *g, Gemm *other) noexcept nogil:
+    """The problem as it is computed: itself, or `other` as its transpose."""
+    if not pays_to_transpose(g):
+        return g
+    transpose_problem(other, g)
+    return other

@@ -19,8 +19,8 @@ cdef struct Stack:
 
 cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1
 cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
-cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_t length, str count, int64_t shift,
-                                int64_t *scalar, const int64_t **vector)
+cdef cnp.ndarray set_ao(Gemm *g, object value, str count)
+cdef cnp.ndarray set_bo(Gemm *g, object value, str count)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
@@ -64,24 +64,24 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
 
 
 cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:
-    """A of the problem, from the last two dimensions of `a`; M and K with it."""
+    """A of the problem, from the last two dimensions of `a`, without a zero point; M and K with it."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
     g.m, g.k = shape[transpose], shape[1 - transpose]
     g.a_row, g.a_col = strides[transpose], strides[1 - transpose]
     g.a = <const uint8_t *>cnp.PyArray_DATA(a)
     if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
-        g.a_flip = 0x80
+        g.a_flip, g.ao = 0x80, 128
 
 
 cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
-    """Plain B of the problem, from the last two dimensions of `b`; N with it."""
+    """Plain B of the problem, from the last two dimensions of `b`, without a zero point; N with it."""
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
     g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
     g.b_row, g.b_col = strides[transpose], strides[1 - transpose]
     g.b = <const uint8_t *>cnp.PyArray_DATA(b)
     if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8:
-        g.b_flip = 0x80
+        g.b_flip, g.bo = 0x80, -128
 
 
 cdef inline void set_c(Gemm *g, cnp.ndarray c) noexcept:

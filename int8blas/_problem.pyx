@@ -10,19 +10,9 @@ cimport numpy as cnp
 
 from int8blas._arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas._gemm cimport gemm
-from int8blas._plan cimport (
-    Gemm,
-    Plan,
-    is_tiny,
-    make_plan,
-    pays_to_transpose,
-    plan_threads,
-    thread_work,
-    transpose_problem,
-)
+from int8blas._plan cimport Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
-from int8blas._tiny cimport gemm_tiny
 from int8blas._verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.packing cimport PackedB
 
@@ -56,7 +46,6 @@ cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1:
             raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
         packed.fill(g)
         packed.fill_split(g, g.m)
-        g.n = packed._n
         b_rows = packed._k
     else:
         check_type(<cnp.ndarray>b, "b", b_type)
@@ -69,25 +58,33 @@ cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1:
     return 0
 
 
-cdef cnp.ndarray set_zero_point(object value, str name, bint unsigned, Py_ssize_t length, str count, int64_t shift,
-                                int64_t *scalar, const int64_t **vector):
-    """One of the zero points, shifted as its operand is. Returns the array that holds a vector."""
+cdef cnp.ndarray set_ao(Gemm *g, object value, str count):
+    """The zero point of A, or of each row of it, after A is set. Returns the array that holds a vector."""
+    return add_zero_point(value, "ao", -g.ao, g.m, count, &g.ao, &g.ao_rows)
+
+
+cdef cnp.ndarray set_bo(Gemm *g, object value, str count):
+    """The zero point of B, or of each column of it, after B is set. Returns the array that holds a vector."""
+    return add_zero_point(value, "bo", -128 - g.bo, g.n, count, &g.bo, &g.bo_cols)
+
+
+cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
+                                const int64_t **vector):
+    """A zero point, at least `low`, or a vector of them, is added to the shift of its operand, which is in `scalar`."""
     cdef cnp.ndarray array
-    cdef int64_t low = 0 if unsigned else -128, high = 255 if unsigned else 127
+    cdef int64_t shift = scalar[0], high = low + 255, given
     cdef int64_t *values
     cdef Py_ssize_t i
     if value is ZERO:
-        scalar[0] = shift
         return None
-    if is_within(value, low, high, scalar):
-        scalar[0] += shift
+    if is_within(value, low, high, &given):
+        scalar[0] += given
         return None
     array = integers(value, name, low, high, length, count)
     values = <int64_t *>cnp.PyArray_DATA(array)
     if cnp.PyArray_NDIM(array) == 0:
-        scalar[0] = values[0] + shift
+        scalar[0] += values[0]
         return None
-    scalar[0] = shift
     for i in range(cnp.PyArray_DIM(array, 0)):
         values[i] += shift
     vector[0] = values
@@ -111,20 +108,20 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 
 cdef int run(Gemm *g, str name) except -1:
     """Compute, without the GIL unless that takes longer than the problem."""
-    cdef Gemm transposed
     cdef int status
     if verbose:
         return run_verbose(g, name)
-    if pays_to_transpose(g):
-        transpose_problem(&transposed, g)
-        g = &transposed
-    if is_tiny(g) and g.m * g.n * g.k <= KEEP_GIL_WORK:
-        if g.m and g.n:
-            gemm_tiny(g)
-        return 0
-    g.threads = max_threads()
-    with nogil:
+    if <double>g.m * g.n * (g.k + 1) <= KEEP_GIL_WORK:
         status = gemm(g)
+    else:
+        g.threads = max_threads()
+        with nogil:
+            status = gemm(g)
+    return check_memory(status, name)
+
+
+cdef int check_memory(int status, str name) except -1:
+    """An error if a problem was not computed."""
     if status:
         raise MemoryError(f"{name}: no memory for the workspace")
     return 0
@@ -146,35 +143,39 @@ cdef void set_matrices(Gemm *g, const Gemm *first, const Stack *s, int64_t index
         g.b = first.b + b
 
 
-cdef void run_tiny(const Gemm *first, const Stack *s, int64_t index, int64_t end) noexcept nogil:
-    """Some problems of a stack, if they are tiny."""
+cdef int run_some(const Gemm *first, const Stack *s, int64_t index, int64_t end) noexcept nogil:
+    """Some problems of a stack on one thread. 0, or -1 if there is no memory."""
     cdef Gemm g = first[0]
-    while index < end:
+    cdef int status = 0
+    g.threads = 1
+    while index < end and status == 0:
         set_matrices(&g, first, s, index)
-        gemm_tiny(&g)
+        status = gemm(&g)
         index += 1
+    return status
 
 
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first. Threads share a stack of tiny ones, or a larger one."""
+    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one."""
     cdef Gemm first = g[0]
-    cdef double work = <double>s.count * g.m * g.n * g.k
-    cdef int part, parts, threads = max_threads()
-    g.threads = 1 if s.count >= threads else threads
-    if not verbose and is_tiny(g) and work > 0 and not pays_to_transpose(g):
-        if work <= KEEP_GIL_WORK:
-            run_tiny(g, s, 0, s.count)
-            return 0
-        parts = <int>min(<double>min(<int64_t>threads, s.count), 1 + work / thread_work(g))
+    cdef double work = <double>g.m * g.n * (g.k + 1)
+    cdef int part, parts, status = 0, threads = max_threads()
+    cdef int64_t shared, i
+    g.threads = threads
+    shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
+    parts = <int>min(<double>min(<int64_t>threads, shared), 1 + shared * work / thread_work(g))
+    if shared * work <= KEEP_GIL_WORK:
+        status = run_some(&first, s, 0, shared)
+    else:
         with nogil:
             if parts > 1:
                 parallel_region_ran()
                 for part in prange(parts, num_threads=parts, schedule="static"):
-                    run_tiny(g, s, share(s.count, part, parts), share(s.count, part + 1, parts))
+                    status += run_some(&first, s, share(shared, part, parts), share(shared, part + 1, parts))
             else:
-                run_tiny(g, s, 0, s.count)
-        return 0
-    for i in range(s.count):
+                status = run_some(&first, s, 0, shared)
+    check_memory(status, name)
+    for i in range(shared, s.count):
         set_matrices(g, &first, s, i)
         run(g, name)
     return 0
@@ -189,44 +190,37 @@ cdef int run_verbose(Gemm *g, str name) except -1:
     g.threads = max_threads()
     with nogil:
         status = run_timed(g, text, line)
-    if status:
-        raise MemoryError(f"{name}: no memory for the workspace")
+    check_memory(status, name)
     print(line.decode(), end="", file=sys.stderr, flush=True)
     return 0
 
 
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
     """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
-    cdef Gemm transposed
     cdef int status
     cdef char line[LINE_BYTES]
     g.threads = max_threads()
-    if verbose:
-        status = run_timed(g, name, line)
-        if status == 0:
-            fputs(line, stderr)
-        return status
-    if pays_to_transpose(g):
-        transpose_problem(&transposed, g)
-        g = &transposed
-    return gemm(g)
+    if not verbose:
+        return gemm(g)
+    status = run_timed(g, name, line)
+    if status == 0:
+        fputs(line, stderr)
+    return status
 
 
 cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
     """Compute and describe that in a line of LINE_BYTES. 0, or -1 if there is no memory."""
     cdef Plan p
-    cdef Gemm transposed
+    cdef Gemm other
+    cdef const Gemm *computed = arranged(g, &other)
     cdef char sizes[LINE_BYTES]
     cdef int status, threads = 1
     cdef double elapsed = seconds()
     snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
-    if pays_to_transpose(g):
-        transpose_problem(&transposed, g)
-        g = &transposed
     status = gemm(g)
     elapsed = seconds() - elapsed
     if g.m and g.n:
-        make_plan(g, &p)
-        threads = plan_threads(g, &p)
+        make_plan(computed, &p)
+        threads = plan_threads(computed, &p)
     write_line(line, name, sizes, b"plain" if g.packed is NULL else b"packed", g.kernels, threads, elapsed)
     return status

@@ -11,9 +11,10 @@ from libc.stdint cimport int64_t
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
     """Divide a grid of at least one unit into at most `threads` parts. Of equal divisions the one wins that splits
     columns, or rows, the most."""
-    cdef int64_t n, m, units, best = 0, total = rows * columns
+    cdef int64_t n, m, units, best = 0
     cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
-    threads = min(threads, total)
+    cdef double total = <double>rows * <double>columns
+    threads = <int64_t>min(<double>threads, total)
     grid.rows, grid.columns = rows, columns
     grid.stretches = False
     for n in range(1, min(threads, second) + 1):
@@ -22,7 +23,7 @@ cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_fir
         if best == 0 or units < best:
             best = units
             grid.row_parts, grid.column_parts = <int>(n if columns_first else m), <int>(m if columns_first else n)
-    if best > ceil_div(total, threads):
+    if best >= total / threads + 1:
         grid.stretches = True
         grid.row_parts, grid.column_parts = <int>threads, 1
 

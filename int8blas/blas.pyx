@@ -15,7 +15,7 @@ import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, is_within, output, real
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport is_usable, run, set_a_operand, set_b_operand, set_c, set_zero_point, start
+from int8blas._problem cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, start
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -38,7 +38,7 @@ cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
         return None
     if offsetc is not FIXED:
         kind = offsetc.upper() if isinstance(offsetc, str) else ""
-    if kind not in ("F", "R", "C") or not kind:
+    if kind not in ("F", "R", "C"):
         raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {offsetc!r}")
     if kind == "F":
         array = integers(co, "co", INT32_MIN, INT32_MAX, -1, "")
@@ -66,7 +66,6 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     """All four GEMMs: check, set up, compute."""
     cdef Gemm g
     cdef cnp.ndarray target, given, _ao_array, _bo_array, _co_array
-    cdef int64_t a_shift = 0 if a_type == cnp.NPY_UINT8 else 128, b_shift = -128 if b_type == cnp.NPY_UINT8 else 0
     cdef bint transpose
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
@@ -80,11 +79,10 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
         b = as_array(b, "b")
     set_b_operand(&g, b, b_type, transpose)
-    g.ao, g.bo = a_shift, b_shift
     if ao is not ZERO:
-        _ao_array = set_zero_point(ao, "ao", a_shift == 0, g.m, "a row of op(a) each", a_shift, &g.ao, &g.ao_rows)
+        _ao_array = set_ao(&g, ao, "a row of op(a) each")
     if bo is not ZERO:
-        _bo_array = set_zero_point(bo, "bo", b_shift != 0, g.n, "a column of op(b) each", b_shift, &g.bo, &g.bo_cols)
+        _bo_array = set_bo(&g, bo, "a column of op(b) each")
     if co is not ZERO or offsetc is not FIXED:
         _co_array = set_offset(&g, co, offsetc)
     if c is None:

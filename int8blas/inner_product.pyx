@@ -264,7 +264,6 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         set_a(&g, matrix, False)
         self._packed.fill(&g)
         self._packed.fill_split(&g, g.m)
-        g.n = self._packed._n
         set_c(&g, target)
         bound.fill(&g)
         if self._dynamic is not None:

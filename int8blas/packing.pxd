@@ -47,7 +47,8 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
 
 
 cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
-    """Let `g` multiply by this matrix."""
+    """Let `g` multiply by this matrix, without a zero point."""
+    g.n, g.bo = matrix.n, -128 if matrix.unsigned else 0
     g.packed = matrix.data
     g.panel_size = matrix.panel_size
     g.col_sums = matrix.sums

@@ -76,6 +76,7 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
         certified[i] = kernels.panel_certified(data + i * panel_size, groups)
 
 
+@cython.final
 cdef class PackedB:
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
@@ -268,6 +269,18 @@ cdef class PackedB:
         # knows arrays by their identity, writes a large one to shared memory once for all tasks and workers.
         return _restore, (self._k, self._n, self.dtype.name, self._data)
 
+    # NumPy leaves `a @ packed` to the PackedB.
+    __array_ufunc__ = None
+
+    def __rmatmul__(self, a):
+        """``a @ packed`` is :func:`matmul`."""
+        from int8blas._matmul import matmul
+
+        return matmul(a, self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("a PackedB is no array: give .unpack() of it, or multiply by it from the left")
+
     def unpack(self):
         """The matrix B, as a new C-ordered array.
 
@@ -330,6 +343,11 @@ cdef class PackedB:
         return packed
 
 
+cdef object packed_bytes(object k, object n):
+    """How many a packed K x N matrix has; Python integers, which do not overflow."""
+    return -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
+
+
 def _restore(k, n, dtype, buffer):
     """The inverse of PackedB.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
@@ -343,7 +361,7 @@ def _restore(k, n, dtype, buffer):
     if not view.c_contiguous:
         raise ValueError("the bytes of a packed matrix must be C-contiguous")
     data = np.frombuffer(view, np.int8)
-    wanted = -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
+    wanted = packed_bytes(k, n)
     if data.size != wanted:
         raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
     if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % _file.ALIGNMENT:
@@ -388,7 +406,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
     cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
     cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
-    cdef cnp.ndarray data = aligned_bytes(int(ceil_div(n, I8_PANEL)) * int(round_up(k, I8_GROUP) * I8_PANEL))
+    cdef cnp.ndarray data = aligned_bytes(packed_bytes(k, n))
     cdef int8_t *target = <int8_t *>cnp.PyArray_DATA(data)
     cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
     with nogil:

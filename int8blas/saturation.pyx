@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT16_MAX, INT16_MIN, int8_t, int64_t, uint8_t
+from libc.stdint cimport INT16_MAX, INT16_MIN, INT64_MAX, int8_t, int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
 
@@ -109,9 +109,11 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     cdef const uint8_t *certified
     cdef int64_t *where
     try:
-        most = operator.index(limit)
+        most = min(operator.index(limit), INT64_MAX)
     except TypeError:
         raise TypeError(f"limit must be an integer, got {type(limit).__name__}") from None
+    except OverflowError:
+        most = -1
     if most < 0:
         raise ValueError(f"limit must not be negative, got {limit}")
     if x.ndim != 2:
