@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 from arrays import SIGN_PAIRS
+from hypothesis import HealthCheck, settings
 
 import int8blas
+
+settings.register_profile("int8blas", max_examples=150, derandomize=True, deadline=None, database=None,
+                          suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
+settings.load_profile("int8blas")
+
+
+def pytest_report_header():
+    """Instruction sets that the fixture `isa` goes through here."""
+    return f"instruction sets: {', '.join(int8blas.available_isas())}"
 
 
 @pytest.fixture(params=int8blas.available_isas())

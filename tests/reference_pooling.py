@@ -1,7 +1,5 @@
 """Oracles of pooling: every window gathered from the image in (n, c, *spatial) order, in NumPy int64 and float32."""
 
-from itertools import product
-
 import numpy as np
 
 
@@ -23,22 +21,13 @@ def as_laid_out(x, layout):
     return np.moveaxis(x, 1, -1) if layout is None or layout.endswith("c") else x
 
 
-def windows(src, kernel, strides, padding, dilation):
-    """The elements of each window that are not padding, (n, c, elements), with the window's place in the result."""
-    spatial, sizes = src.ndim - 2, src.shape[2:]
-    padding = pairs(padding, spatial)
-    counts = [
-        (size + sum(pads) - step * (k - 1) - 1) // stride + 1
-        for size, pads, step, k, stride in zip(sizes, padding, dilation, kernel, strides, strict=True)
-    ]
-    for place in product(*map(range, counts)):
-        chosen = src
-        for axis in range(spatial):
-            start = place[axis] * strides[axis] - padding[axis][0]
-            inside = [start + dilation[axis] * i for i in range(kernel[axis])]
-            inside = [position for position in inside if 0 <= position < sizes[axis]]
-            chosen = np.take(chosen, inside, axis=axis + 2)
-        yield place, chosen.reshape(*src.shape[:2], -1), counts
+def windows(x, kernel, strides, padding, dilation, fill):
+    """(n, c, *out, *kernel), `fill` for padding."""
+    spatial = tuple(range(2, x.ndim))
+    x = np.pad(x, [(0, 0), (0, 0), *pairs(padding, len(spatial))], constant_values=fill)
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, spans, spatial)
+    return seen[:, :, *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilation)]
 
 
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None):
@@ -46,11 +35,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None):
     x, spatial = channels_first(src, layout), src.ndim - 2
     kernel = each(kernel, spatial)
     strides = kernel if strides is None else each(strides, spatial)
-    dst = None
-    for place, window, counts in windows(x, kernel, strides, padding, each(dilation, spatial)):
-        dst = np.empty((*x.shape[:2], *counts), src.dtype) if dst is None else dst
-        dst[(slice(None), slice(None), *place)] = window.max(axis=2)
-    return as_laid_out(dst, layout)
+    seen = windows(x, kernel, strides, padding, each(dilation, spatial), np.iinfo(src.dtype).min)
+    return as_laid_out(seen.max(axis=tuple(range(-spatial, 0))), layout)
 
 
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, layout=None, dst_dtype=None):
@@ -59,14 +45,13 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
     kernel = each(kernel, spatial)
     strides = kernel if strides is None else each(strides, spatial)
     dtype = np.dtype(src.dtype if dst_dtype is None else dst_dtype)
-    dst = None
-    for place, window, counts in windows(x, kernel, strides, padding, (1,) * spatial):
-        dst = np.empty((*x.shape[:2], *counts), dtype) if dst is None else dst
-        count = np.prod(kernel) if include_padding else window.shape[2]
-        quotient = window.sum(axis=2, dtype=np.int64).astype(np.float32) / np.float32(count)
-        assert quotient.dtype == np.float32
-        dst[(slice(None), slice(None), *place)] = quotient if dtype == np.float32 else np.rint(quotient)
-    return as_laid_out(dst, layout)
+    one, axes = (1,) * spatial, tuple(range(-spatial, 0))
+    total = windows(x, kernel, strides, padding, one, 0).sum(axis=axes, dtype=np.int64)
+    inside = np.ones((1, 1, *x.shape[2:]), np.int8)
+    count = np.prod(kernel) if include_padding else windows(inside, kernel, strides, padding, one, 0).sum(axis=axes)
+    quotient = total.astype(np.float32) / np.asarray(count).astype(np.float32)
+    assert quotient.dtype == np.float32
+    return as_laid_out((quotient if dtype == np.float32 else np.rint(quotient)).astype(dtype), layout)
 
 
 def spatial_shape(src, layout):

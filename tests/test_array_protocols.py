@@ -193,7 +193,10 @@ def test_arrays_of_any_form_go_in(call, form):
     same_bits(result, function(*arrays))
 
 
-@pytest.mark.parametrize("form", [bytearray, memoryview, lambda x: array.array("B", x.tobytes()), WithDLPack], ids=str)
+@pytest.mark.parametrize("form", [
+    pytest.param(bytearray, id="bytearray"), pytest.param(memoryview, id="memoryview"),
+    pytest.param(lambda x: array.array("B", x.tobytes()), id="array"), pytest.param(WithDLPack, id="dlpack"),
+])  # fmt: skip
 def test_buffers_are_vectors(form):
     same_bits(int8blas.matmul(form(U8[0]), S8), int8blas.matmul(U8[0], S8))
 

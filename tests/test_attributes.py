@@ -77,7 +77,7 @@ def test_limits_of_clip():
         Eltwise("clip", 2, 1)
 
 
-@pytest.mark.parametrize("operand", ["1", [1j], [object()], [b"1"]], ids=repr)
+@pytest.mark.parametrize("operand", ["1", [1j], [object()], [b"1"]], ids=["str", "complex", "object", "bytes"])
 @pytest.mark.parametrize("kind", [Binary, PReLU])
 def test_operands(kind, operand):
     with pytest.raises(TypeError, match=f"^operand of {kind.__name__} must be real numbers, got "):
@@ -110,7 +110,7 @@ def test_post_ops_that_are_no_sequence(post_ops):
         Attributes(post_ops=post_ops)
 
 
-@pytest.mark.parametrize("op", ["relu", None, ReLU, Sum, 1.0], ids=repr)
+@pytest.mark.parametrize("op", ["relu", None, ReLU, Sum, 1.0], ids=["str", "None", "function", "class", "float"])
 def test_post_ops(op):
     with pytest.raises(TypeError, match=r"^post_ops must be Sum, Eltwise, Binary or PReLU, got "):
         Attributes(post_ops=[ReLU(), op])

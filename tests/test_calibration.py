@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from int8blas.calibration import (
@@ -23,7 +23,6 @@ HISTOGRAMS = (PercentileObserver, EntropyObserver, LeastSquaresObserver)
 ORDERLESS = tuple(observer for observer in OBSERVERS if observer is not MovingAverageObserver)
 KINDS = [(dtype, symmetric) for dtype in (np.int8, np.uint8) for symmetric in (True, False)]
 
-bounded = settings(max_examples=100, derandomize=True, deadline=None, database=None)
 float32s = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.floats(-4, 4, width=32)
 
 
@@ -99,7 +98,6 @@ def test_scales_of_extreme_values_are_finite_and_have_finite_reciprocals(observe
     assert np.isfinite(np.float32(1) / parameters.scale)
 
 
-@bounded
 @given(st.lists(float32s, min_size=1, max_size=20), st.sampled_from(KINDS))
 def test_min_max_is_the_definition_and_keeps_zero_exact(values, kind):
     dtype, symmetric = kind

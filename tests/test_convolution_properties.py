@@ -7,7 +7,7 @@ from convolutions import BROADCASTS, IMAGES, LAYOUTS, place_image, random_convol
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from layers import DST_DTYPES, assert_same_bits, random_old
-from test_properties import bounded, on_every_isa, seeds
+from test_properties import on_every_isa, seeds
 
 import int8blas
 from int8blas import Binary, Eltwise, PReLU, ReLU, Sum
@@ -89,7 +89,6 @@ def problems(draw):
     return problem.but(src=src, operands=operands)
 
 
-@bounded
 @given(problems(), st.integers(1, 4), st.booleans())
 def test_a_layer_is_the_formula(problem, threads, at_creation):
     expected = problem.expected()
@@ -98,7 +97,6 @@ def test_a_layer_is_the_formula(problem, threads, at_creation):
             assert_same_bits(problem.result(at_creation), expected, isa=name, **problem.geometry)
 
 
-@bounded
 @given(problems(), st.sampled_from(list(IMAGES)), st.integers(0, 3))
 def test_a_layer_writes_out_and_nothing_else(problem, image, misalign):
     expected = problem.expected()
@@ -111,7 +109,6 @@ def test_a_layer_writes_out_and_nothing_else(problem, image, misalign):
         canary.assert_only_elements_written(out)
 
 
-@bounded
 @given(geometries(False), channels, st.sampled_from((1, 2, 3)), src_dtypes, st.data())
 def test_im2col_is_the_formula(geometry, c, groups, dtype, data):
     size, kernel, arguments = geometry

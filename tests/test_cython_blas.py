@@ -289,7 +289,7 @@ with int8blas.use_isa("ref"), int8blas.num_threads(2):
     assert plain_call(SIGN_PAIRS[0], 512, 512, 512, a, b, c) == 0
 """
     process = run_python("-c", code, str(TESTS), INT8BLAS_VERBOSE="1")
-    assert ",ref,threads=2," in process.stderr or not int8blas.show_config(mode="dicts")["threads"]["openmp"]
+    assert ",ref,threads=2," in process.stderr or not int8blas.show_config(mode="dicts")["threading"]["openmp"]
     assert ",ref," in process.stderr
 
 

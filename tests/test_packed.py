@@ -228,14 +228,45 @@ def test_a_pickle_has_the_data_once(packed, protocol):
     assert len(pickle.dumps(packed, protocol)) < packed.nbytes + 500
 
 
-def test_a_pickle_does_not_depend_on_the_isa(b):
+def test_a_pickle_does_not_depend_on_the_isa(rng):
+    b = rng.integers(-20, 21, (600, 80), np.int8)
+    b[::37] = 127  # outliers
+    a = rng.integers(0, 256, (64, 600), np.uint8)
     pickles = set()
     for name in int8blas.available_isas():
         with int8blas.use_isa(name):
             packed = int8blas.pack_b(b)
-            int8blas.gemm_u8s8s32(1, np.ones((50, b.shape[0]), np.uint8), packed.unpack().view(np.int8))
+            pickles.add(pickle.dumps(packed))
+            int8blas.matmul(a, packed)
+            assert (int8blas.explain(a, packed).split_panels is not None) == (name in ("avx2", "avx512bw"))
             pickles.add(pickle.dumps(packed))
     assert len(pickles) == 1
+
+
+def test_no_memory_for_a_matrix_of_any_size():
+    b = np.broadcast_to(np.zeros((1, 1), np.int8), (2**60, 1))
+    for function in (int8blas.pack_b, lambda b: int8blas.would_saturate(np.broadcast_to(np.uint8(1), (1, 2**60)), b)):
+        with pytest.raises((MemoryError, ValueError)):
+            function(b)
+
+
+def test_nothing_is_a_subclass():
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Mine", (int8blas.PackedB,), {})
+
+
+def test_matrix_multiplication_from_the_left(packed, b, rng):
+    a = rng.integers(0, 256, (5, b.shape[0]), np.uint8)
+    assert_same(a @ packed, int8blas.matmul(a, b))
+    assert_same(a[0] @ packed, int8blas.matmul(a[0], b))
+
+
+def test_it_is_no_array(packed):
+    for function in (np.asarray, lambda x: x @ np.ones((3, 3), np.int8), np.negative):
+        with pytest.raises(TypeError):
+            function(packed)
+    with pytest.raises(TypeError, match=r"^a must be an array, got PackedB \(a PackedB is no array: give .unpack\(\)"):
+        int8blas.matmul(packed, packed)
 
 
 @pytest.mark.parametrize("writeable", [True, False])

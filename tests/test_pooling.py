@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference_pooling as reference
 from arrays import Canary, assert_same, guarded, needs_mprotect, random_values
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from others import assert_other_threads_run_during
 from processes import run_python
@@ -325,7 +325,6 @@ def problems(draw):
     return layout, sizes, channels, kernel, {"strides": strides, "padding": padding}
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     problem=problems(),
     dtype=st.sampled_from(DTYPES),

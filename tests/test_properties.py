@@ -3,15 +3,11 @@
 import numpy as np
 import reference
 from arrays import BROADCASTS, LAYOUTS, SIGN_PAIRS, Canary, assert_same, place, random_c, random_values
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import INT32_MAX, INT32_MIN
 
 import int8blas
-
-bounded = settings(
-    max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
 
 sizes = st.integers(0, 40) | st.sampled_from((0, 1, 14, 15, 16, 17, 47, 48, 49, 64, 65))
 layouts = st.sampled_from([*LAYOUTS, *BROADCASTS])
@@ -69,7 +65,6 @@ def problems(draw):
     }
 
 
-@bounded
 @given(problems(), st.integers(1, 4))
 def test_gemm_is_the_formula(problem, threads):
     pair, arguments = problem
@@ -81,7 +76,6 @@ def test_gemm_is_the_formula(problem, threads):
             assert_same(pair.gemm(**arguments | {"b": packed, "trans_b": False}), expected, isa=name)
 
 
-@bounded
 @given(problems(), st.sampled_from(list(LAYOUTS)), st.integers(0, 3))
 def test_gemm_writes_c_and_nothing_else(problem, layout, misalign):
     pair, arguments = problem
@@ -95,7 +89,6 @@ def test_gemm_writes_c_and_nothing_else(problem, layout, misalign):
         canary.assert_only_elements_written(c)
 
 
-@bounded
 @given(st.sampled_from(SIGN_PAIRS), st.lists(st.integers(0, 3), max_size=3), st.data())
 def test_matmul_broadcasts_like_numpy(pair, batch, data):
     m, n, k = (data.draw(sizes) for _ in "mnk")
@@ -114,7 +107,6 @@ def test_matmul_broadcasts_like_numpy(pair, batch, data):
         assert_same(out, expected, isa=name, a=a.shape, b=b.shape)
 
 
-@bounded
 @given(problems())
 def test_packing_is_the_layout_and_unpacks(problem):
     _, arguments = problem
@@ -127,7 +119,6 @@ def test_packing_is_the_layout_and_unpacks(problem):
         assert_same(packed.unpack(), (b.T if trans_b else b).copy())
 
 
-@bounded
 @given(problems(), st.integers(0, 2000))
 def test_would_saturate_is_where_pairs_saturate(problem, limit):
     _, arguments = problem
@@ -138,7 +129,6 @@ def test_would_saturate_is_where_pairs_saturate(problem, limit):
     assert_same(report.where, expected[:limit])
 
 
-@bounded
 @given(problems())
 def test_the_modes_agree_where_nothing_saturates(problem):
     pair, arguments = problem

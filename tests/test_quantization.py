@@ -187,7 +187,7 @@ def test_doubling_saturates_before_it_multiplies(isa):
     assert int8blas.requantize(x, 2.5, 0, np.int32, scheme="single").tolist() == [2**31 - 1, -(2**31)] * 2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.sampled_from(SCHEMES),
     st.sampled_from(DTYPES),
@@ -202,7 +202,7 @@ def test_requantize_anything(scheme, dtype, x, scale, zero_point):
             assert_same(int8blas.requantize(x, scale, zero_point, dtype, scheme=scheme), expected, isa=isa)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.sampled_from(DTYPES),
     hnp.arrays(np.float32, st.integers(1, 40), elements=st.floats(width=32)),

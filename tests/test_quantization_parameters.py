@@ -8,13 +8,10 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from int8blas.calibration import QuantizationParameters, load_parameters, save_parameters
-
-bounded = settings(max_examples=100, derandomize=True, deadline=None, database=None)
-
 
 # --- parameters ------------------------------------------------------------------------------------------------------
 
@@ -78,7 +75,6 @@ EXAMPLE = {
 positive = st.floats(2.0**-149, float(np.finfo(np.float32).max), width=32)
 
 
-@bounded
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), st.lists(positive, min_size=1, max_size=5), max_size=4))
 def test_files_hold_exactly_what_was_saved(tmp_path_factory, scales):
     path = tmp_path_factory.mktemp("parameters") / "p.json"

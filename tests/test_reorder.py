@@ -6,13 +6,11 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from arrays import assert_same
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import int8blas
 from int8blas import reorder, weights_scales
-
-bounded = settings(max_examples=150, derandomize=True, deadline=None, database=None)
 
 DTYPES = (np.float32, np.int32, np.int8, np.uint8)
 SIZES = {"n": 2, "c": 3, "g": 2, "o": 3, "i": 4, "d": 2, "h": 3, "w": 2}
@@ -153,7 +151,6 @@ def test_every_pair_of_types_with_every_parameter(source, target, mask, layout, 
         same(out, moved(expected, letters, layout))
 
 
-@bounded
 @given(
     st.lists(st.floats(width=32) | st.floats(-400, 400, width=32), min_size=1, max_size=20),
     st.floats(2.0**-20, 2.0**20, width=32),

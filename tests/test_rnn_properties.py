@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layers import assert_same_bits
 from recurrent import DIRECTIONS, KINDS, random_problem
-from test_properties import bounded, on_every_isa, seeds
+from test_properties import on_every_isa, seeds
 from test_rnn_arrays import BROADCASTS, STRIDES, placed
 
 import int8blas
@@ -36,7 +36,6 @@ def problems(draw):
     return problem.but(src=placed(problem.src, draw(st.sampled_from((*STRIDES, *BROADCASTS)))))
 
 
-@bounded
 @given(problem=problems(), strides=st.sampled_from(tuple(STRIDES)), threads=st.integers(1, 4))
 def test_every_layer_has_the_bits_of_the_oracle(problem, strides, threads):
     expected = problem.expected()
