@@ -98,7 +98,7 @@ cdef class PackedB:
         For each panel of 16 columns, whether no uint8 A can make VPMADDUBSW saturate on it: in every pair (k, k + 1),
         k even, of the stored bytes the positive parts sum to at most 128 and the negative ones to at least -128.
     nbytes : int
-        Size of `data`.
+        Size of `data`, without the second arrangement that products may keep on a CPU without VNNI (:func:`pack_b`).
     address : int
         Where the functions of ``int8blas.cython_blas`` find the matrix, as long as this object exists.
 
