@@ -126,8 +126,8 @@ class Eltwise(_PostOp):
     """
 
     algorithm: str
-    alpha: float = None  # type: ignore[assignment]  # from here on a float
-    beta: float = None  # type: ignore[assignment]
+    alpha: float | None = None
+    beta: float | None = None
     scale: float = 1.0
 
     def __post_init__(self) -> None:
