@@ -136,15 +136,12 @@ class Eltwise(_PostOp):
         if self.algorithm == "clip" and (self.alpha is None or self.beta is None):
             raise ValueError("alpha and beta of Eltwise('clip'), the limits, must be given")
         alpha, beta = ELTWISE_DEFAULTS.get(self.algorithm, (0.0, 0.0))
-        values = {
-            "alpha": alpha if self.alpha is None else self.alpha,
-            "beta": beta if self.beta is None else self.beta,
-            "scale": self.scale,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, _real(value, f"{name} of Eltwise"))
-        if self.algorithm == "clip" and self.alpha > self.beta:
-            raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {self.alpha} and {self.beta}")
+        alpha = _real(alpha if self.alpha is None else self.alpha, "alpha of Eltwise")
+        beta = _real(beta if self.beta is None else self.beta, "beta of Eltwise")
+        if self.algorithm == "clip" and alpha > beta:
+            raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {alpha} and {beta}")
+        for name, value in (("alpha", alpha), ("beta", beta), ("scale", _real(self.scale, "scale of Eltwise"))):
+            object.__setattr__(self, name, value)
 
 
 def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
