@@ -54,6 +54,7 @@ WRONG_B = [
 WRONG_NUMBERS = [
     (np.nan, ValueError), (np.inf, ValueError), (-np.inf, ValueError), (np.float32("inf"), ValueError),
     (10**400, ValueError), ("1", TypeError), (None, TypeError), (1j, TypeError), ([], TypeError), (b"1", TypeError),
+    (np.complex64(1), TypeError), (np.array(1j), TypeError), (np.array("1"), TypeError), (np.void(b"1"), TypeError),
 ]  # fmt: skip
 
 WRONG_FLAGS = [

@@ -144,3 +144,20 @@ def test_threads_share_stacks_of_small_matrices(isa, pair, threads, rng):
         assert_same(int8blas.matmul(a, b), reference.matmul(a, b))
         int8blas.matmul(a, b, out=out.transpose(0, 2, 3, 1, 4))
     assert_same(out.transpose(0, 2, 3, 1, 4), reference.matmul(a, b))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_threads_share_stacks_of_larger_matrices_and_the_rest(isa, pair, threads, count, rng):
+    for m, n, k in ((110, 130, 90), (1, 300, 500), (300, 2, 500), (200, 180, 7)):
+        a = random_values(rng, pair.a_dtype, (count, m, k))
+        b = random_values(rng, pair.b_dtype, (count, k, n))
+        with int8blas.num_threads(threads):
+            assert_same(int8blas.matmul(a, b, ao=3), reference.matmul(a, b, 3), m=m, n=n, k=k)
+            columns = np.asfortranarray(a.transpose(1, 2, 0)).transpose(2, 0, 1)
+            assert_same(int8blas.matmul(columns, b), reference.matmul(a, b), m=m, n=n, k=k)
+
+
+def test_one_value_is_a_zero_point_of_no_rows(pair):
+    a, b = np.zeros((0, 3), pair.a_dtype), np.zeros((3, 2), pair.b_dtype)
+    assert int8blas.matmul(a, b, ao=[5], bo=[7]).shape == (0, 2)
