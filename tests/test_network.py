@@ -344,7 +344,7 @@ def convolve(x, weights, bias, stride=1):
 
 
 @pytest.mark.parametrize("mmap", [True, False], ids=["mapped", "read"])
-def test_from_a_float_network_to_an_int8_one_in_a_file(mmap, rng, tmp_path):
+def test_from_a_float_network_to_an_int8_one_in_a_file(isa, mmap, rng, tmp_path):
     graph = {"stem": ("image",), "first": ("stem",), "second": ("first", "stem")}
     tensors = {}
     for name, inputs in (("stem", 3), ("first", 8), ("second", 8)):

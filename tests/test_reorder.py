@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import int8blas
 from int8blas import reorder, weights_scales
 
+pytestmark = pytest.mark.usefixtures("isa")
+
 DTYPES = (np.float32, np.int32, np.int8, np.uint8)
 SIZES = {"n": 2, "c": 3, "g": 2, "o": 3, "i": 4, "d": 2, "h": 3, "w": 2}
 GROUPS = ("nc", "ncw", "nchw", "ncdhw", "oi", "oiw", "oihw", "oidhw", "goi", "goiw", "goihw", "goidhw")
