@@ -1,13 +1,15 @@
 """Nothing outside the operands is read or written: every operand begins or ends at a protected page."""
 
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 import reference
-from arrays import BROADCASTS, LAYOUTS, assert_same, guarded, needs_mprotect, place, random_c
+from arrays import BROADCASTS, LAYOUTS, SIGN_PAIRS, assert_same, guarded, needs_mprotect, place, random_c
 from processes import run_python
 from shapes import BLOCKED, FEW, M_EDGES, N_EDGES, SMALL_GRID
+from test_paths import ALL, TALL, TINY
 
 import int8blas
 
@@ -97,6 +99,32 @@ def test_shapes_larger_than_a_block(isa, side, order, rng):
             c = place(np.zeros((m, n), np.int32), order, guarded(side))
             int8blas.gemm_u8s8s32(1, a, b, c=c, overwrite_c=True)
             assert_same(c, reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_every_path(isa, side, order, rng):
+    for (m, n, k), pair in zip(ALL + TINY + TALL, cycle(SIGN_PAIRS), strict=False):
+        operands = pair.operands(rng, m, n, k)
+        a, b = (place(values, order, guarded(side)) for values in operands)
+        c = place(np.zeros((m, n), np.int32), order, guarded(side))
+        expected = reference.gemm(1, *operands)
+        for form in (b, int8blas.pack_b(b)):
+            pair.gemm(1, a, form, c=c, overwrite_c=True)
+            assert_same(c, expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_outliers(isa, side, order, rng):
+    n, k = 130, 513
+    b = np.where(rng.random((k, n)) < 0.01, 127, rng.integers(-16, 16, (k, n))).astype(np.int8)
+    packed = int8blas.pack_b(b)
+    for m in (7, 24, 63, 64, 150):
+        a = place(rng.integers(0, 256, (m, k), np.uint8), order, guarded(side))
+        c = place(np.zeros((m, n), np.int32), order, guarded(side))
+        int8blas.gemm_u8s8s32(1, a, packed, c=c, overwrite_c=True)
+        assert_same(c, reference.gemm(1, a, b), m=m)
 
 
 @pytest.mark.parametrize("side", SIDES)
