@@ -313,3 +313,20 @@ def test_everything_together(isa, pair, rng):
         expected = reference.gemm(alpha, a, b, beta, c, **keywords)
         form = B_FORMS[rng.choice(list(B_FORMS))]
         assert_same(pair.gemm(alpha, a, form(b), beta, c, **keywords), expected, alpha=alpha, beta=beta, m=m, n=n, k=k)
+
+
+def test_vectors_in_the_memory_of_c(isa, pair, rng):
+    for m, n, k in ((5, 18, 7), (40, 70, 33), (1, 64, 100), (130, 49, 300), (300, 2, 65), (200, 200, 3)):
+        a, b = pair.operands(rng, m, n, k)
+        vectors = {"offsetc": "R", "co": "row"}, {"offsetc": "C", "co": "column"}, {"ao": "column"}, {"bo": "row"}
+        for options in vectors:
+            for alpha, beta in ((1, 0), (1, 1), (0.5, 0.5)):
+                c = rng.integers(0, 100, (m, n), np.int32)
+                views = {"row": c[m // 2], "column": c[:, n // 2]}
+                copies = {name: view.copy() for name, view in views.items()}
+                given, kept = (
+                    {key: values.get(value, value) for key, value in options.items()} for values in (views, copies)
+                )
+                expected = reference.gemm(alpha, a, b, beta, c, **kept)
+                pair.gemm(alpha, a, b, beta, c, overwrite_c=True, **given)
+                assert_same(c, expected, m=m, n=n, k=k, options=list(options), alpha=alpha)
