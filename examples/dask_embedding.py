@@ -79,7 +79,7 @@ def on_a_cluster(layers: Layers, digits: np.ndarray, images: int, block: int, li
     """The vectors, and the time; the limit is for all workers together."""
     with (
         LocalCluster(
-            WORKERS, threads_per_worker=1, memory_limit=limit // WORKERS, dashboard_address=None, host="127.0.0.1"
+            WORKERS, threads_per_worker=1, memory_limit=limit // WORKERS, dashboard_address=":0", host="127.0.0.1"
         ) as cluster,
         Client(cluster) as client,
     ):

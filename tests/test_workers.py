@@ -111,7 +111,7 @@ def client():
     """Two worker processes of Dask on this machine."""
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
