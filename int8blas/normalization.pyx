@@ -125,7 +125,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     -----
     The difference of integers is exact and then rounded to float32. All else is float32, each operation rounded once: a
     division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is within 1
-    unit in the last place, and 0 for t below -86. The sum is of 64 partial sums, to which elements j, j + 64 and so on
+    unit in the last place, and 0 for t below -87.3. The sum is of 64 partial sums, to which elements j, j + 64 and so on
     are added in order; then the second half of them is added to the first, until one is left. So the result is the same
     bit for bit on every CPU, for every number of threads and all strides.
 

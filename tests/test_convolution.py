@@ -377,6 +377,20 @@ def test_results_far_beyond_the_destination(isa, dst_dtype, transposed, rng):
             problem.but(scales=scales).check(scale=scale, dst_scale=dst_scale)
 
 
+@pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32], ids=name_of)
+@pytest.mark.parametrize("zero_point", [2**31 - 1, 300, -300, -(2**31)])
+def test_zero_points_far_beyond_the_destination(isa, dst_dtype, zero_point, rng):
+    for problem in few(rng, dst_dtype=dst_dtype, zero_points=("dst",), ops=(ReLU(),)):
+        problem.but(zero_points={"dst": zero_point}).check(zero_point=zero_point)
+    image = np.full((1, 9, 10, 64), 10, np.uint8)
+    layer = int8blas.Convolution(
+        np.full((64, 1, 3, 3), -1, np.int8), groups=64, padding=1, src_dtype=np.uint8, dst_dtype=dst_dtype,
+        scales={"dst": 1e-9}, zero_points={"dst": zero_point}, attributes=Attributes(post_ops=ReLU()),
+    )  # fmt: skip
+    info = np.iinfo(dst_dtype)
+    assert (layer(image) == np.clip(zero_point, info.min, info.max)).all()
+
+
 @every_primitive
 @every_src
 @pytest.mark.parametrize("layout", LAYOUTS[2])

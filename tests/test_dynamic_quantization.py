@@ -211,3 +211,12 @@ def test_a_result_in_int32_is_quantized_by_its_own_range(isa, dtype, rng):
     result = int8blas.requantize(sums, scales.prod() / found.scale, found.zero_point, dtype)
     assert np.ptp(result.astype(int)) > 200
     assert np.abs(int8blas.dequantize(result, found.scale, found.zero_point) - x).max() <= 0.5001 * found.scale
+
+
+@every_source
+@every_range
+@every_target
+def test_a_source_that_is_not_aligned(isa, src_dtype, dynamic, dynamic_dtype, rng):
+    for m, n, k in SHAPES:
+        for layout in ("C", "every other column"):
+            check(rng, place(normal(rng, m, k, src_dtype), layout, misalign=1), n, dynamic, dynamic_dtype)

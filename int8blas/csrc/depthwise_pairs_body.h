@@ -73,10 +73,12 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
     i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);
     i8_depthwise_order_floats(s->dst_zero, o->dst_zero.values, o->dst_zero.step, t->channels);
+    /* What ReLU makes the smallest result, in the range of the bytes: a zero point may be far outside. */
+    const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
+    const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127);
     i8_vec low[4];
     I8_FOR(v, 4) {
-        const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
-        const i8_f32 zero = i8_load_f32(s->dst_zero + v * I8_LANES);
+        const i8_f32 zero = i8_min_f32(i8_load_f32(s->dst_zero + v * I8_LANES), largest);
         low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, zero) : smallest);
     }
     s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);

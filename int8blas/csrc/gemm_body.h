@@ -5,9 +5,9 @@
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
- *   I8_MR, I8_NP         the full tile: 8 x 3, 6 x 1 or 4 x 1
+ *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
- *   I8_LANES             s32 lanes of an i8_vec: 16, 8 or 1 (a panel is 16 / lanes vectors)
+ *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
  * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once the
@@ -210,10 +210,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 
 #define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
 I8_DEFINE_ROWS(1)
-#if I8_MR > 4
 I8_DEFINE(5, 1)
 I8_DEFINE(6, 1)
-#endif
 #if I8_MR > 6
 I8_DEFINE(7, 1)
 I8_DEFINE(8, 1)

@@ -51,7 +51,8 @@ enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
- * columns begin with the tile's first; those of `offset`, which may be NULL, are added to the sums before. */
+ * columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL, are added
+ * to the sums before. */
 typedef struct {
     const int32_t *offset;
     i8_column_values scale, bias, dst_scale, dst_zero;
@@ -487,8 +488,9 @@ typedef struct {
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
-/* What one instruction set offers. `ref` fills every slot that a driver may call without asking: tile[I8_DOT2],
- * rows, dots and thin may be NULL. Blocking lives here and nowhere else. */
+/* What one instruction set offers. `ref` fills every slot that a driver may call without asking; those of a way of
+ * multiplying that it has not are NULL: rows, dots, thin, a tile's further dots, outliers. Blocking lives here and nowhere
+ * else. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */

@@ -2,8 +2,8 @@
  *
  *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5;  VPADDD zmm   latency 1, ports 0 and 5
  *
- * With all three on two ports the saturating or certified dot does 32 products of a row in 1.5 cycles times two
- * (64 products in 3 instructions), the widened one in 2 (64 products in 4).
+ * With all three on two ports the saturating or certified dot does 64 products of a row in 1.5 cycles (3 instructions),
+ * the widened one in 2 (4 instructions).
  */
 #include "kernel_table.h"
 

@@ -1,5 +1,5 @@
-/* Portable C for every other CPU, and the reference: fills every slot that the driver can call. A "vector" is one s32
- * lane's dword; the compiler makes of it what the baseline of the target allows. */
+/* Portable C for every other CPU, and the reference: plain loops, of which the compiler makes what the baseline of the
+ * target allows. */
 #include "kernel_table.h"
 #include <math.h>
 #include <string.h>
@@ -8,10 +8,6 @@
 #define I8_MR 4
 #define I8_NP 1
 #define I8_ROW_NP I8_NP
-
-typedef struct {
-    int32_t lane[I8_PANEL];
-} i8_panel;
 
 static int32_t i8_sat16(int32_t x) { return x > INT16_MAX ? INT16_MAX : x < INT16_MIN ? INT16_MIN : x; }
 
@@ -70,7 +66,12 @@ typedef struct {
     for (int v = 0; v < I8_CHUNK; ++v)                                                                                 \
         result.lane[v] = (expression);                                                                                 \
     return result
-static i8_floats i8_floats_load(const float *p) { I8_LANEWISE(p[v]); }
+static i8_floats i8_floats_load(const float *p) /* which may be unaligned */
+{
+    i8_floats result;
+    memcpy(&result, p, sizeof result);
+    return result;
+}
 static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_u32(const uint32_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }

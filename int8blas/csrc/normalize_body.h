@@ -1,7 +1,7 @@
 /* Softmax and layer normalization of rows, in f32 in the order written. Arguments: i8_normalize_args in i8_types.h.
  *
  *   softmax      t = f32(src - max(src)) * scale         the difference of integers is exact
- *                e = exp(t), 0 for t < -86
+ *                e = exp(t), 0 for t < -87.3
  *                y = e * (1 / sum(e))                    or t - log(sum(e))
  *
  *   layer_norm   x = f32(src)

@@ -188,8 +188,8 @@ I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
 /* All vectors of all runs. The last vector of a run, and the last group of runs, begin early enough to end with the run,
- * or with the last one. The windows of successive runs
- * overlap in columns if `stride` is not 0, else vectors are taken side by side as far as there are enough. */
+ * or with the last one. The windows of successive runs overlap in columns if `stride` is not 0, else vectors are taken
+ * side by side as far as there are enough. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \

@@ -168,8 +168,8 @@ I8_BYTE_FNS(s8, -128.0f, 127.0f)
 #undef I8_VECTORS_FN
 #endif
 
-/* Fewer elements than a chunk go through a chunk of their own on either side of it; p is where
- * the parameters of the run are. */
+/* Fewer elements than a chunk go through a chunk of their own on either side of it; p is where the parameters of the run
+ * are. */
 I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
                               const int64_t out_size, const char *const *p, const int64_t start, const int64_t count)
 {

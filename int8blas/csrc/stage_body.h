@@ -41,7 +41,7 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
     }
 }
 
-/* Up to a chunk of elements of type `type`, `step` bytes apart, as f32; zeros beyond. */
+/* Up to a chunk of elements of type `type`, `step` bytes apart and aligned or not, as f32; zeros beyond. */
 I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
 {
     if (count == I8_CHUNK && type == I8_TYPE_U8 && step == 1) {
@@ -58,13 +58,15 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
     }
     memset(y, 0, I8_CHUNK * sizeof(*y));
     for (int v = 0; v < count; ++v, c += step) {
+        uint16_t half;
+        int32_t integer;
         switch (type) {
         case I8_TYPE_U8: y[v] = (float)*(const uint8_t *)c; break;
         case I8_TYPE_S8: y[v] = (float)*(const int8_t *)c; break;
-        case I8_TYPE_S32: y[v] = (float)*(const int32_t *)(const void *)c; break;
-        case I8_TYPE_F16: y[v] = i8_from_half(*(const uint16_t *)(const void *)c); break;
-        case I8_TYPE_BF16: y[v] = i8_from_bfloat(*(const uint16_t *)(const void *)c); break;
-        default: y[v] = *(const float *)(const void *)c;
+        case I8_TYPE_S32: memcpy(&integer, c, 4), y[v] = (float)integer; break;
+        case I8_TYPE_F16: memcpy(&half, c, 2), y[v] = i8_from_half(half); break;
+        case I8_TYPE_BF16: memcpy(&half, c, 2), y[v] = i8_from_bfloat(half); break;
+        default: memcpy(&y[v], c, 4);
         }
     }
 }
@@ -75,13 +77,13 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
         I8_EACH                                                                                                        \
         {                                                                                                              \
             const float x = y[v];                                                                                      \
-            y[v] = op->scale * (expression);                                                                           \
+            y[v] = scale * (expression);                                                                               \
         }                                                                                                              \
     } while (0)
 
 I8_NOINLINE void i8_eltwise(const i8_post_op *op, float *y)
 {
-    const float alpha = op->alpha, beta = op->beta;
+    const float alpha = op->alpha, beta = op->beta, scale = op->scale;
     switch (op->kind) {
     case I8_RELU: I8_MAP(x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x); break;
     case I8_TANH: I8_MAP(i8_tanh(x)); break;
@@ -104,10 +106,11 @@ I8_NOINLINE void i8_eltwise(const i8_post_op *op, float *y)
     }
 }
 
-I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *y, const float *z)
+I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *restrict y, const float *restrict z)
 {
+    const float alpha = op->alpha, scale = op->scale;
     switch (op->kind) {
-    case I8_SUM: I8_EACH y[v] = y[v] + op->scale * (z[v] - op->alpha); break;
+    case I8_SUM: I8_EACH y[v] = y[v] + scale * (z[v] - alpha); break;
     case I8_PRELU: I8_EACH y[v] = y[v] < 0 ? z[v] * y[v] : y[v]; break;
     case I8_ADD: I8_EACH y[v] = y[v] + z[v]; break;
     case I8_SUB: I8_EACH y[v] = y[v] - z[v]; break;

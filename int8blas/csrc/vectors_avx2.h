@@ -419,7 +419,6 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 
-/* For chain_body.h: 16 bytes as f32. */
 /* For normalize_body.h: 16 integers as f32. The halves of 32 bits are exact, so that their sum is rounded once. */
 I8_INLINE i8_f32 i8_half_from_u32(const uint32_t *p)
 {
@@ -431,6 +430,7 @@ I8_INLINE i8_floats i8_floats_from_u32(const uint32_t *p)
     const i8_floats x = {i8_half_from_u32(p), i8_half_from_u32(p + 8)};
     return x;
 }
+/* For chain_body.h: 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
 {
     const i8_floats x = {i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8))};
