@@ -125,9 +125,9 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     -----
     The difference of integers is exact and then rounded to float32. All else is float32, each operation rounded once: a
     division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is within 1
-    unit in the last place, and 0 for t below -87.3. The sum is of 64 partial sums, to which elements j, j + 64 and so on
-    are added in order; then the second half of them is added to the first, until one is left. So the result is the same
-    bit for bit on every CPU, for every number of threads and all strides.
+    unit in the last place, and 0 for t below -87.3. The sum is of 64 partial sums, to which elements j, j + 64 and so
+    on are added in order; then the second half of them is added to the first, until one is left. So the result is the
+    same bit for bit on every CPU, for every number of threads and all strides.
 
     -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or of nothing but -inf, becomes NaN,
     which is stored in an integer as the zero point.
