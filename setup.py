@@ -76,6 +76,7 @@ EXTENSIONS = [
     extension("_problem"),
     extension("_explain"),
     extension("_stage"),
+    extension("_quantized_layer"),
     extension("inner_product"),
     extension("_filters"),
     extension("_depthwise"),

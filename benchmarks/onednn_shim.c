@@ -19,7 +19,8 @@ enum { QUERY_IMPLEMENTATION = 8, QUERY_WEIGHTS = 131 };
 enum { F32 = 3, S32 = 4, S8 = 5, U8 = 6 };           /* data types */
 /* Format tags: oneDNN chooses; row-major in one to five dimensions; column-major. */
 enum { ANY = 1, A = 2, AB = 3, ABC = 4, ABCD = 5, ABCDE = 6, BA = 14 };
-enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_WEIGHTS_ITER = 34, ARG_BIAS = 41, ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
+enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_WEIGHTS_ITER = 34, ARG_BIAS = 41 };
+enum { ARG_SCALES = 4096, ARG_ZERO_POINTS = 8192 };
 enum { ELTWISE_RELU = 32 };
 #define ALLOCATE ((void *)(size_t)-1)
 
@@ -42,8 +43,9 @@ int dnnl_convolution_forward_primitive_desc_create(void **pd, void *engine, int 
                                                    const void *src, const void *weights, const void *bias,
                                                    const void *dst, const dims_t strides, const dims_t dilates,
                                                    const dims_t padding_l, const dims_t padding_r, const void *attr);
-int dnnl_lstm_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, int direction, const void *src_layer,
-                                            const void *src_iter, const void *src_iter_c, const void *weights_layer,
+int dnnl_lstm_forward_primitive_desc_create(void **pd, void *engine, int prop_kind, int direction,
+                                            const void *src_layer, const void *src_iter, const void *src_iter_c,
+                                            const void *weights_layer,
                                             const void *weights_iter, const void *weights_peephole,
                                             const void *weights_projection, const void *bias, const void *dst_layer,
                                             const void *dst_iter, const void *dst_iter_c, unsigned flags,
@@ -73,9 +75,9 @@ int dnnl_primitive_destroy(void *primitive);
 
 /* The arrays of a primitive, which stay the caller's and must outlive the plan.
  *
- * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale * weight_scales[output]
- * after the source's zero point, plus bias[output], ReLU, divided by dst_scale, plus dst_zero_point; a bias or zero
- * points that are null are left out. */
+ * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale *
+ * weight_scales[output] after the source's zero point, plus bias[output], ReLU, divided by dst_scale, plus
+ * dst_zero_point; a bias or zero points that are null are left out. */
 typedef struct {
     void *src, *weights, *dst;
     float *bias, *src_scale, *weight_scales, *dst_scale;
@@ -285,7 +287,7 @@ plan_t *onednn_create_product(const product_t *p)
     return finish(plan, &d, status);
 }
 
-/* A description of an array (batch, height, width, channels), whose logical order is (batch, channels, height, width). */
+/* An array (batch, height, width, channels), whose logical order is (batch, channels, height, width). */
 static int describe_nhwc(void **desc, int64_t batch, int64_t height, int64_t width, int64_t channels)
 {
     const dims_t dims = {batch, channels, height, width};

@@ -5,7 +5,7 @@ cimport numpy as cnp
 from int8blas._filters cimport Filters, Images
 from int8blas._kernels cimport i8_image
 from int8blas._plan cimport Gemm
-from int8blas._stage cimport Bound, Layer
+from int8blas._quantized_layer cimport QuantizedLayer
 
 
 cdef class Phase:
@@ -18,25 +18,18 @@ cdef class Phase:
     cdef int pack_weights(self, weights) except -1
 
 
-cdef class ConvolutionLayer:
-    cdef readonly tuple weights_shape
-    cdef readonly object src_dtype
-    cdef readonly object dst_dtype
-    cdef readonly object attributes
+cdef class ConvolutionLayer(QuantizedLayer):
     cdef readonly tuple strides
     cdef readonly tuple padding
     cdef readonly tuple dilation
     cdef readonly int64_t groups
     cdef readonly str layout
-    cdef object _numerics
-    cdef int _src_type, _dst_type, _spatial
+    cdef int _spatial
     cdef uint8_t _flip
-    cdef bint _channels_last, _grouped, _saturating
+    cdef bint _channels_last, _grouped
     cdef int64_t _channels
     cdef tuple _kernel
     cdef list _phases
-    cdef Layer _layer
-    cdef Bound _constant
 
     cdef object phase_count(self)
     cdef list make_phases(self, tuple shape, bias)

@@ -6,16 +6,13 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 from int8blas._arrays import _Array, _Numerics
+from int8blas._quantized_layer import QuantizedLayer
 from int8blas._spatial import Pair
 from int8blas.attributes import Attributes
 from int8blas.pooling import _Layout, _Padding, _Sizes
 
 @disjoint_base
-class ConvolutionLayer:
-    weights_shape: tuple[int, ...]
-    src_dtype: np.dtype[Any]
-    dst_dtype: np.dtype[Any]
-    attributes: Attributes
+class ConvolutionLayer(QuantizedLayer):
     strides: tuple[int, ...]
     padding: tuple[Pair, ...]
     dilation: tuple[int, ...]
@@ -38,12 +35,6 @@ class ConvolutionLayer:
         zero_points: Mapping[str, Any] | None = None,
         numerics: _Numerics = "exact",
     ) -> None: ...
-    @property
-    def scales(self) -> Mapping[str, Any]: ...
-    @property
-    def zero_points(self) -> Mapping[str, Any]: ...
-    @property
-    def bias(self) -> npt.NDArray[np.float32 | np.int32] | None: ...
     def __call__(
         self,
         src: npt.ArrayLike,

@@ -6,17 +6,14 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, by_tensor, check_numerics, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, output_of, widened
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._groups cimport GroupFilters, has_small_groups
 from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
-    DST_DTYPES,
     INT8_DTYPES,
     PackedWeights,
-    check_attributes,
-    check_dtype,
     grouped_attributes,
     grouped_shape,
     grouped_values,
@@ -25,6 +22,7 @@ from int8blas._layer_arguments import (
 from int8blas._lines cimport LineFilters, has_lines
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
+from int8blas._quantized_layer cimport QuantizedLayer
 from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport Bound, Layer
@@ -66,18 +64,13 @@ cdef class Phase:
         return 0
 
 
-cdef class ConvolutionLayer:
+cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
                  dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
-        self._saturating = check_numerics(numerics)
-        self._numerics = numerics
-        self.src_dtype = check_dtype(src_dtype, "src_dtype", INT8_DTYPES)
-        self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-        self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
+        self.set_types(src_dtype, INT8_DTYPES, dst_dtype, attributes, numerics)
         self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
-        self.attributes = check_attributes(attributes)
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
             weights = widened(weights, "weights")
@@ -138,21 +131,6 @@ cdef class ConvolutionLayer:
         if not self._saturating and has_lines(shape, strides, dilation):
             return LineFilters(shape, strides, dilation, before, partial)
         return Filters(shape, strides, dilation, before, self._saturating, halved, partial)
-
-    @property
-    def scales(self):
-        """The scales that every execution has."""
-        return self._layer.constants["scales"]
-
-    @property
-    def zero_points(self):
-        """The zero points that every execution has."""
-        return self._layer.constants["zero_points"]
-
-    @property
-    def bias(self):
-        """The bias, or None."""
-        return self._layer._bias
 
     def __repr__(self):
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"

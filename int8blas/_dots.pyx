@@ -81,6 +81,14 @@ cdef i8_dot_fn kernel_of(const Gemm *g, const Operands *o, int columns) noexcept
     return g.kernels.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
 
 
+cdef void set_y(const Gemm *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
+    """The zero points of a piece's vectors y, and what times a zero point of x is to be subtracted from their sums."""
+    cdef int y
+    for y in range(piece.count):
+        zeros[y] = zero_of(&o.y_zeros, piece.first + y)
+        terms[y] = piece.sums[y] - g.k * zeros[y]
+
+
 cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
                  const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
     """A tile of sums goes to C by the output stage. `g` has C with the vectors y as rows."""
@@ -93,8 +101,7 @@ cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int
     for y in range(piece.count):
         for x in range(rows):
             turned[y * BLOCK + x] = tile[x * piece.columns + y]
-        y_zeros[y] = zero_of(&o.y_zeros, piece.first + y)
-        y_terms[y] = piece.sums[y] - g.k * y_zeros[y]
+    set_y(g, o, piece, y_zeros, y_terms)
     # A zero point of all x is in the start values and in the sums of x.
     if not is_zero(&o.y_zeros):
         t.ao, t.col_sum = y_zeros, x_sums
@@ -108,14 +115,11 @@ cdef void finish_rows(const Gemm *g, const Operands *o, const Piece *piece, cons
     """The same for the output stage of a primitive, which knows y as the columns of C."""
     cdef int64_t y_zeros[MAX_Y + I8_CHUNK]
     cdef int64_t y_terms[MAX_Y + I8_CHUNK]
-    cdef int y
     cdef i8_output_args t
     memset(&t, 0, sizeof(t))
     memset(y_zeros, 0, sizeof(y_zeros))
     memset(y_terms, 0, sizeof(y_terms))
-    for y in range(piece.count):
-        y_zeros[y] = zero_of(&o.y_zeros, piece.first + y)
-        y_terms[y] = piece.sums[y] - g.k * y_zeros[y]
+    set_y(g, o, piece, y_zeros, y_terms)
     if not is_zero(&o.y_zeros):
         t.bo, t.row_term = y_zeros, x_sums
     if o.x_zeros.values is not NULL:

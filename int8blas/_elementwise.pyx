@@ -13,8 +13,9 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport bounds, elements_output
-from int8blas._kernels cimport i8_elements_args, i8_elements_fn
+from int8blas._kernels cimport current_kernels, i8_elements_args, i8_elements_fn
 from int8blas._split cimport ceil_div
+from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads, parallel_region_ran
 
 cnp.import_array()
@@ -24,7 +25,7 @@ cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # Elements of a piece, the unit of work for threads, and of one that is gathered from memory first.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
-    GATHERED = 256
+    GATHERED = 1024
 # Bytes read and written that pay for waking one more thread.
 cdef int64_t THREAD_BYTES = 1 << 19
 # Bytes of `out` from which 4-byte elements are written past the caches.
@@ -33,8 +34,12 @@ cdef int64_t STREAM_BYTES = 16 << 20
 cdef int64_t KEEP_GIL_BYTES = 1 << 14
 
 
+ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
+
+
 cdef struct Job:
     i8_elements_fn function
+    widen_fn widen                              # makes float32 of `x`, for the function; NULL if that takes it as it is
     int dims                                    # outer dimensions
     int64_t shape[cnp.NPY_MAXDIMS]
     ptrdiff_t x_strides[cnp.NPY_MAXDIMS]        # in bytes
@@ -72,10 +77,10 @@ cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
         e.parameters[d] = job.parameters[d] + 4 * parameter
     e.n, e.each, e.stream = n, job.each, job.stream
     e.x, e.out = x, out
-    if job.x_step == job.x_size and job.out_step == job.out_size:
+    if job.widen is NULL and job.x_step == job.x_size and job.out_step == job.out_size:
         job.function(&e)
     else:
-        do_strided(job, &e, n)
+        do_some(job, &e, n)
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
@@ -108,9 +113,10 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
             memcpy(to + i * to_step, source + i * step, 4)
 
 
-cdef void do_strided(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil:
-    """A piece of elements that are not contiguous on one side or both: some at a time."""
+cdef void do_some(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil:
+    """A piece of elements that are widened first, or not contiguous on one side or both: some at a time."""
     cdef char gathered[4 * GATHERED]
+    cdef float widened[GATHERED]
     cdef char results[4 * GATHERED]
     cdef const char *x = <const char *>e.x
     cdef char *out = <char *>e.out
@@ -126,6 +132,9 @@ cdef void do_strided(const Job *job, i8_elements_args *e, int64_t n) noexcept no
         if not plain_x:
             copy_strided(gathered, job.x_size, x + i * job.x_step, job.x_step, job.x_size, e.n)
             e.x = gathered
+        if job.widen is not NULL:
+            job.widen(widened, e.x, e.n, 1, 0)
+            e.x = widened
         job.function(e)
         if not plain_out:
             copy_strided(out + i * job.out_step, job.out_step, results, job.out_size, job.out_size, e.n)
@@ -301,7 +310,8 @@ cdef bint clash(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
-    """Apply a kernel: to `out` if it is given, after the last check, else to a new array in the order of `x`.
+    """Apply a kernel: to `out` if it is given, after the last check, else to a new array in the order of `x`. It gets
+    float16 and bfloat16 as float32.
 
     `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
     with those of `x` that `axes` selects.
@@ -323,7 +333,9 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         for p in range(PARAMETERS):
             if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
                 uniform = False
-        job.function = function
+        job.function, job.widen = function, NULL
+        if cnp.PyArray_ITEMSIZE(x) == 2:
+            job.widen = current_kernels().load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
         if uniform and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target))
                         or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(target))):

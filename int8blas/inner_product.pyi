@@ -5,15 +5,12 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas._arrays import _Array, _Numerics
+from int8blas._quantized_layer import QuantizedLayer
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
 
 @final
-class InnerProduct:
-    weights_shape: tuple[int, ...]
-    src_dtype: np.dtype[Any]
-    dst_dtype: np.dtype[Any]
-    attributes: Attributes
+class InnerProduct(QuantizedLayer):
     def __init__(
         self,
         weights: _Array[Any] | PackedB,
@@ -28,12 +25,6 @@ class InnerProduct:
         dynamic_dtype: npt.DTypeLike = ...,
         numerics: _Numerics = "exact",
     ) -> None: ...
-    @property
-    def scales(self) -> Mapping[str, Any]: ...
-    @property
-    def zero_points(self) -> Mapping[str, Any]: ...
-    @property
-    def bias(self) -> npt.NDArray[np.float32 | np.int32] | None: ...
     @property
     def weights(self) -> PackedB: ...
     def __call__(

@@ -15,19 +15,12 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, by_tensor, check_numerics, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, output_of, widened
 from int8blas._file import register
-from int8blas._layer_arguments import (
-    DST_DTYPES,
-    FLOAT_DTYPES,
-    INT8_DTYPES,
-    PackedWeights,
-    check_attributes,
-    check_dtype,
-    int8_weights,
-)
+from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, int8_weights
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
+from int8blas._quantized_layer cimport QuantizedLayer
 from int8blas._source cimport set_tensor_parameters
 from int8blas._stage cimport Bound, Layer, element_type
 from int8blas._threads cimport max_threads
@@ -37,7 +30,7 @@ from int8blas.packing cimport PackedB, pack
 cnp.import_array()
 
 
-cdef class InnerProduct:
+cdef class InnerProduct(QuantizedLayer):
     """InnerProduct(weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, \
 dynamic=None, dynamic_dtype=np.int8, numerics='exact')
 
@@ -110,34 +103,22 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     """
 
     cdef PackedB _packed
-    cdef readonly tuple weights_shape
-    cdef readonly object src_dtype
-    cdef readonly object dst_dtype
-    cdef readonly object attributes
-    cdef object _dynamic_dtype, _dynamic, _numerics
-    cdef int _src_type, _dst_type
-    cdef bint _saturating
+    cdef object _dynamic_dtype, _dynamic
     cdef Source _source
-    cdef Layer _layer
-    cdef Bound _constant
 
     # Cython misplaces the * of a constructor; the docstring of the class has the signature.
     @cython.embedsignature(False)
     def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
                  dynamic=None, dynamic_dtype=np.int8, numerics="exact"):
-        self._saturating = check_numerics(numerics)
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
-        self.src_dtype = check_dtype(src_dtype, "src_dtype", INT8_DTYPES if dynamic is None else FLOAT_DTYPES)
-        self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
-        self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
-        self.attributes = check_attributes(attributes)
         scales = by_tensor(scales, "scales", TENSORS)
         self.set_weights(weights, scales)
         if dynamic is not None and self._packed.dtype != np.int8:
             raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
-        self._dynamic, self._numerics = dynamic, numerics
+        self._dynamic = dynamic
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._layer = Layer(self.attributes, self._packed._n, bias, self._packed._sums, quantized_dtype,
                             self._packed.dtype, self.dst_dtype, scales, zero_points,
@@ -174,21 +155,6 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     def weights(self):
         """The packed weights, a PackedB of shape (ic, oc)."""
         return self._packed
-
-    @property
-    def scales(self):
-        """The scales that every execution has."""
-        return self._layer.constants["scales"]
-
-    @property
-    def zero_points(self):
-        """The zero points that every execution has."""
-        return self._layer.constants["zero_points"]
-
-    @property
-    def bias(self):
-        """The bias, or None."""
-        return self._layer._bias
 
     def __repr__(self):
         dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""

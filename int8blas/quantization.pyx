@@ -6,7 +6,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport (
-    axes_from, choice, elements, float32s, integers_in_range, positive_numbers, quantized_type)
+    axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
 from int8blas._elementwise cimport apply
 from int8blas._kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
 
@@ -46,7 +46,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     Parameters
     ----------
     x : array_like of float32, float16 or bfloat16
-        The values, of any shape and with any strides. float16 and bfloat16 arrays are copied to float32 first.
+        The values, of any shape and with any strides.
     scale : float, or array_like
         Positive and finite when rounded to float32. One value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
@@ -90,7 +90,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     array([[  8,  10,  12],
            [  0,  64, 255]], dtype=uint8)
     """
-    cdef cnp.ndarray array = float32s(x, "x"), zero_points
+    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)

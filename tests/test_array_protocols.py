@@ -478,6 +478,29 @@ def test_dynamic_sources_of_halves(isa, half, dynamic, dynamic_dtype, step, rng)
         same_bits(*results)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+@pytest.mark.parametrize("order", ["C", "F", "strided", "reversed", "single"])
+def test_every_half_is_quantized_as_its_float32_value(isa, half, dtype, order, rng):
+    x = half_values(half, rng, (64, 1024))
+    x = {"C": x, "F": x.T.copy().T, "strided": x[::3, ::2], "reversed": x[:, ::-1], "single": x[:, 7:8]}[order]
+    with np.errstate(all="ignore"):
+        same = x.astype(np.float32)
+    for scale, axis in ((0.3, None), (rng.uniform(0.1, 3, x.shape[0]), 0), (rng.uniform(0.1, 3, x.shape[1]), 1)):
+        expected = int8blas.quantize(same, scale, 7, dtype, axis=axis)
+        same_bits(int8blas.quantize(x, scale, 7, dtype, axis=axis), expected)
+        out = np.zeros((x.shape[1], x.shape[0]), dtype).T
+        int8blas.quantize(x, scale, 7, dtype, axis=axis, out=out)
+        same_bits(out.copy(order="C"), expected)
+
+
+def test_nan_keeps_nothing_but_its_sign_in_half_of_the_bits(isa, half):
+    for bits, expected in ((0x7F800001, 0), (0x7FC12345, 0), (0x7FFFFFFF, 0), (0xFF800001, 1), (0xFFFFFFFF, 1)):
+        x = np.full(37, bits, np.uint32).view(np.float32)
+        result = int8blas.eltwise(x, int8blas.Eltwise("linear", 1, -0.0), dst_dtype=half).view(np.uint16)
+        nan = 0x7E00 if half == np.float16 else 0x7FC0
+        assert set(result.tolist()) == {nan | expected << 15}
+
+
 def test_recurrent_sources_of_halves(isa, half):
     x = F32[np.newaxis].astype(half)
     state = np.linspace(-1, 1, 40).reshape(5, 8).astype(half)

@@ -41,8 +41,8 @@ I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *sta
 I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, const float *y)
 {
     const i8_floats scaled = i8_floats_mul(i8_floats_load(y), i8_floats_set(t->data_scale));
-    i8_floats_store_bytes(t->after + at->state, i8_floats_add(i8_floats_ordered(scaled), i8_floats_set(t->data_shift)), 0,
-                          255, 0);
+    const i8_floats shifted = i8_floats_add(i8_floats_ordered(scaled), i8_floats_set(t->data_shift));
+    i8_floats_store_bytes(t->after + at->state, shifted, 0, 255, 0);
     if (t->output)
         memcpy(t->output + at->memory, y, I8_CHUNK * sizeof(*y));
 }

@@ -4,7 +4,7 @@
  *
  *   load      y = scale * (f32(x) - zero)
  *   apply     a post-op, as in stage_body.h
- *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN;  y * scale, rounded to the type, for floats
+ *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN; y * scale, rounded to the type, for floats
  *
  * Two kinds of chains have a shorter way to the same bits: functions of one byte are looked up in a table, and the sum
  * or the product of bytes stays in registers. */

@@ -13,8 +13,8 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-/* Dwords of a vector in the order in which interleaving within 128 bits, as i8_interleave does, leaves channels in theirs:
- * dword q of unit u is that of channels 4 * (q * I8_LANES / 4 + u) and on. */
+/* Dwords of a vector in the order in which interleaving within 128 bits, as i8_interleave does, leaves channels in
+ * theirs: dword q of unit u is that of channels 4 * (q * I8_LANES / 4 + u) and on. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else

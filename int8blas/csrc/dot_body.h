@@ -4,8 +4,8 @@
  *
  * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.
  * 8 or 16: they share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
- * as many groups over the register, which is free for 4 and 8 bytes and not for more, unless it is also shifted: then it
- * costs a quarter, and a loop of its own.
+ * as many groups over the register, which is free for 4 and 8 bytes and not for more, unless it is also shifted: then
+ * it costs a quarter, and a loop of its own.
  *
  * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
  *

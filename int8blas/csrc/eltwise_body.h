@@ -2,8 +2,8 @@
  * the compiler vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the
  * order written, so that every instruction set gives the same bits. NaN stays NaN.
  *
- * Largest errors, in units in the last place of the result where that is a normal number: exp 1, log 1, tanh 3, logistic
- * 3, erfc 8; the functions made of them are in tests/test_eltwise.py. */
+ * Largest errors, in units in the last place of the result where that is a normal number: exp 1, log 1, tanh 3,
+ * logistic 3, erfc 8; the functions made of them are in tests/test_eltwise.py. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
@@ -31,8 +31,8 @@ I8_INLINE float i8_float_of(uint32_t bits)
 I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x80000000u); }
 
 /* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, where the first part times n
- * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits; adding 127 more leaves
- * the exponent of 2**n there. The polynomial is fitted to 3e-9. */
+ * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits; adding 127 more
+ * leaves the exponent of 2**n there. The polynomial is fitted to 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
 I8_INLINE float i8_exp_shifted(float x) { return x * 1.44269504088896341f + I8_EXP_MAGIC; }
@@ -73,8 +73,8 @@ I8_INLINE float i8_exp_down(float x)
     return x < -87.33654f ? 0.0f : y;
 }
 
-/* Of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 + f), ln 2 in the
- * two parts of i8_exp. Coefficients: Cephes, logf. */
+/* Of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 + f), ln 2 in
+ * the two parts of i8_exp. Coefficients: Cephes, logf. */
 I8_INLINE float i8_log(float x)
 {
     const uint32_t bits = i8_bits_of(x);

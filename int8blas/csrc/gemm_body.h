@@ -10,9 +10,9 @@
  *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
- * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once the
- * body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes) of
- * them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
+ * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once
+ * the body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes)
+ * of them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
  */
 #define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
     do {                                                                                                               \

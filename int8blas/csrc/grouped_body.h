@@ -6,10 +6,10 @@
  * or, with I8_PAIRED, that of pairs of s16, for weights that were widened.
  *
  * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products
- * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the order
- * of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRED 4 registers for their
- * bytes, 1 each for weights, a product and a mask: 15. Three or four take 12 or 16 accumulators, where products need no
- * register, or where there are 32. */
+ * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the
+ * order of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRED 4 registers for
+ * their bytes, 1 each for weights, a product and a mask: 15. Three or four take 12 or 16 accumulators, where products
+ * need no register, or where there are 32. */
 #if I8_PAIRED
 #define I8_HALVES 2
 #define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of a group of k */

@@ -14,8 +14,8 @@
  * where any of the first three may be NULL (zero), and g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
- *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then as many in each of
- *     more_segments segments, a_segment bytes after the one before; then, if a_tail is not NULL, one more, a_tail[i].
+ *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then as many in each
+ *     of more_segments segments, a_segment bytes after the one before; then, if a_tail is not NULL, a_tail[i] besides.
  *     Nothing else is read: A may be the user's matrix itself.
  *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
@@ -136,9 +136,9 @@ typedef struct {
  *
  * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side;
  * `first` starts from 0. A is packed in groups of a_group bytes, with zeros behind the last k, and a single row is
- * halved then, where there is i8_kernels.halve_row, or `centered`. The sums of row i of block w are at acc + i * acc_row +
- * w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes dst[j] = sum + add for one row
- * of a block. */
+ * halved then, where there is i8_kernels.halve_row, or `centered`. The sums of row i of block w are at acc + i *
+ * acc_row + w * acc_block. The order of the columns is that of i8_kernels.finish_rows, which writes dst[j] = sum + add
+ * for one row of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -162,8 +162,8 @@ typedef void (*i8_rows_fn)(const i8_rows_args *);
 /* Which operand of a kernel that reads both in place is the u8 one. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
-/* Values of one column of B' that are taken out of it (outliers_body.h), and their k in a block of I8_OUTLIER_K at most.
- * `rest` is 0 where there are fewer than four, and at most I8_MAX_REST in magnitude, so that any two have a
+/* Values of one column of B' that are taken out of it (outliers_body.h), and their k in a block of I8_OUTLIER_K at
+ * most. `rest` is 0 where there are fewer than four, and at most I8_MAX_REST in magnitude, so that any two have a
  * certificate; a larger one comes in parts. */
 #define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
@@ -223,8 +223,8 @@ typedef struct {
  *     y = y * dst_scale[j] + dst_zero[j]       dst_scale is a reciprocal
  *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
  *
- * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is 1
- * for a scale and -0.0 for what is added: both leave every y as it is. */
+ * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is
+ * 1 for a scale and -0.0 for what is added: both leave every y as it is. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -290,9 +290,9 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_SCHEMES };
 
 /* An element-wise function of `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for
- * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value each,
- * or n of them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size. `stream`
- * writes 4-byte elements past the caches. */
+ * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value
+ * each, or n of them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size.
+ * `stream` writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
@@ -325,11 +325,11 @@ typedef struct {
  *
  * line[i] is a line of the image that line i of the window is on, or NULL in the padding; columns are column_step bytes
  * apart, channels side by side, and columns outside [first, end) are padding. In each line nothing is read behind the
- * channels of its last column. The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start` may
- * be NULL. There are `together` such sums, for output lines one below the other, whose windows are line_stride lines
- * apart. `lines` counts the lines of all. Where depthwise_lines is 4, the weights of each output line are the next
- * weights_step bytes of them, with zeros for the lines above its window; where it is 2, there are any number of output
- * lines, and those of the second are that of all odd ones, if line_stride is odd.
+ * channels of its last column. The weights are packed B, k counting (tap, i) with i padded to a multiple of 4. `start`
+ * may be NULL. There are `together` such sums, for output lines one below the other, whose windows are line_stride
+ * lines apart. `lines` counts the lines of all. Where depthwise_lines is 4, the weights of each output line are the
+ * next weights_step bytes of them, with zeros for the lines above its window; where it is 2, there are any number of
+ * output lines, and those of the second are that of all odd ones, if line_stride is odd.
  *
  * Sums go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with I8_MAX_DEPTHWISE for
  * each output, line after line. `output` is for all channels of the kernel or half of them. Up to I8_MAX_DEPTHWISE
@@ -346,8 +346,8 @@ typedef struct {
     const int8_t *weights;
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
-    /* Workspace, aligned: 4 * I8_MAX_DEPTHWISE bytes for each column and depthwise_lines lines; where these are 2, as many
-     * for each tap and 2 lines of a window, 1 more than half of them, twice. */
+    /* Workspace, aligned: 4 * I8_MAX_DEPTHWISE bytes for each column and depthwise_lines lines; where these are 2, as
+     * many for each tap and 2 lines of a window, 1 more than half of them, twice. */
     uint8_t *interleaved, *widened;
     const i8_tile_output *output;
     ptrdiff_t c_line;
@@ -358,13 +358,13 @@ typedef struct {
  * result, 4 or 8, for up to I8_MAX_GROUPED channels, as many as a kernel takes (i8_kernels.grouped_channels):
  *
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
- *                 weights[line, tap, c, i]                            for i < size; g(c) is the first channel of c's group
+ *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
  * A has whole vectors everywhere, of which the bytes behind the channels may be anything. The weights are a panel of
- * packed B, whose columns are fours of channels of the source, and 0 behind the last: k counts (pass, line, tap, output,
- * channel of the four). Of size / 4 passes, each has four outputs of all groups, so chosen that the sums are in order
- * after the kernel's transpositions: i8_grouped_output. In each pass there are `window` taps of all lines, of which the
- * sum begins with number `first`. The weights are widened by i8_kernels.widen_grouped where there is one.
+ * packed B, whose columns are fours of channels of the source, and 0 behind the last: k counts (pass, line, tap,
+ * output, channel of the four). Of size / 4 passes, each has four outputs of all groups, so chosen that the sums are in
+ * order after the kernel's transpositions: i8_grouped_output. In each pass there are `window` taps of all lines, of
+ * which the sum begins with number `first`. The weights are widened by i8_kernels.widen_grouped where there is one.
  *
  * `start` may be NULL. The sums go through `output`, or where that is NULL to dst, with I8_MAX_GROUPED for each output.
  * Channels up to whole vectors of the kernel may be written there, and are read from start; `output` is for all or half
@@ -390,12 +390,12 @@ static inline int i8_grouped_output(int size, int pass, int o)
 /* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
  * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
  * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
- * an average is divided by is at divisors + r * divisor_step + j if `each`, else it is the same for all, I8_CHUNK times.
- * n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most I8_POOL_WINDOW: 255 * 2**23 <
- * 2**31. src and out do not overlap, and need no alignment.
+ * an average is divided by is at divisors + r * divisor_step + j if `each`, else it is the same for all, I8_CHUNK
+ * times. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most I8_POOL_WINDOW: 255 *
+ * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
- * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute in
- * u16
+ * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute
+ * in u16
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
  *
@@ -422,8 +422,9 @@ typedef void (*i8_pool_fn)(const i8_pool_args *);
  *
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
  *
- * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and everything
- * must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or apart. */
+ * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and
+ * everything must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or
+ * apart. */
 enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
 typedef struct {
     int64_t n;
@@ -435,8 +436,8 @@ typedef struct {
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
-/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any; dst_type
- * any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
+/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any;
+ * dst_type any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
  * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
  * size. The workspace has I8_ROW_ROOM(n) floats; twice as many for a softmax with `log`. */
 #define I8_PARTS 64
@@ -489,8 +490,8 @@ typedef struct {
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
 /* What one instruction set offers. `ref` fills every slot that a driver may call without asking; those of a way of
- * multiplying that it has not are NULL: rows, dots, thin, a tile's further dots, outliers. Blocking lives here and nowhere
- * else. */
+ * multiplying that it has not are NULL: rows, dots, thin, a tile's further dots, outliers. Blocking lives here and
+ * nowhere else. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */
@@ -500,7 +501,7 @@ typedef struct {
     int exact;       /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     int64_t kc;      /* k of a block, a multiple of 4 */
     int64_t a_bytes; /* of a block of A, which lives in L2 together with np panels of B, np * 16 * kc bytes */
-    int64_t nc;      /* panels that a thread finishes before the next if K is split: their sums are rows * nc * 64 bytes */
+    int64_t nc;      /* panels that a thread finishes first if K is split: their sums are rows * nc * 64 bytes */
     double thread_work; /* multiply-adds that pay for waking one more thread */
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
 
@@ -540,8 +541,8 @@ typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                        ptrdiff_t k_stride, uint8_t flip);
-    /* Pack the rows of A, side by side in memory, into `tiles` panels, one behind the other: panel t has rows first[t] to
-     * first[t + 1], at most 8. From each line of A `readable` bytes may be read. */
+    /* Pack the rows of A, side by side in memory, into `tiles` panels, one behind the other: panel t has rows first[t]
+     * to first[t + 1], at most 8. From each line of A `readable` bytes may be read. */
     void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                        int64_t readable, uint8_t flip);
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
@@ -556,8 +557,8 @@ typedef struct {
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
     /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of the finite
-     * ones and 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero point for
-     * NaN. */
+     * ones and 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero
+     * point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero, int is_signed, uint8_t flip);
@@ -571,20 +572,20 @@ typedef struct {
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Columns x, x + 1, ... of `lines` lines of image 0 from line y on, with the channels side by side and without gaps
-     * between the columns, XORed with flip; padding where they are outside. Lines are dst_line bytes apart, 63 of them at
-     * least behind the last column, which may change too. */
+     * between the columns, XORed with flip; padding where they are outside. Lines are dst_line bytes apart, 63 of them
+     * at least behind the last column, which may change too. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines, int64_t x,
                         int64_t columns, uint8_t flip);
-    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4: k
-     * bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements. Groups of a panel of B', each
-     * as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */
+    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4:
+     * k bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements.
+     * Groups of a panel of B', each as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
-    /* Without VNNI (outliers_body.h): the number of i8_outliers of a panel of B', and their starts, for each block of so
-     * many groups of K, an even number, for each column; the outliers and the rest of the panel are stored too, unless
-     * dst and dense are NULL. Their products in one block; and A', XORed with flip, by columns for them, `columns` of
-     * them, a multiple of 16. */
+    /* Without VNNI (outliers_body.h): the number of i8_outliers of a panel of B', and their starts, for each block of
+     * so many groups of K, an even number, for each column; the outliers and the rest of the panel are stored too,
+     * unless dst and dense are NULL. Their products in one block; and A', XORed with flip, by columns for them,
+     * `columns` of them, a multiple of 16. */
     int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t *starts, const int8_t *restrict panel,
                            int64_t groups, int64_t block);
     void (*multiply_outliers)(const i8_outlier_args *);
@@ -608,8 +609,8 @@ typedef struct {
     i8_normalize_fn softmax, layer_norm;
     i8_cell_fn cells[I8_CELLS];
 
-    /* The limits of the machine (peak_body.h). The fastest loop of multiply-adds on registers; how many it did is returned.
-     * NULL where the ISA has no instruction for them. */
+    /* The limits of the machine (peak_body.h). The fastest loop of multiply-adds on registers; how many it did is
+     * returned. NULL where the ISA has no instruction for them. */
     int64_t (*peak)(int64_t iterations);
     /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
      * further, and so on, `count` times: as one stream, or as four. */

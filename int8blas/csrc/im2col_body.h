@@ -86,8 +86,8 @@ I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line
     }
 }
 
-/* Columns [from, to) of a run of `taps` taps, for `rows` rows of a line of the output; `line` is that of the image, or NULL
- * in the padding, x the position in it of the first tap of the first row. */
+/* Columns [from, to) of a run of `taps` taps, for `rows` rows of a line of the output; `line` is that of the image, or
+ * NULL in the padding, x the position in it of the first tap of the first row. */
 static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, const uint8_t *line, int64_t x,
                             int64_t taps, int64_t rows, int64_t from, int64_t to, uint8_t flip, int room)
 {
@@ -102,7 +102,8 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     for (int64_t i = 0; i < rows; ++i) {
         if (i == first && first < end) {
             const uint8_t *src = line + (x + first * stride) * m->steps[3] + from;
-            const i8_copies run = {dst + first * dst_row, dst_row, src, stride * m->steps[3], end - first, to - from, flip};
+            const i8_copies run = {
+                dst + first * dst_row, dst_row, src, stride * m->steps[3], end - first, to - from, flip};
             const uint8_t *last = run.src + (run.rows - 1) * run.src_row;
             i8_copy_run(&run, room && m->end - run.src >= run.n + 63 && m->end - last >= run.n + 63);
             i = end - 1;
@@ -114,9 +115,9 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     }
 }
 
-/* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip. Of the dst_row bytes from one row to the next those
- * behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. Of the image nothing is read
- * but bytes in front of its end. */
+/* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip. Of the dst_row bytes from one row to the next
+ * those behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. Of the image
+ * nothing is read but bytes in front of its end. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
@@ -166,7 +167,8 @@ static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, const i8_image *m, 
         if (n == 0 || left > 0)
             memset(dst, m->padding ^ flip, (size_t)((n == 0 ? columns : left) * channels));
         if (n > 0 && m->steps[4] == 1) {
-            const i8_copies run = {to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
+            const i8_copies run = {
+                to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
             const uint8_t *last = src + (n - 1) * m->steps[3];
             i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
         } else if (n > 0 && m->steps[3] == 1) {

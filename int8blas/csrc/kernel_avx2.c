@@ -1,4 +1,4 @@
-/* AVX2: Haswell and later, Zen and later.
+/* AVX2, and F16C, which every CPU with AVX2 has: Haswell and later, Zen and later.
  *
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
@@ -8,7 +8,7 @@
 #include "kernel_table.h"
 
 #ifdef I8_X86_64
-I8_TARGET_BEGIN("avx2")
+I8_TARGET_BEGIN("avx2,f16c")
 #include "vectors_avx2.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

@@ -56,6 +56,8 @@ I8_DEFINE(2)
 I8_DEFINE(3)
 I8_DEFINE(4)
 
+#include "eltwise_body.h"
+
 /* A chunk of 16 f32; i8_floats_* as in vectors_avx512.h. */
 typedef struct {
     float lane[I8_CHUNK];
@@ -72,21 +74,29 @@ static i8_floats i8_floats_load(const float *p) /* which may be unaligned */
     memcpy(&result, p, sizeof result);
     return result;
 }
-static i8_floats i8_floats_from(const int32_t *p) { I8_LANEWISE((float)p[v]); }
-static i8_floats i8_floats_from_u32(const uint32_t *p) { I8_LANEWISE((float)p[v]); }
+static i8_floats i8_floats_from(const int32_t *p) /* as above */
+{
+    int32_t words[I8_CHUNK];
+    memcpy(words, p, sizeof words);
+    I8_LANEWISE((float)words[v]);
+}
+static i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
+{
+    int32_t words[I8_CHUNK];
+    memcpy(words, p, sizeof words);
+    /* No 0.0f - x, of which GCC 12 makes -x. */
+    I8_LANEWISE(words[v] == largest ? 0.0f : -(float)((uint32_t)largest - (uint32_t)words[v]));
+}
 static i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }
 static i8_floats i8_floats_from_s8(const int8_t *p) { I8_LANEWISE((float)p[v]); }
-static i8_floats i8_floats_from_bf16(const char *p)
+static uint16_t i8_half_at(const char *p)
 {
-    i8_floats result;
-    for (int v = 0; v < I8_CHUNK; ++v) {
-        uint16_t half;
-        memcpy(&half, p + 2 * v, sizeof half);
-        const uint32_t bits = (uint32_t)half << 16;
-        memcpy(&result.lane[v], &bits, sizeof bits);
-    }
-    return result;
+    uint16_t half;
+    memcpy(&half, p, sizeof half);
+    return half;
 }
+static i8_floats i8_floats_from_f16(const char *p) { I8_LANEWISE(i8_from_half(i8_half_at(p + 2 * v))); }
+static i8_floats i8_floats_from_bf16(const char *p) { I8_LANEWISE(i8_from_bfloat(i8_half_at(p + 2 * v))); }
 static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
 {
     I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)a * (uint32_t)q[v]));
@@ -123,6 +133,28 @@ static void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high
         const float y = x.lane[v] < high ? x.lane[v] : high;
         p[v] = (uint8_t)(int32_t)rintf(y > low ? y : low);
     }
+}
+static void i8_floats_store_f16(char *p, i8_floats x)
+{
+    uint16_t halves[I8_CHUNK];
+    I8_EACH halves[v] = i8_to_half(x.lane[v]);
+    memcpy(p, halves, sizeof halves);
+}
+static void i8_floats_store_bf16(char *p, i8_floats x)
+{
+    uint16_t halves[I8_CHUNK];
+    I8_EACH halves[v] = i8_to_bfloat(x.lane[v]);
+    memcpy(p, halves, sizeof halves);
+}
+static void i8_floats_store_s32(char *p, i8_floats x)
+{
+    int32_t words[I8_CHUNK];
+    I8_EACH
+    {
+        const float y = x.lane[v] > -0x1p31f ? x.lane[v] : -0x1p31f;
+        words[v] = y < 0x1p31f ? (int32_t)rintf(y) : INT32_MAX;
+    }
+    memcpy(p, words, sizeof words);
 }
 
 #include "epilogue_body.h"

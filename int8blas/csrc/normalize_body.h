@@ -12,8 +12,8 @@
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
- * A zero point of src would cancel in both. The sum over a row is of I8_PARTS partial sums: element j is added to number
- * j % I8_PARTS, in order; then the second half of them is added to the first, until one is left.
+ * A zero point of src would cancel in both. The sum over a row is of I8_PARTS partial sums: element j is added to
+ * number j % I8_PARTS, in order; then the second half of them is added to the first, until one is left.
  *
  * Everything between src and dst is a row of f32 in the workspace. The last chunk of a row begins early enough to end
  * with it, and writes what the one before it wrote once more. */
@@ -29,7 +29,7 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 /* Elements that a row takes at least: fewer than a chunk are not told apart. */
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 
-/* --------------------------------------------------------------------------------------------------- a row of f32 --- */
+/* -------------------------------------------------------------------------------------------------- a row of f32 -- */
 
 #define I8_SUMS (I8_PARTS / I8_CHUNK)
 
@@ -102,21 +102,16 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
                                const int type)
 {
     const int words = type == I8_TYPE_S32;
-    const uint32_t largest = words ? (uint32_t)i8_largest_word(src, n) : 0;
+    const int32_t largest = words ? i8_largest_word(src, n) : 0;
     const i8_floats shift = i8_floats_set(words ? 0.0f : -i8_largest(src, n, type));
     const int64_t end = i8_whole(n);
     I8_FOR_CHUNKS(i, end) {
         const char *x = src + i * i8_size(type);
         float y[I8_CHUNK];
-        if (words) {
-            uint32_t z[I8_CHUNK];
-            memcpy(z, x, sizeof(z));
-            I8_EACH z[v] = largest - z[v];
-            i8_floats_store(y, i8_floats_from_u32(z));
-            I8_EACH y[v] = 0.0f - y[v];
-        } else {
+        if (words)
+            i8_floats_store(y, i8_floats_minus((const int32_t *)(const void *)x, largest));
+        else
             i8_floats_store(y, i8_floats_add(i8_chunk_of(x, type), shift));
-        }
         if (d)
             memcpy(d + i, y, sizeof(y));
         I8_EACH y[v] = i8_exp_down(y[v] * scale); /* in one loop with the product, or GCC 12 does not vectorize it */

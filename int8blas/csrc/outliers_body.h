@@ -1,5 +1,5 @@
-/* B' as the sum of two matrices, for exact products without VNNI: a dense one, whose products are added up in s16 before
- * they go to s32 (I8_DOT8), and a sparse one with the few values that are too large for that, its outliers.
+/* B' as the sum of two matrices, for exact products without VNNI: a dense one, whose products are added up in s16
+ * before they go to s32 (I8_DOT8), and a sparse one with the few values that are too large for that, its outliers.
  *
  * The dense part obeys a certificate over two groups of four k: the positive parts of k, k + 1, k + 4 and k + 5 (k a
  * multiple of 8, or 2 more) sum to at most 128, the negative ones to at least -128, so that neither a product of pairs
@@ -97,8 +97,8 @@ I8_INLINE void i8_turn_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_
 }
 
 /* The same of at most 16 columns for at most so many rows, with any strides. */
-static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows, int64_t columns,
-                         i8_vec flip)
+static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
+                         int64_t columns, i8_vec flip)
 {
     uint8_t block[4 * I8_LANES][16] = {{0}};
     for (int64_t i = 0; i < rows; ++i, a += a_row)
@@ -110,8 +110,8 @@ static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdif
     i8_turn_rows(dst, block[0], 16, flip);
 }
 
-static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
-                          int64_t k, uint8_t flip)
+static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                          int64_t rows, int64_t k, uint8_t flip)
 {
     const i8_vec flips = i8_set_8(flip);
     for (int64_t row = 0; row < rows; row += 4 * I8_LANES, a += 4 * I8_LANES * a_row) {

@@ -112,9 +112,9 @@ I8_INLINE __m128i i8_load_up_to_16(const uint8_t *p, const int count)
                                    (uint32_t)p[count - 1] << (8 * (count - 1))));
 }
 
-/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the bytes
- * of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before dst + 4 *
- * width * ceil(k / 4). */
+/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the
+ * bytes of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before
+ * dst + 4 * width * ceil(k / 4). */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
@@ -206,7 +206,8 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
         i8_pack_any(dst, width, packed, rows, k, src, row_stride, k_stride, flip);
 }
 
-/* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache once. */
+/* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache
+ * once. */
 enum { I8_TILE_GROUPS = 4 };
 static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                           int64_t readable, uint8_t flip)
@@ -440,8 +441,8 @@ static int64_t i8_dots_size(int columns, int64_t k)
 }
 
 /* Blocks of `dwords` as two blocks, of halves: x = low + 16 * high in every byte, both u4 if x is u8, else from -8 to 7
- * and from -8 to 8, so that the s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit. src may end where
- * dst does. */
+ * and from -8 to 8, so that the s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit. src may end
+ * where dst does. */
 I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
 I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
 {

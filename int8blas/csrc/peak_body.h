@@ -1,10 +1,10 @@
 /* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
  * isa_body.h includes this file after defining I8_STEP(acc, a, b), as for gemm_body.h.
  *
- * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all) cover the latency of a multiply-add,
- * 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler take `a` for another value each time,
- * so that no part of a multiply-add of several instructions leaves the loop. Where there is no such thing, there is no
- * peak.
+ * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all) cover the latency of a
+ * multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler take `a` for another
+ * value each time, so that no part of a multiply-add of several instructions leaves the loop. Where there is no such
+ * thing, there is no peak.
  */
 #if defined(__GNUC__)
 #if I8_LANES == 16

@@ -4,8 +4,8 @@
  *   maximum   out[r, j] = max(x)
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       the f32 quotient itself, or the sum, by a.type
  *
- * Arguments: i8_pool_args in i8_types.h. A vector of the result at a time is kept in registers over the whole window, or
- * I8_POOL_VECTORS of them: side by side, or at the same place in that many runs.
+ * Arguments: i8_pool_args in i8_types.h. A vector of the result at a time is kept in registers over the whole window,
+ * or I8_POOL_VECTORS of them: side by side, or at the same place in that many runs.
  */
 #include <math.h>
 #include <string.h>
@@ -187,9 +187,9 @@ I8_AVERAGE(u8, 0)
 I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
-/* All vectors of all runs. The last vector of a run, and the last group of runs, begin early enough to end with the run,
- * or with the last one. The windows of successive runs overlap in columns if `stride` is not 0, else vectors are taken
- * side by side as far as there are enough. */
+/* All vectors of all runs. The last vector of a run, and the last group of runs, begin early enough to end with the
+ * run, or with the last one. The windows of successive runs overlap in columns if `stride` is not 0, else vectors are
+ * taken side by side as far as there are enough. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \

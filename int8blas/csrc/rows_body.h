@@ -62,8 +62,8 @@ I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *
 }
 
 #ifdef I8_STEP_16
-/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of half as many if
- * the row is centered. */
+/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of
+ * half as many if the row is centered. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \

@@ -95,7 +95,9 @@ I8_NOINLINE void i8_eltwise(const i8_post_op *op, float *y)
                (1.0f + i8_tanh(0.7978845608028654f * (x + 0.044715f * (x * x * x)))));
         break;
     case I8_SWISH: I8_MAP(x * i8_logistic(alpha * x)); break;
-    case I8_HARDSWISH: I8_MAP(x * (alpha * x + beta < 0 ? 0.0f : alpha * x + beta > 1.0f ? 1.0f : alpha * x + beta)); break;
+    case I8_HARDSWISH:
+        I8_MAP(x * (alpha * x + beta < 0 ? 0.0f : alpha * x + beta > 1.0f ? 1.0f : alpha * x + beta));
+        break;
     case I8_CLIP: I8_MAP(x < alpha ? alpha : x > beta ? beta : x); break;
     case I8_ABS: I8_MAP(fabsf(x)); break;
     case I8_SQUARE: I8_MAP(x * x); break;
@@ -147,73 +149,32 @@ I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t c
     }
 }
 
-/* Store a chunk: sat(rne(y)) for integers. */
+/* Store a chunk: sat(rne(y)) for integers, where y is not NaN. */
 I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
-    float y[I8_CHUNK];
-    union {
-        uint8_t bytes[I8_CHUNK];
-        uint16_t halves[I8_CHUNK];
-        int32_t words[I8_CHUNK];
-    } buffer;
-    const void *from = &buffer;
-    ptrdiff_t size = 4;
-    if (type == I8_TYPE_U8 || type == I8_TYPE_S8) {
-        const int is_signed = type == I8_TYPE_S8, whole = count == I8_CHUNK;
-        i8_floats_store_bytes(whole ? (uint8_t *)c : buffer.bytes, x, is_signed ? -128.0f : 0.0f,
-                              is_signed ? 127.0f : 255.0f, is_signed);
-        if (whole)
-            return;
-        size = 1;
-    } else {
-        i8_floats_store(y, x);
-        from = y;
+    char buffer[4 * I8_CHUNK], *to = count == I8_CHUNK ? c : buffer;
+    switch (type) {
+    case I8_TYPE_U8: i8_floats_store_bytes((uint8_t *)to, x, 0.0f, 255.0f, 0); break;
+    case I8_TYPE_S8: i8_floats_store_bytes((uint8_t *)to, x, -128.0f, 127.0f, 1); break;
+    case I8_TYPE_S32: i8_floats_store_s32(to, x); break;
+    case I8_TYPE_F16: i8_floats_store_f16(to, x); break;
+    case I8_TYPE_BF16: i8_floats_store_bf16(to, x); break;
+    default: i8_floats_store((float *)(void *)to, x);
     }
-    if (type == I8_TYPE_S32) {
-        I8_EACH
-        {
-            const float below = 2147483520.0f, z = y[v] < below ? y[v] : below; /* the largest f32 below 2**31 */
-            const int32_t word = (int32_t)rintf(z > -2147483648.0f ? z : -2147483648.0f);
-            buffer.words[v] = y[v] >= 2147483648.0f ? INT32_MAX : word;
-        }
-        from = &buffer;
-    } else if (type == I8_TYPE_F16) {
-        I8_EACH buffer.halves[v] = i8_to_half(y[v]);
-        from = &buffer;
-        size = 2;
-    } else if (type == I8_TYPE_BF16) {
-        I8_EACH buffer.halves[v] = i8_to_bfloat(y[v]);
-        from = &buffer;
-        size = 2;
-    }
-    if (count == I8_CHUNK)
-        memcpy(c, from, (size_t)(I8_CHUNK * size));
-    else
-        memcpy(c, from, (size_t)(count * size));
+    if (to == buffer)
+        memcpy(c, buffer, (size_t)(count * i8_size(type)));
 }
 
-/* A chunk of contiguous elements as f32. */
+/* A chunk of contiguous elements as f32, unaligned. */
 I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
 {
-    float y[I8_CHUNK];
-    int32_t words[I8_CHUNK];
-#ifndef I8_CONVERTS_HALVES
-    uint16_t halves[I8_CHUNK];
-#endif
     switch (type) {
     case I8_TYPE_U8: return i8_floats_from_u8((const uint8_t *)x);
     case I8_TYPE_S8: return i8_floats_from_s8((const int8_t *)x);
-    case I8_TYPE_S32: memcpy(words, x, sizeof words); return i8_floats_from(words);
-#ifdef I8_CONVERTS_HALVES
+    case I8_TYPE_S32: return i8_floats_from((const int32_t *)(const void *)x);
     case I8_TYPE_F16: return i8_floats_from_f16(x);
-#else
-    case I8_TYPE_F16:
-        memcpy(halves, x, sizeof halves);
-        I8_EACH y[v] = i8_from_half(halves[v]);
-        return i8_floats_load(y);
-#endif
     case I8_TYPE_BF16: return i8_floats_from_bf16(x);
-    default: memcpy(y, x, sizeof y); return i8_floats_load(y);
+    default: return i8_floats_load((const float *)(const void *)x);
     }
 }
 
@@ -235,7 +196,7 @@ I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdi
 }
 
 /* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
- * the type of the destination. Without post-ops, and with finite scales (s->finite), y is never NaN. */
+ * the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
 {
     const i8_stage *s = o->stage;
@@ -244,7 +205,8 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int others = !o->acc32 || o->bo || o->co_col || o->co_row; /* terms of X besides ao * col_sum */
     const int32_t *col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
     const int compensated = others || (o->ao && !col_sums);
-    const int relu = s->relu, bias_first = s->bias_first, ordered = type > I8_TYPE_S32 || (!has_ops && s->finite);
+    const int relu = s->relu, bias_first = s->bias_first;
+    const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
     const int32_t *acc = compensated ? NULL : o->acc32 + j;
     char *c = o->c + j * i8_size(type);
@@ -257,11 +219,11 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
     if (!has_ops && ordered && !compensated && !col_sums && !bias_first && count == I8_CHUNK) {
         if (relu)
-            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero, 1,
-                          s->rescales, by_row, type);
+            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero,
+                          1, s->rescales, by_row, type);
         else
-            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero, 0,
-                          s->rescales, by_row, type);
+            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero,
+                          0, s->rescales, by_row, type);
         return;
     }
     for (int i = 0; i < rows; ++i, c += c_row) {
@@ -305,24 +267,24 @@ I8_STAGE(i8_stage_u8, 0, 0, I8_TYPE_U8)
 I8_STAGE(i8_stage_s8, 0, 0, I8_TYPE_S8)
 I8_STAGE(i8_stage_f32, 0, 0, I8_TYPE_F32)
 I8_STAGE(i8_stage_f32_by_row, 0, 1, I8_TYPE_F32)
+I8_STAGE(i8_stage_plain, 0, 0, o->stage->type)
+I8_STAGE(i8_stage_plain_by_row, 0, 1, o->stage->type)
 I8_STAGE(i8_stage_any, 1, 0, o->stage->type)
 I8_STAGE(i8_stage_any_by_row, 1, 1, o->stage->type)
 
 static void i8_run_stage(const i8_output_args *o)
 {
-    const int type = o->stage->type, plain = o->stage->op_count == 0;
-    if (o->row_scale) {
-        if (plain && type == I8_TYPE_F32)
-            i8_stage_f32_by_row(o);
-        else
-            i8_stage_any_by_row(o);
-    } else if (plain && type == I8_TYPE_U8) {
+    const int type = o->stage->type, by_row = o->row_scale != NULL;
+    if (o->stage->op_count)
+        by_row ? i8_stage_any_by_row(o) : i8_stage_any(o);
+    else if (type == I8_TYPE_F32)
+        by_row ? i8_stage_f32_by_row(o) : i8_stage_f32(o);
+    else if (by_row)
+        i8_stage_plain_by_row(o);
+    else if (type == I8_TYPE_U8)
         i8_stage_u8(o);
-    } else if (plain && type == I8_TYPE_S8) {
+    else if (type == I8_TYPE_S8)
         i8_stage_s8(o);
-    } else if (plain && type == I8_TYPE_F32) {
-        i8_stage_f32(o);
-    } else {
-        i8_stage_any(o);
-    }
+    else
+        i8_stage_plain(o);
 }

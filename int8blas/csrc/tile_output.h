@@ -1,10 +1,10 @@
 #include <math.h>
 
-/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row vectors
- * apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not negative, so relu
- * is a bound of the result for integers. */
-I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr, const int width,
-                            const int type, const int by_row, const int shifts)
+/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row
+ * vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not
+ * negative, so relu is a bound of the result for integers. */
+I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr,
+                            const int width, const int type, const int by_row, const int shifts)
 {
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_FOR(j, width) {
@@ -12,7 +12,8 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 zero = type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
+        const i8_f32 zero =
+            type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
         const i8_f32 low = o->relu ? i8_max_f32(smallest, zero) : smallest;
         I8_FOR(i, mr) {
             char *c = o->c + i * o->c_row;

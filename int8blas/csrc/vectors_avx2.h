@@ -365,9 +365,61 @@ I8_INLINE i8_vec i8_to_s32(i8_f32 x)
     const __m256i beyond = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(2147483648.0f), _CMP_GE_OQ));
     return _mm256_blendv_epi8(_mm256_cvtps_epi32(x), _mm256_set1_epi32(INT32_MAX), beyond);
 }
+/* x - y, which f64 holds, rounded once. */
+I8_INLINE __m128 i8_half_difference(__m128i x, __m128i y)
+{
+    return _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_cvtepi32_pd(x), _mm256_cvtepi32_pd(y)));
+}
+I8_INLINE i8_f32 i8_difference_f32(i8_vec x, i8_vec y)
+{
+    const __m128 low = i8_half_difference(_mm256_castsi256_si128(x), _mm256_castsi256_si128(y));
+    const __m128 high = i8_half_difference(_mm256_extracti128_si256(x, 1), _mm256_extracti128_si256(y, 1));
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+}
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(low)), _mm256_set1_ps(high)));
+}
+/* Lanes of s32. A comparison sets all bits of a lane, by which i8_where takes x, else y. Shifts are by up to 31 bits,
+ * to the right of the sign too. */
+I8_INLINE i8_vec i8_set_32(int32_t x) { return _mm256_set1_epi32(x); }
+I8_INLINE i8_vec i8_min_s32(i8_vec x, i8_vec y) { return _mm256_min_epi32(x, y); }
+I8_INLINE i8_vec i8_max_s32(i8_vec x, i8_vec y) { return _mm256_max_epi32(x, y); }
+I8_INLINE i8_vec i8_equal(i8_vec x, i8_vec y) { return _mm256_cmpeq_epi32(x, y); }
+I8_INLINE i8_vec i8_greater(i8_vec x, i8_vec y) { return _mm256_cmpgt_epi32(x, y); }
+I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(y, x, bits); }
+I8_INLINE i8_vec i8_shift_left(i8_vec x, i8_vec n) { return _mm256_sllv_epi32(x, n); }
+I8_INLINE i8_vec i8_shift_right(i8_vec x, i8_vec n) { return _mm256_srav_epi32(x, n); }
+/* The low 32 bits of floor(x * y / 2**31 + 1/2). */
+I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
+{
+    const __m256i half = _mm256_set1_epi64x(1 << 30);
+    const __m256i x_odd = _mm256_srli_epi64(x, 32), y_odd = _mm256_srli_epi64(y, 32);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, y), half);
+    const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(x_odd, y_odd), half);
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xaa);
+}
+/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), where 64 bits are enough; of every other lane, and of all. */
+I8_INLINE __m256i i8_even_scaled(__m256i x, __m256i y, __m256i left, __m256i right)
+{
+    const __m256i bias = _mm256_set1_epi64x(INT64_MIN), low = _mm256_set1_epi64x(INT32_MIN);
+    const __m256i high = _mm256_set1_epi64x(INT32_MAX), all = _mm256_set1_epi64x(UINT32_MAX);
+    left = _mm256_and_si256(left, all);
+    right = _mm256_and_si256(right, all);
+    const __m256i half = _mm256_srli_epi64(_mm256_sllv_epi64(_mm256_set1_epi64x(1), right), 1);
+    const __m256i product = _mm256_sllv_epi64(_mm256_mul_epi32(x, y), left);
+    /* The arithmetic shift, which AVX2 does not have for 64 bits, is a logical one of biased values. */
+    const __m256i biased = _mm256_srlv_epi64(_mm256_add_epi64(product, _mm256_add_epi64(half, bias)), right);
+    __m256i z = _mm256_sub_epi64(biased, _mm256_srlv_epi64(bias, right));
+    z = _mm256_blendv_epi8(z, high, _mm256_cmpgt_epi64(z, high));
+    return _mm256_blendv_epi8(z, low, _mm256_cmpgt_epi64(low, z));
+}
+I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right)
+{
+    const __m256i even = i8_even_scaled(x, y, left, right);
+    const __m256i odd = i8_even_scaled(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32), _mm256_srli_epi64(left, 32),
+                                       _mm256_srli_epi64(right, 32));
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 /* z where x is NaN, else y. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
@@ -419,15 +471,18 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 
-/* For normalize_body.h: 16 integers as f32. The halves of 32 bits are exact, so that their sum is rounded once. */
-I8_INLINE i8_f32 i8_half_from_u32(const uint32_t *p)
+/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. The difference has 32
+ * bits, whose halves are exact as f32, so that their sum is rounded once. */
+I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
 {
-    const i8_vec x = i8_load(p), high = _mm256_srli_epi32(x, 16), low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
-    return i8_add_f32(i8_mul_f32(i8_to_f32(high), i8_set_f32(65536)), i8_to_f32(low));
+    const i8_vec x = i8_sub(_mm256_set1_epi32(largest), i8_load(p));
+    const i8_f32 high = i8_to_f32(_mm256_srli_epi32(x, 16));
+    const i8_f32 low = i8_to_f32(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)));
+    return _mm256_sub_ps(_mm256_setzero_ps(), i8_add_f32(i8_mul_f32(high, i8_set_f32(65536)), low));
 }
-I8_INLINE i8_floats i8_floats_from_u32(const uint32_t *p)
+I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
-    const i8_floats x = {i8_half_from_u32(p), i8_half_from_u32(p + 8)};
+    const i8_floats x = {i8_half_minus(p, largest), i8_half_minus(p + 8, largest)};
     return x;
 }
 /* For chain_body.h: 16 bytes as f32. */
@@ -441,7 +496,13 @@ I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p)
     const i8_floats x = {i8_to_f32(i8_load_s8(p)), i8_to_f32(i8_load_s8(p + 8))};
     return x;
 }
-/* 16 bf16 as f32, unaligned: the upper halves. */
+/* 16 f16 or bf16 as f32, unaligned; of bf16 these are the upper halves. */
+I8_INLINE i8_floats i8_floats_from_f16(const char *p)
+{
+    const i8_floats x = {_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),
+                         _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p + 16)))};
+    return x;
+}
 I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
 {
     const __m256i y = _mm256_loadu_si256((const void *)p), zero = _mm256_setzero_si256();
@@ -449,6 +510,34 @@ I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
     const i8_floats x = {_mm256_castsi256_ps(_mm256_permute2x128_si256(low, high, 0x20)),
                          _mm256_castsi256_ps(_mm256_permute2x128_si256(low, high, 0x31))};
     return x;
+}
+/* And back, half to even. A NaN keeps its sign alone. */
+I8_INLINE __m256 i8_half_with_plain_nan(__m256 x)
+{
+    const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
+    const __m256 nan = _mm256_or_ps(sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
+    return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+I8_INLINE __m256i i8_half_to_bf16(__m256 x)
+{
+    const __m256i bits = _mm256_castps_si256(i8_half_with_plain_nan(x));
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+}
+I8_INLINE void i8_floats_store_f16(char *p, i8_floats x)
+{
+    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(i8_half_with_plain_nan(x.low), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((void *)(p + 16), _mm256_cvtps_ph(i8_half_with_plain_nan(x.high), _MM_FROUND_TO_NEAREST_INT));
+}
+I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
+{
+    const __m256i halves = _mm256_packus_epi32(i8_half_to_bf16(x.low), i8_half_to_bf16(x.high));
+    _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(halves, 0xd8));
+}
+I8_INLINE void i8_floats_store_s32(char *p, i8_floats x)
+{
+    i8_store(p, i8_to_s32(x.low));
+    i8_store(p + 32, i8_to_s32(x.high));
 }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
 I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return _mm256_sub_ps(x, y); }

@@ -321,9 +321,57 @@ I8_INLINE i8_vec i8_to_s32(i8_f32 x)
     const __mmask16 beyond = _mm512_cmp_ps_mask(x, _mm512_set1_ps(2147483648.0f), _CMP_GE_OQ);
     return _mm512_mask_mov_epi32(_mm512_cvtps_epi32(x), beyond, _mm512_set1_epi32(INT32_MAX));
 }
+/* x - y, which f64 holds, rounded once. */
+I8_INLINE __m256 i8_half_difference(__m256i x, __m256i y)
+{
+    return _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_cvtepi32_pd(x), _mm512_cvtepi32_pd(y)));
+}
+I8_INLINE i8_f32 i8_difference_f32(i8_vec x, i8_vec y)
+{
+    const __m256 low = i8_half_difference(_mm512_castsi512_si256(x), _mm512_castsi512_si256(y));
+    const __m256 high = i8_half_difference(_mm512_extracti64x4_epi64(x, 1), _mm512_extracti64x4_epi64(y, 1));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(low)), _mm512_set1_ps(high)));
+}
+/* Lanes of s32. A comparison sets all bits of a lane, by which i8_where takes x, else y. Shifts are by up to 31 bits,
+ * to the right of the sign too. */
+I8_INLINE i8_vec i8_set_32(int32_t x) { return _mm512_set1_epi32(x); }
+I8_INLINE i8_vec i8_min_s32(i8_vec x, i8_vec y) { return _mm512_min_epi32(x, y); }
+I8_INLINE i8_vec i8_max_s32(i8_vec x, i8_vec y) { return _mm512_max_epi32(x, y); }
+I8_INLINE i8_vec i8_equal(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(x, y)); }
+I8_INLINE i8_vec i8_greater(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(x, y)); }
+I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y) { return _mm512_ternarylogic_epi32(bits, x, y, 0xca); }
+I8_INLINE i8_vec i8_shift_left(i8_vec x, i8_vec n) { return _mm512_sllv_epi32(x, n); }
+I8_INLINE i8_vec i8_shift_right(i8_vec x, i8_vec n) { return _mm512_srav_epi32(x, n); }
+/* The low 32 bits of floor(x * y / 2**31 + 1/2). */
+I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
+{
+    const __m512i half = _mm512_set1_epi64(1 << 30);
+    const __m512i x_odd = _mm512_srli_epi64(x, 32), y_odd = _mm512_srli_epi64(y, 32);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, y), half);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(x_odd, y_odd), half);
+    return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+}
+/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), where 64 bits are enough; of every other lane, and of all. */
+I8_INLINE __m512i i8_even_scaled(__m512i x, __m512i y, __m512i left, __m512i right)
+{
+    const __m512i all = _mm512_set1_epi64(UINT32_MAX);
+    left = _mm512_and_si512(left, all);
+    right = _mm512_and_si512(right, all);
+    const __m512i half = _mm512_srli_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), right), 1);
+    const __m512i product = _mm512_sllv_epi64(_mm512_mul_epi32(x, y), left);
+    const __m512i z = _mm512_srav_epi64(_mm512_add_epi64(product, half), right);
+    return _mm512_max_epi64(_mm512_min_epi64(z, _mm512_set1_epi64(INT32_MAX)), _mm512_set1_epi64(INT32_MIN));
+}
+I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right)
+{
+    const __m512i even = i8_even_scaled(x, y, left, right);
+    const __m512i odd = i8_even_scaled(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32), _mm512_srli_epi64(left, 32),
+                                       _mm512_srli_epi64(right, 32));
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
 }
 /* z where x is NaN, else y. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
@@ -362,13 +410,31 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
 /* 16 f16 or bf16 as f32, unaligned. */
-#define I8_CONVERTS_HALVES
 I8_INLINE i8_floats i8_floats_from_f16(const char *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
 {
     const __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
 }
+/* And back, half to even. A NaN keeps its sign alone. */
+I8_INLINE __m512 i8_with_plain_nan(__m512 x)
+{
+    const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+    const __m512i nan = _mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000));
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_castsi512_ps(nan));
+}
+I8_INLINE void i8_floats_store_f16(char *p, i8_floats x)
+{
+    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(i8_with_plain_nan(x), _MM_FROUND_TO_NEAREST_INT));
+}
+I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
+{
+    const __m512i bits = _mm512_castps_si512(i8_with_plain_nan(x));
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+I8_INLINE void i8_floats_store_s32(char *p, i8_floats x) { _mm512_storeu_si512(p, i8_to_s32(x)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
 I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return _mm512_sub_ps(x, y); }
 /* Half to even, where that is known to be in the range of s32. */
@@ -389,5 +455,8 @@ I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm512_shuffle_
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }
-/* For normalize_body.h: 16 integers as f32. */
-I8_INLINE i8_floats i8_floats_from_u32(const uint32_t *p) { return _mm512_cvtepu32_ps(i8_load(p)); }
+/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. */
+I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
+{
+    return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_cvtepu32_ps(i8_sub(_mm512_set1_epi32(largest), i8_load(p))));
+}
