@@ -10,7 +10,8 @@ import numpy as np
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
-from int8blas._kernels cimport I8_PANEL, i8_image, tile_panels
+from int8blas._kernels cimport I8_MATRIX_ROWS, I8_PANEL, i8_image, i8_matrix, tile_panels
+from int8blas._lines cimport matrix_of_lines
 from int8blas._plan cimport (
     PATH_BLOCKS,
     PATH_DOTS,
@@ -24,7 +25,7 @@ from int8blas._plan cimport (
     plan_threads,
 )
 from int8blas._problem cimport set_a_operand, set_b_operand, start
-from int8blas._split cimport ceil_div, split
+from int8blas._split cimport ceil_div, round_up, split
 from int8blas._threads cimport max_threads
 from int8blas.packing cimport PackedB
 
@@ -228,6 +229,8 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
         "thin": (g.kernels.thin_rows, I8_PANEL),
     }.get(path, (g.kernels.mr if g.m != 1 else 1, width))
+    if path == "blocks" and p.matrix is not NULL:
+        tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
     return Explanation(
         shape=shape,
         path=path,
@@ -255,6 +258,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
 cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, trans_b, numerics):
     cdef Gemm g
     cdef i8_image image
+    cdef const i8_matrix *matrix
     cdef size_t workspace = 0
     if check_transpose(trans_a, "trans_a") or check_transpose(trans_b, "trans_b"):
         raise ValueError("trans_a and trans_b must be False for a layer")
@@ -269,6 +273,10 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         "depthwise": (1, g.kernels.depthwise_channels),
         "groups": (g.kernels.grouped_pixels, g.kernels.grouped_channels),
     }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
+    if path == "lines":
+        matrix = matrix_of_lines(&g, &image)
+        if matrix is not NULL:
+            tile = (matrix.mr, matrix.np * I8_PANEL)
     return Explanation(
         shape=(g.m, g.n, g.k),
         path=path,

@@ -53,6 +53,32 @@ cdef extern from "i8_types.h" nogil:
         const char *ahead
         ptrdiff_t ahead_step
         const i8_tile_output *output
+        int rows
+        const int8_t *b_tail
+
+    ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
+
+    ctypedef int64_t (*i8_peak_fn)(int64_t iterations) noexcept nogil
+
+    enum: I8_MATRIX_ROWS, I8_MATRIX_K, I8_MATRIX_TILE
+
+    ctypedef struct i8_matrix:
+        int mr
+        int np
+        int row_np
+        int64_t kc
+        int64_t a_bytes
+        int64_t b_bytes
+        double thread_work
+        int64_t least_rows
+        int64_t least_k
+        int dots_columns
+        i8_tile_fn tile[2][3]
+        void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
+                     uint8_t flip) noexcept nogil
+        void (*enter)() noexcept nogil
+        void (*leave)() noexcept nogil
+        i8_peak_fn peak
 
     ctypedef struct i8_outliers:
         uint16_t k[4]
@@ -67,8 +93,6 @@ cdef extern from "i8_types.h" nogil:
         int add
         int32_t *dst
         ptrdiff_t dst_row
-
-    ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
 
     ctypedef struct i8_dot_args:
         int64_t k
@@ -337,6 +361,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t tiny_work
         i8_tile_fn tile[4][8][3]
         int tile_output
+        const i8_matrix *matrix
         int rows_mr
         int rows_columns
         int64_t rows_limit
@@ -405,7 +430,7 @@ cdef extern from "i8_types.h" nogil:
         i8_normalize_fn softmax
         i8_normalize_fn layer_norm
         i8_cell_fn cells[4]
-        int64_t (*peak)(int64_t iterations) noexcept nogil
+        i8_peak_fn peak
         uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
         int read_bytes
 

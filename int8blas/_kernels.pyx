@@ -36,8 +36,8 @@ def available_isas():
     Returns
     -------
     tuple of str
-        Some of ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, and always ``'ref'``, the portable C
-        kernels. The first is the default.
+        Some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, and always ``'ref'``, the
+        portable C kernels. The first is the default.
 
     See Also
     --------
@@ -115,13 +115,16 @@ def use_isa(name):
 def kernel_info():
     """The selected table's name and blocking, as a dict (what show_config and explain print)."""
     cdef const i8_kernels *kernels = i8_current()
-    return {
+    info = {
         "isa": kernels.name.decode(),
         "tile": (kernels.mr, kernels.np * I8_PANEL),
         "block of k": kernels.kc,
         "block of A": f"{kernels.a_bytes >> 10} KiB",
         "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.exact],
     }
+    if kernels.matrix is not NULL:
+        info["matrix unit's tile"] = (kernels.matrix.mr, kernels.matrix.np * I8_PANEL)
+    return info
 
 
 def cpu_name():

@@ -3,7 +3,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas._filters cimport Filters, Images
-from int8blas._kernels cimport i8_image
+from int8blas._kernels cimport i8_image, i8_matrix
 from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound
 
@@ -22,6 +22,8 @@ cdef struct Job:
     int64_t room                # bytes for a part of the image
     ptrdiff_t pitch             # bytes from one copied line to the next
     int dot                     # the multiply-add
+    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    int64_t mr, np              # rows and panels of a tile
     bint plain                  # the micro-kernel applies the output stage
     bint skips                  # padding adds nothing
 
@@ -35,6 +37,7 @@ cdef class LineFilters(Filters):
     cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1
 
 
+cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
 cdef bint set_blocks(Job *j) noexcept nogil
 cdef int64_t all_units(const Job *j) noexcept nogil

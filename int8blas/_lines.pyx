@@ -20,6 +20,8 @@ from int8blas._kernels cimport (
     I8_DOT4,
     I8_DOT4_SAT,
     I8_GROUP,
+    I8_MATRIX_K,
+    I8_MATRIX_ROWS,
     I8_PANEL,
     i8_image,
     i8_output_args,
@@ -27,7 +29,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._output cimport GATHERED
-from int8blas._plan cimport Gemm, is_plain, is_wide, pays_to_split, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output
 from int8blas._problem cimport start
 from int8blas._spans cimport TAP_CHANNELS
 from int8blas._split cimport ceil_div, round_up, share
@@ -42,6 +44,10 @@ cdef enum:
     SPLIT_OUTPUTS = 48
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
+    # Channels from which windows are for the matrix unit, if there is one: as they lie in lines, or gathered.
+    MATRIX_CHANNELS = 32
+    # Channels up to which, in whole steps, it reads lines.
+    MATRIX_TAP_CHANNELS = 512
     # Bytes of widened panels that a thread may hold.
     WIDE_BYTES = 1 << 18
 
@@ -58,10 +64,15 @@ cdef inline size_t wide_size(const Job *j) noexcept nogil:
     return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
 
+cdef inline size_t matrix_slack(const Job *j) noexcept nogil:
+    """Bytes that a matrix unit may read behind a region, as it reads whole registers of rows."""
+    return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels
+
+
 cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
-    w.region = <uint8_t *>carve(&memory, j.room)
+    w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
     w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
     w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * GATHERED)
@@ -113,6 +124,8 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     memset(&t, 0, sizeof(t))
     memset(&o, 0, sizeof(o))
     t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
+    if j.matrix is not NULL:
+        t.a_group = I8_MATRIX_K
     t.b_panel = g.panel_size
     if j.dot == I8_DOT2:
         t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
@@ -132,7 +145,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     o.stage = g.stage
     o.c_row, o.c_col = j.steps[3], j.steps[4]
 
-    tiles = ceil_div(k.outputs, g.kernels.mr)
+    tiles = ceil_div(k.outputs, j.mr)
     for i in range(k.lines):
         h = k.line + i
         lines_inside(j, h, &low, &high)
@@ -141,13 +154,17 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         c = target_of(j, k, h) + channel * j.steps[4]
         top = 0
         for tile in range(tiles):
-            x = share(k.outputs, tile, tiles)
-            end = share(k.outputs, tile + 1, tiles)
+            x = tile * j.mr if j.matrix is not NULL else share(k.outputs, tile, tiles)
+            end = min(x + j.mr, k.outputs) if j.matrix is not NULL else share(k.outputs, tile + 1, tiles)
+            t.rows = <int>(end - x)
             t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
             t.dst = w.tiles + (x - top) * t.cols if t.output is NULL else NULL
             out.c = c + x * j.steps[3]
-            g.kernels.tile[j.dot][end - x - 1][width - 1](&t)
-            if t.output is NULL and (tile + 1 == tiles or (end - top + g.kernels.mr) * t.cols > GATHERED):
+            if j.matrix is NULL:
+                g.kernels.tile[j.dot][t.rows - 1][width - 1](&t)
+            else:
+                j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
+            if t.output is NULL and (tile + 1 == tiles or (end - top + j.mr) * t.cols > GATHERED):
                 o.rows = <int>(end - top)
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
                 o.c = c + top * j.steps[3]
@@ -180,7 +197,7 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
 cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
     """One block, for one group."""
     cdef Block k = copy_block(j, w.region, unit)
-    cdef int64_t panel, tiles = ceil_div(j.panels, j.g.kernels.np), i
+    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), i
     if j.dot == I8_DOT2:
         j.g.kernels.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines), j.pitch, 0)
     for i in range(tiles):
@@ -198,8 +215,12 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
     lay_out(j, &w, memory + part * size)
+    if j.matrix is not NULL:
+        j.matrix.enter()
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         do_unit(j, &w, unit)
+    if j.matrix is not NULL:
+        j.matrix.leave()
 
 
 cdef int busy_threads(const Job *j, int threads) noexcept nogil:
@@ -210,7 +231,7 @@ cdef int busy_threads(const Job *j, int threads) noexcept nogil:
 
 cdef bint set_blocks(Job *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
-    cdef int64_t least = j.g.kernels.mr, lines, stretch, threads
+    cdef int64_t least = j.mr, lines, stretch, threads
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
     stretch = j.room // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
@@ -239,6 +260,14 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
     return True
 
 
+cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil:
+    """The matrix unit, if there is one that reads windows where they are: registers begin on cache lines, and few of
+    their rows are none."""
+    if m.channels % I8_MATRIX_K or 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
+        return NULL
+    return matrix_of(g)
+
+
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap,
     of some channels.
@@ -247,7 +276,8 @@ cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """
     channels, depth, height, width = shape[2:]
     return (
-        depth == 1 and height * width > 1 and dilation[2] == 1 and 0 < channels < TAP_CHANNELS
+        depth == 1 and height * width > 1 and dilation[2] == 1 and channels > 0
+        and (channels < TAP_CHANNELS or (channels % I8_MATRIX_K == 0 and channels <= MATRIX_TAP_CHANNELS))
         and strides[1] * strides[2] < height * width
     )
 
@@ -282,7 +312,14 @@ cdef class LineFilters(Filters):
                 if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
                     return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
+        j.mr, j.np, j.matrix = j.g.kernels.mr, j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
+        if j.matrix is not NULL:
+            j.mr, j.np = j.matrix.mr, j.matrix.np
+        elif j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL:
+            return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        if j.matrix is NULL and j.image.channels >= TAP_CHANNELS:
+            return False
         # From here on of all groups, whose offsets may all make sums leave s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):
@@ -297,7 +334,7 @@ cdef class LineFilters(Filters):
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.describe(self, bound, src, dst, flip, g, image, workspace)
         workspace[0] = lay_out(&j, &w, NULL)
-        g[0] = j.g
+        g[0], image[0] = j.g, j.image
         return "lines"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:

@@ -3,7 +3,7 @@
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t
 
-from int8blas._kernels cimport current_kernels, i8_kernels
+from int8blas._kernels cimport current_kernels, i8_kernels, i8_peak_fn
 from int8blas._threads cimport parallel_region_ran
 
 
@@ -18,12 +18,15 @@ def multiply_add(int64_t iterations, int threads):
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t done = 0
     cdef int _thread
-    if kernels.peak is NULL:
+    cdef i8_peak_fn peak = kernels.peak
+    if kernels.matrix is not NULL:
+        peak = kernels.matrix.peak
+    if peak is NULL:
         return 0
     if threads > 1:
         parallel_region_ran()
     for _thread in prange(threads, nogil=True, num_threads=threads, schedule="static"):
-        done += kernels.peak(iterations)
+        done += peak(iterations)
     return done
 
 

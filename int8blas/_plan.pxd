@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_outliers, i8_stage, i8_tile_output
+from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_matrix, i8_outliers, i8_stage, i8_tile_output
 from int8blas._split cimport Grid, part_count
 
 
@@ -102,8 +102,10 @@ cdef struct Plan:
     int64_t slab_blocks         # how many blocks of their K
     bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
+    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     int64_t np                  # panels of a tile
     int64_t mr                  # rows of a tile
+    int64_t grid_np             # panels of a unit of the grid
     bint skips                  # products with padding are left out (see _spans)
     bint turned                 # columns of C lie apart, so that several tiles of rows are stored together
     bint fetch_c                # C is fetched before a tile of it is stored
@@ -182,9 +184,17 @@ cdef inline bint has_contiguous_rows(const Gemm *g) noexcept nogil:
     return g.a_col == 1 and not is_made(g)
 
 
+cdef inline const i8_matrix *matrix_of(const Gemm *g) noexcept nogil:
+    """The matrix unit, if there is one and it pays for the blocks of this problem."""
+    if g.kernels.matrix is NULL or g.saturating or g.m < g.kernels.matrix.least_rows or g.k < g.kernels.matrix.least_k:
+        return NULL
+    return g.kernels.matrix
+
+
 cdef inline double thread_work(const Gemm *g) noexcept nogil:
     """Multiply-adds that pay for one more thread; twice as many if the threads have to pack B before."""
-    return g.kernels.thread_work * (2 if g.packed is NULL else 1)
+    cdef const i8_matrix *matrix = matrix_of(g)
+    return (g.kernels.thread_work if matrix is NULL else matrix.thread_work) * (2 if g.packed is NULL else 1)
 
 
 cdef inline bint is_thin(const Gemm *g) noexcept nogil:
@@ -207,7 +217,9 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether _tiny computes the problem: it is small, and has no output stage of a primitive."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= (g.kernels.tiny_work if g.threads <= 1 else <int64_t>thread_work(g))
+        and g.m * g.n * g.k <= (
+            g.kernels.tiny_work if g.threads <= 1 or g.kernels.matrix is not NULL else <int64_t>thread_work(g)
+        )
         and g.stage is NULL and not is_thin(g)
     )
 

@@ -7,12 +7,15 @@ from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4,
     I8_GROUP,
+    I8_MATRIX_K,
+    I8_MATRIX_ROWS,
     I8_PANEL,
     I8_TYPE_F32,
     I8_TYPE_S8,
     I8_TYPE_S32,
     I8_TYPE_U8,
     i8_image,
+    i8_matrix,
     i8_stage,
     tile_panels,
 )
@@ -55,9 +58,9 @@ cdef enum:
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
-    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel after the other where full tiles have
-    # several: side by side, panels so short end when the hardware has just begun to fetch ahead in each. Where full
-    # tiles have one, three side by side are faster for one row with any k.
+    # Up to how many rows (of a matrix unit, one register), and k, a packed B beyond the L2 cache is read one panel
+    # after the other where full tiles have several: side by side, panels so short end when the hardware has just begun
+    # to fetch ahead in each. Where full tiles have one, three side by side are faster for one row with any k.
     NARROW_ROWS = 2
     NARROW_K = 2048
     # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
@@ -103,7 +106,7 @@ cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
     cdef int64_t m_tiles = ceil_div(g.m, p.mr)
-    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, g.kernels.np)
+    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, p.grid_np)
     # Columns come first where threads pack B, each most of what it multiplies; rows where they share it, unless these
     # are so few that the last tile, which they may not fill, makes a difference.
     cdef bint few_rows = g.m <= MIDDLE_ROWS and not is_made(g)
@@ -112,14 +115,15 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
 
 
 cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
-    """K in blocks of equal size, multiples of 4, of at most `kc`."""
-    p.kc = even_size(4 * p.groups, kc, 4)
+    """K in blocks of equal size, of whole groups or steps, of at most `kc`."""
+    p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
 
 
 cdef bint few_columns(const Gemm *g) noexcept nogil:
     """Whether PATH_DOTS would read A in place by rows, rather than B by columns."""
-    return g.n <= g.kernels.dots_columns and g.m >= g.n
+    cdef const i8_matrix *matrix = matrix_of(g)
+    return g.n <= (g.kernels.dots_columns if matrix is NULL else matrix.dots_columns) and g.m >= g.n
 
 
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
@@ -288,7 +292,9 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     and all of K in a block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.mr), rows = ceil_div(m.out[2], tiles)
-    p.skips = (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.splits and not g.saturating
+    p.skips = (
+        (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.splits and not g.saturating and p.matrix is NULL
+    )
     if not p.skips:
         return
     if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.mr:
@@ -319,21 +325,31 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
-    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0
+    p.matrix = matrix_of(g)
+    if p.wide:
+        p.matrix = NULL
+    cdef int64_t kc = g.kernels.kc, a_bytes = g.kernels.a_bytes, nc = g.kernels.nc
+    p.mr, p.np, p.grid_np = g.kernels.mr, tile_panels(g.kernels, g.m), g.kernels.np
+    if p.matrix is not NULL:
+        kc, a_bytes, nc = p.matrix.kc, p.matrix.a_bytes, p.matrix.b_bytes // (p.matrix.kc * I8_PANEL)
+        # Half a block more costs less than to keep the sums of another.
+        if 2 * g.k <= 3 * kc:
+            kc = round_up(g.k, I8_MATRIX_K)
+        p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np if g.m > I8_MATRIX_ROWS else p.matrix.row_np, p.matrix.np
+    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and p.matrix is NULL
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
-    cdef int64_t kc = g.kernels.kc
     if p.independent:
         kc = min(<int64_t>MIDDLE_K, kc)
-    elif g.m <= g.kernels.mr:
+    elif g.m <= p.mr:
         # B is read once, whatever the cache holds of it, and long panels are long streams.
         kc = max(<int64_t>FEW_ROWS_K, kc)
     set_blocks(p, kc)
     if p.splits:
         p.kc = g.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
-    p.mr, p.skips = g.kernels.mr, False
+    p.skips = False
     if g.image is not NULL:
         plan_image(g, p)
     p.slab_blocks = 1 if p.independent else p.k_blocks
@@ -341,20 +357,22 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.turned = is_turned(g)
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES
-    p.np = tile_panels(g.kernels, g.m)
-    if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
+    cdef int64_t narrow_rows = NARROW_ROWS if p.matrix is NULL else I8_MATRIX_ROWS
+    if p.grid_np > 1 and g.packed is not NULL and g.m <= narrow_rows and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1
     if g.packed is NULL:
-        p.slab = min(p.panels, max(g.kernels.np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)
+        p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)
                                    // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
-    cdef int64_t rows = max(p.mr, g.kernels.a_bytes // max(1, p.kc))
+    cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
     cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
-    p.nc = ceil_div(ceil_div(p.slab, g.kernels.np), p.grid.column_parts) * g.kernels.np
+    p.nc = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np
     if p.independent:
-        p.nc = round_up(p.slab, g.kernels.np)
+        p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
-        p.nc = min(p.nc, g.kernels.nc // 2 if g.image is not NULL else g.kernels.nc)
+        p.nc = min(p.nc, nc // 2 if g.image is not NULL else nc)
+    elif p.matrix is not NULL:
+        p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))

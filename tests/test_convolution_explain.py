@@ -43,9 +43,9 @@ def test_the_workspace_does_not_grow_with_the_image(isa):
 
 def test_paths():
     image = np.zeros((1, 14, 14, 64), np.uint8)
-    wide = np.zeros((1, 14, 14, 256), np.uint8)
-    windows = int8blas.explain(wide, convolution(256, 96, 3))
-    assert (windows.path, windows.shape, windows.a_in_place) == ("blocks", (196, 96, 2304), False)
+    wide = np.zeros((1, 14, 14, 260), np.uint8)
+    windows = int8blas.explain(wide, convolution(260, 96, 3))
+    assert (windows.path, windows.shape, windows.a_in_place) == ("blocks", (196, 96, 2340), False)
     pixels = int8blas.explain(image, convolution(64, 96, 1))
     assert (pixels.path, pixels.shape, pixels.b_is_packed) == ("blocks", (196, 96, 64), True)
     depthwise = int8blas.explain(image, convolution(64, 64, 3, 64))
@@ -94,7 +94,7 @@ def test_an_image_is_read_in_place():
     with int8blas.use_isa(int8blas.available_isas()[0]):
         plan = int8blas.explain(np.zeros((2, 14, 14, 64), np.uint8), convolution(64, 96, 1))
         assert plan.shape == (392, 96, 64)
-        assert plan.a_in_place or plan.may_widen or plan.isa == "ref"
+        assert plan.a_in_place or plan.may_widen or plan.isa in ("amx", "ref")
 
 
 def test_a_layer_without_all_of_its_values():

@@ -15,7 +15,7 @@ from int8blas import _peak
 from int8blas._bench.timing import Timing
 
 RUN_SECONDS = 2e-4  # of one compute contestant's call; far above the cost of starting threads
-GUESSED_GOPS = 500  # of a thread
+GUESSED_GOPS = 2000  # of a thread, with a matrix unit some 6000
 SMALLEST_PASS = 1 << 20  # bytes; smaller buffers are read several times per call
 
 

@@ -1,4 +1,5 @@
 /* What the CPU and the operating system offer: CPUID, and XGETBV for the registers that the system saves. */
+#define _GNU_SOURCE
 #include "i8_compiler.h"
 #include "i8_types.h"
 #include <string.h>
@@ -23,6 +24,20 @@ static uint64_t xgetbv(void)
 }
 #endif
 
+#ifdef I8_AMX
+#include <sys/syscall.h>
+#include <unistd.h>
+/* Linux saves the tile registers of a process only after it has asked for them, once; it refuses where a thread has an
+ * alternate signal stack that is too small for them. */
+static int may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+#else
+static int may_use_tiles(void) { return 0; }
+#endif
+
 enum { EAX, EBX, ECX, EDX };
 #define BIT(word, n) (((word) >> (n)) & 1u)
 
@@ -45,9 +60,12 @@ static int detect(void)
     /* F, DQ, BW and VL: the targets of both AVX-512 files. */
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
+    const int vnni = avx512 && BIT(leaf7[ECX], 11);
+    const int tiles = (saved & 0x60000) == 0x60000 && BIT(leaf7[EDX], 24) && BIT(leaf7[EDX], 25); /* TILE, INT8 */
     return (avx2 ? I8_CPU_AVX2 : 0) | (avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU_AVXVNNI : 0) |
-           (avx512 ? I8_CPU_AVX512BW : 0) | (avx512 && BIT(leaf7[ECX], 11) ? I8_CPU_AVX512VNNI : 0) |
-           (avx512 && BIT(leaf7[ECX], 1) ? I8_CPU_AVX512VBMI : 0);
+           (avx512 ? I8_CPU_AVX512BW : 0) | (vnni ? I8_CPU_AVX512VNNI : 0) |
+           (avx512 && BIT(leaf7[ECX], 1) ? I8_CPU_AVX512VBMI : 0) |
+           (vnni && tiles && may_use_tiles() ? I8_CPU_AMX : 0);
 }
 
 /* CPUID takes microseconds where a hypervisor answers it: each thread asks once. */

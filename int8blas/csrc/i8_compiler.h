@@ -7,6 +7,11 @@
 #define I8_X86_64 1
 #endif
 
+/* A process has to ask its operating system for AMX; how is known here for Linux. */
+#if defined(I8_X86_64) && defined(__GNUC__) && defined(__linux__)
+#define I8_AMX 1
+#endif
+
 #if defined(_MSC_VER) && !defined(__clang__)
 #pragma fp_contract(off) /* -ffp-contract=off elsewhere */
 #define I8_INLINE static __forceinline

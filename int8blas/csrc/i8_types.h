@@ -23,6 +23,14 @@
  *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else. With an
  *     output it is not touched, and C gets what the output stage makes of the sums; `cols` is panels * 16 then.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
+ *
+ * The tiles of a matrix unit (i8_matrix) have the same contract but for this:
+ *   - A: a dword is a step of 64 bytes of k: those of step s of row i are read at a + i * a_row + s * a_group, and
+ *     `groups`, a multiple of 16, is 16 times the number of steps. As many rows are read as the unit's registers have,
+ *     not only the `rows` rows that there are. All strides are multiples of 64, and so is a.
+ *   - fetch and ahead are not looked at.
+ *   - b_tail: if not NULL, one more step's B, 1024 bytes for each panel, where there is one segment. A has zeros where
+ *     B has nothing.
  */
 #ifndef I8_TYPES_H
 #define I8_TYPES_H
@@ -34,7 +42,10 @@
 #define I8_GROUP 4
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
-#define I8_MAX_TILE (I8_MAX_MR * I8_MAX_NP * I8_PANEL)
+#define I8_MATRIX_ROWS 16 /* of a register of a matrix unit, and its bytes of k */
+#define I8_MATRIX_K 64
+#define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B for one of its registers */
+#define I8_MAX_TILE (2 * I8_MATRIX_ROWS * 2 * I8_PANEL) /* elements of a tile, of a matrix unit too */
 #define I8_MAX_COLUMNS 64 /* of any kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
 
 /* A value for each column at values + column (step 1), or 16 equal ones (step 0). There are a whole chunk of values
@@ -84,9 +95,36 @@ typedef struct {
     const char *ahead;
     ptrdiff_t ahead_step;
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
+    /* For a matrix unit only. */
+    int rows;
+    const int8_t *b_tail;
 } i8_tile_args;
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
+
+typedef int64_t (*i8_peak_fn)(int64_t iterations);
+
+/* A matrix unit multiplies registers that are matrices themselves, of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. It
+ * is for products that are worth its set-up; for all others there are the kernels of its table. */
+typedef struct {
+    int mr, np;         /* as in i8_kernels */
+    int row_np;         /* panels of a tile of up to I8_MATRIX_ROWS rows */
+    int64_t kc;         /* a multiple of I8_MATRIX_K; the A of a tile is in L1 then */
+    int64_t a_bytes;    /* of a block of A, as far as its sums are kept from one block of K to the next */
+    int64_t b_bytes;    /* of a block of B, which lives in L2 */
+    double thread_work;
+    int64_t least_rows; /* of A for which the unit pays, */
+    int64_t least_k;    /* and K, more than 0 */
+    int dots_columns;   /* up to which dot kernels are faster */
+    i8_tile_fn tile[2][3]; /* [registers of rows - 1][panels - 1] */
+    /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], zeros behind k. */
+    void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
+                 uint8_t flip);
+    /* A thread calls these before its first tile and after its last one. */
+    void (*enter)(void);
+    void (*leave)(void);
+    i8_peak_fn peak; /* as in i8_kernels */
+} i8_matrix;
 
 /* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by `columns` vectors y, packed:
  *
@@ -507,6 +545,7 @@ typedef struct {
 
     i8_tile_fn tile[I8_DOT_KINDS][I8_MAX_MR][I8_MAX_NP]; /* [dot][rows - 1][panels - 1] */
     int tile_output;                            /* whether they take i8_tile_args.output */
+    const i8_matrix *matrix;                    /* or NULL */
     int rows_mr, rows_columns;                  /* the largest row kernel, and the columns of a block */
     int64_t rows_limit;                         /* rows of A up to which B is read in place */
     i8_rows_fn rows[2][I8_MAX_ROWS];            /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
@@ -611,7 +650,7 @@ typedef struct {
 
     /* The limits of the machine (peak_body.h). The fastest loop of multiply-adds on registers; how many it did is
      * returned. NULL where the ISA has no instruction for them. */
-    int64_t (*peak)(int64_t iterations);
+    i8_peak_fn peak;
     /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
      * further, and so on, `count` times: as one stream, or as four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
@@ -628,7 +667,10 @@ void i8_set_default(const i8_kernels *kernels);
 const i8_kernels *i8_selected(void); /* NULL if this thread follows the default */
 
 /* cpu.c */
-enum { I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16 };
+enum {
+    I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16,
+    I8_CPU_AMX = 32
+};
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 

@@ -48,16 +48,31 @@ static void lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *tab
         i8_lookup(out, x, n, table);
 }
 
+#define I8_VNNI_SLOTS \
+    .a_bytes = 512 << 10, .kc = 4096, .nc = 60, .thread_work = 1e6, .thin_k = 4 * I8_THIN_GROUPS, \
+    I8_ISA_SLOTS(lookup)
+
 const i8_kernels i8_kernels_avx512vnni = {
     .name = "avx512vnni",
     .supported = supported,
-    .a_bytes = 512 << 10,
-    .kc = 4096,
-    .nc = 60,
-    .thread_work = 1e6,
     .tiny_work = 1 << 21,
     .rows_limit = 48,
-    .thin_k = 4 * I8_THIN_GROUPS,
-    I8_ISA_SLOTS(lookup),
+    I8_VNNI_SLOTS,
 };
+
+#ifdef I8_AMX
+#include "matrix_amx.h"
+
+static int amx_supported(void) { return (i8_cpu_features() & I8_CPU_AMX) != 0; }
+
+/* The same kernels, and the matrix unit: Sapphire Rapids and later. */
+const i8_kernels i8_kernels_amx = {
+    .name = "amx",
+    .supported = amx_supported,
+    .tiny_work = 3 << 16,
+    .rows_limit = 12,
+    .matrix = &i8_amx,
+    I8_VNNI_SLOTS,
+};
+#endif
 #endif

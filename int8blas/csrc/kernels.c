@@ -3,10 +3,14 @@
 #include "i8_compiler.h"
 #include "i8_types.h"
 
-extern const i8_kernels i8_kernels_avx512vnni, i8_kernels_avxvnni, i8_kernels_avx512bw, i8_kernels_avx2, i8_kernels_ref;
+extern const i8_kernels i8_kernels_amx, i8_kernels_avx512vnni, i8_kernels_avxvnni, i8_kernels_avx512bw, i8_kernels_avx2,
+    i8_kernels_ref;
 
 const i8_kernels *const i8_all_kernels[] = {
 #ifdef I8_X86_64
+#ifdef I8_AMX
+    &i8_kernels_amx,
+#endif
     &i8_kernels_avx512vnni,
     &i8_kernels_avxvnni,
     &i8_kernels_avx512bw,

@@ -16,7 +16,13 @@ from int8blas._bench.shapes import Operands
 DISTRIBUTION = "onednn-cpu-gomp"
 
 # int8blas's ISAs in the terms of ONEDNN_MAX_CPU_ISA.
-ISAS = {"avx2": "AVX2", "avxvnni": "AVX2_VNNI", "avx512bw": "AVX512_CORE", "avx512vnni": "AVX512_CORE_VNNI"}
+ISAS = {
+    "avx2": "AVX2",
+    "avxvnni": "AVX2_VNNI",
+    "avx512bw": "AVX512_CORE",
+    "avx512vnni": "AVX512_CORE_VNNI",
+    "amx": "AVX512_CORE_AMX",
+}
 
 
 def limit_isa(isa: str) -> None:
