@@ -65,7 +65,6 @@ cdef extern from "i8_types.h" nogil:
     ctypedef struct i8_matrix:
         int mr
         int np
-        int row_np
         int64_t kc
         int64_t a_bytes
         int64_t b_bytes
@@ -73,7 +72,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t least_rows
         int64_t least_k
         int dots_columns
-        i8_tile_fn tile[2][3]
+        i8_tile_fn tile[2][2]
         void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                      uint8_t flip) noexcept nogil
         void (*enter)() noexcept nogil

@@ -8,7 +8,6 @@ from int8blas._kernels cimport (
     I8_DOT4,
     I8_GROUP,
     I8_MATRIX_K,
-    I8_MATRIX_ROWS,
     I8_PANEL,
     I8_TYPE_F32,
     I8_TYPE_S8,
@@ -58,7 +57,7 @@ cdef enum:
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
-    # Up to how many rows (of a matrix unit, one register), and k, a packed B beyond the L2 cache is read one panel
+    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel
     # after the other where full tiles have several: side by side, panels so short end when the hardware has just begun
     # to fetch ahead in each. Where full tiles have one, three side by side are faster for one row with any k.
     NARROW_ROWS = 2
@@ -335,7 +334,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # Half a block more costs less than to keep the sums of another.
         if 2 * g.k <= 3 * kc:
             kc = round_up(g.k, I8_MATRIX_K)
-        p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np if g.m > I8_MATRIX_ROWS else p.matrix.row_np, p.matrix.np
+        p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
     p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and p.matrix is NULL
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
@@ -357,8 +356,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.turned = is_turned(g)
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES
-    cdef int64_t narrow_rows = NARROW_ROWS if p.matrix is NULL else I8_MATRIX_ROWS
-    if p.grid_np > 1 and g.packed is not NULL and g.m <= narrow_rows and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
+    if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1
     if g.packed is NULL:
         p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)

@@ -130,7 +130,7 @@ def test_explain_tells_the_tile():
         a, b = np.zeros((100, 700), np.uint8), np.zeros((700, 100), np.int8)
         assert int8blas.explain(a, b).tile == (32, 32)
         assert int8blas.explain(a[:20], int8blas.pack_b(b)).tile == (32, 32)
-        assert int8blas.explain(a[:16], int8blas.pack_b(b)).tile == (16, 48)
+        assert int8blas.explain(a[:16], int8blas.pack_b(b)).tile == (16, 32)
         assert int8blas.explain(a[:2], int8blas.pack_b(b)).tile == (8, 48)
         layer = int8blas.Convolution(
             np.zeros((32, 64, 3, 3), np.int8), src_dtype=np.uint8, dst_dtype=np.uint8, padding=1, layout="nhwc"

@@ -108,7 +108,6 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
  * is for products that are worth its set-up; for all others there are the kernels of its table. */
 typedef struct {
     int mr, np;         /* as in i8_kernels */
-    int row_np;         /* panels of a tile of up to I8_MATRIX_ROWS rows */
     int64_t kc;         /* a multiple of I8_MATRIX_K; the A of a tile is in L1 then */
     int64_t a_bytes;    /* of a block of A, as far as its sums are kept from one block of K to the next */
     int64_t b_bytes;    /* of a block of B, which lives in L2 */
@@ -116,7 +115,7 @@ typedef struct {
     int64_t least_rows; /* of A for which the unit pays, */
     int64_t least_k;    /* and K, more than 0 */
     int dots_columns;   /* up to which dot kernels are faster */
-    i8_tile_fn tile[2][3]; /* [registers of rows - 1][panels - 1] */
+    i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], zeros behind k. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);

@@ -35,8 +35,7 @@ static void i8_amx_enter(void)
 
 static void i8_amx_leave(void) { __asm__ volatile("tilerelease" : :); }
 
-/* Registers 0 and 1 have the sums of the first 16 rows, 2 and 3 those of the others; without these 0 to 2 have three
- * panels. */
+/* Registers 0 and 1 have the sums of the first 16 rows, 2 and 3 those of the others. */
 I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, const int units,
                            const int panels)
 {
@@ -52,10 +51,6 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
         I8_TILE_DOT(1, 4, 7);
         if (units > 1)
             I8_TILE_DOT(3, 5, 7);
-    }
-    if (panels > 2) {
-        I8_TILE_LOAD(5, b + 2 * b_panel, 64);
-        I8_TILE_DOT(2, 4, 5);
     }
 }
 
@@ -77,7 +72,7 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
 I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o, const int32_t *sums,
                                   const int32_t *acc_in, const int row, const int rows, const int panels)
 {
-    i8_vec acc[8][3];
+    i8_vec acc[8][2];
     I8_FOR(i, rows) I8_FOR(p, panels) acc[i][p] = i8_load(sums + (row + i) * panels * I8_PANEL + p * I8_PANEL);
     if (acc_in)
         I8_FOR(i, rows) I8_FOR(p, panels)
@@ -88,7 +83,7 @@ I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o
             I8_FOR(p, panels) acc[i][p] = i8_add(acc[i][p], start);
         }
     if (t->output)
-        i8_output_tile(o, acc[0], 3, rows, panels);
+        i8_output_tile(o, acc[0], 2, rows, panels);
     else
         I8_FOR(i, rows) I8_FOR(p, panels)
             i8_store_some(t->dst + (row + i) * t->dst_row + p * I8_PANEL, acc[i][p], t->cols - p * I8_PANEL);
@@ -121,11 +116,6 @@ I8_NOINLINE void i8_amx_finish_2(const i8_tile_args *t, const int32_t *sums, con
     i8_amx_finish(t, sums, acc_in, 2);
 }
 
-I8_NOINLINE void i8_amx_finish_3(const i8_tile_args *t, const int32_t *sums, const int32_t *acc_in)
-{
-    i8_amx_finish(t, sums, acc_in, 3);
-}
-
 I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int panels)
 {
     const int whole = t->rows == units * I8_MATRIX_ROWS;
@@ -137,8 +127,6 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
     I8_AMX_START(0, 0, 0);
     if (panels > 1)
         I8_AMX_START(1, 0, 1);
-    if (panels > 2)
-        I8_AMX_START(2, 0, 2);
     if (units > 1)
         I8_AMX_START(2, 1, 0);
     if (units > 1 && panels > 1)
@@ -163,20 +151,16 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
     I8_AMX_STORE(0, 0, 0);
     if (panels > 1)
         I8_AMX_STORE(1, 0, 1);
-    if (panels > 2)
-        I8_AMX_STORE(2, 0, 2);
     if (units > 1)
         I8_AMX_STORE(2, 1, 0);
     if (units > 1 && panels > 1)
         I8_AMX_STORE(3, 1, 1);
     if (finishes)
-        (panels == 1 ? i8_amx_finish_1 : panels == 2 ? i8_amx_finish_2 : i8_amx_finish_3)(t, memory,
-                                                                                             sums ? NULL : t->acc_in);
+        (panels == 1 ? i8_amx_finish_1 : i8_amx_finish_2)(t, memory, sums ? NULL : t->acc_in);
 }
 
 static void i8_amx_1x1(const i8_tile_args *t) { i8_amx_body(t, 1, 1); }
 static void i8_amx_1x2(const i8_tile_args *t) { i8_amx_body(t, 1, 2); }
-static void i8_amx_1x3(const i8_tile_args *t) { i8_amx_body(t, 1, 3); }
 static void i8_amx_2x1(const i8_tile_args *t) { i8_amx_body(t, 2, 1); }
 static void i8_amx_2x2(const i8_tile_args *t) { i8_amx_body(t, 2, 2); }
 
@@ -245,7 +229,6 @@ static int64_t i8_amx_peak(int64_t iterations)
 static const i8_matrix i8_amx = {
     .mr = 2 * I8_MATRIX_ROWS,
     .np = 2,
-    .row_np = 3,
     .kc = 512,
     .a_bytes = 128 << 10,
     .b_bytes = 512 << 10,
@@ -253,7 +236,7 @@ static const i8_matrix i8_amx = {
     .least_rows = 3,
     .least_k = 32,
     .dots_columns = 4,
-    .tile = {{i8_amx_1x1, i8_amx_1x2, i8_amx_1x3}, {i8_amx_2x1, i8_amx_2x2}},
+    .tile = {{i8_amx_1x1, i8_amx_1x2}, {i8_amx_2x1, i8_amx_2x2}},
     .pack = i8_amx_pack,
     .enter = i8_amx_enter,
     .leave = i8_amx_leave,
