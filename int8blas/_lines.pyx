@@ -44,7 +44,8 @@ cdef enum:
     SPLIT_OUTPUTS = 48
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
-    # Channels from which windows are for the matrix unit, if there is one: as they lie in lines, or gathered.
+    # Channels from which windows are for the matrix unit, if there is one: as they lie in lines, or, without groups,
+    # gathered.
     MATRIX_CHANNELS = 32
     # Channels up to which, in whole steps, it reads lines.
     MATRIX_TAP_CHANNELS = 512
@@ -315,7 +316,7 @@ cdef class LineFilters(Filters):
         j.mr, j.np, j.matrix = j.g.kernels.mr, j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
-        elif j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL:
+        elif self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL:
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
         if j.matrix is NULL and j.image.channels >= TAP_CHANNELS:
