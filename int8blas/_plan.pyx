@@ -57,9 +57,9 @@ cdef enum:
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
-    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel
-    # after the other where full tiles have several: side by side, panels so short end when the hardware has just begun
-    # to fetch ahead in each. Where full tiles have one, three side by side are faster for one row with any k.
+    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel after the other where full tiles have
+    # several: side by side, panels so short end when the hardware has just begun to fetch ahead in each. Where full
+    # tiles have one, three side by side are faster for one row with any k.
     NARROW_ROWS = 2
     NARROW_K = 2048
     # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
@@ -372,5 +372,6 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
         p.nc = min(p.nc, nc // 2 if g.image is not NULL else nc)
-    elif p.matrix is not NULL:
+    elif p.matrix is not NULL and g.m > p.mr:
+        # A row of tiles reads B once, from wherever it is, and had better make its A once.
         p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))
