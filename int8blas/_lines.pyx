@@ -316,11 +316,11 @@ cdef class LineFilters(Filters):
         j.mr, j.np, j.matrix = j.g.kernels.mr, j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
-        elif self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL:
+        elif j.image.channels >= TAP_CHANNELS or (
+            self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL
+        ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
-        if j.matrix is NULL and j.image.channels >= TAP_CHANNELS:
-            return False
         # From here on of all groups, whose offsets may all make sums leave s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):

@@ -64,6 +64,18 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
             I8_TILE_ZERO(tile);                                                                                        \
     } while (0)
 
+/* For each register of sums. */
+#define I8_AMX_EACH(operation)                                                                                         \
+    do {                                                                                                               \
+        operation(0, 0, 0);                                                                                            \
+        if (panels > 1)                                                                                                \
+            operation(1, 0, 1);                                                                                        \
+        if (units > 1)                                                                                                 \
+            operation(2, 1, 0);                                                                                        \
+        if (units > 1 && panels > 1)                                                                                   \
+            operation(3, 1, 1);                                                                                        \
+    } while (0)
+
 #define I8_AMX_STORE(tile, unit, panel)                                                                                \
     I8_TILE_STORE(dst + (unit)*I8_MATRIX_ROWS * dst_row + (panel)*I8_PANEL, dst_row * 4, tile)
 
@@ -124,14 +136,7 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_step = t->a_group, b_panel = t->b_panel;
 
-    I8_AMX_START(0, 0, 0);
-    if (panels > 1)
-        I8_AMX_START(1, 0, 1);
-    if (units > 1)
-        I8_AMX_START(2, 1, 0);
-    if (units > 1 && panels > 1)
-        I8_AMX_START(3, 1, 1);
-
+    I8_AMX_EACH(I8_AMX_START);
     for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a_segment) {
         a = segment;
         for (int64_t groups = t->groups; groups > 0; groups -= I8_MATRIX_K / I8_GROUP) {
@@ -148,13 +153,7 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
         !whole || t->output || t->cols != panels * I8_PANEL || t->row_init || (t->acc_in && !sums);
     int32_t *const dst = finishes ? memory : t->dst;
     const ptrdiff_t dst_row = finishes ? panels * I8_PANEL : t->dst_row;
-    I8_AMX_STORE(0, 0, 0);
-    if (panels > 1)
-        I8_AMX_STORE(1, 0, 1);
-    if (units > 1)
-        I8_AMX_STORE(2, 1, 0);
-    if (units > 1 && panels > 1)
-        I8_AMX_STORE(3, 1, 1);
+    I8_AMX_EACH(I8_AMX_STORE);
     if (finishes)
         (panels == 1 ? i8_amx_finish_1 : i8_amx_finish_2)(t, memory, sums ? NULL : t->acc_in);
 }
