@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from int8blas._block cimport Slab, Workspace, made_row
 from int8blas._kernels cimport I8_MAX_TILE, I8_PANEL
-from int8blas._matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix
+from int8blas._matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, zero_by_row, zero_of_row
 from int8blas._source cimport source_parameters
@@ -164,11 +164,25 @@ cdef void prepare_tail(const Gemm *g, const Workspace *w, int64_t row, int64_t r
             tail[4 * i + j] = g.a[(row + i) * g.a_row + first + j]
 
 
+cdef const int8_t *block_after(const Plan *p, const Slab *s, int64_t panel, int64_t next_panel, int64_t panel_end,
+                               int64_t k_block, bint last_rows) noexcept nogil:
+    """The B of the block that follows one in multiply_piece, if it is to be fetched meanwhile; else NULL."""
+    k_block += 1
+    if k_block == s.end_block:
+        k_block = s.first_block
+        if last_rows:
+            panel = next_panel
+    if not p.fetch_b or panel == panel_end:
+        return NULL
+    return s.data + panel * s.panel_size + (k_block * p.kc - s.k0) * I8_PANEL
+
+
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
                          const Piece *piece) noexcept nogil:
     """A rectangle of tiles of rows and of panels of the slab."""
     cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block
     cdef int64_t panel = piece.column * p.grid_np, panel_end = min(piece.column_end * p.grid_np, s.panels)
+    cdef const int8_t *ahead
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
         row = piece.row * p.mr
@@ -182,7 +196,8 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
                 if p.matrix is NULL:
                     multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
                 else:
-                    multiply_by_matrix(g, p, w, s, row, rows, panel, panels, k_block)
+                    ahead = block_after(p, s, panel, panel + panels, panel_end, k_block, row + rows == row_end)
+                    multiply_by_matrix(g, p, w, s, row, rows, panel, panels, k_block, ahead)
             row += rows
         panel += panels
 
@@ -197,7 +212,7 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, c
     lay_out(g, p, &w, memory, part)
     grid.columns = ceil_div(s.panels, p.grid_np)
     if p.matrix is not NULL:
-        p.matrix.enter()
+        p.matrix.enter(unit_rows(g))
     for i in range(pieces_of(&grid, part, pieces)):
         multiply_piece(g, p, &w, s, &pieces[i])
     if p.matrix is not NULL:

@@ -53,7 +53,7 @@ cdef extern from "i8_types.h" nogil:
         const char *ahead
         ptrdiff_t ahead_step
         const i8_tile_output *output
-        int rows
+        int rows, unit_rows
         const int8_t *b_tail
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
@@ -75,7 +75,7 @@ cdef extern from "i8_types.h" nogil:
         i8_tile_fn tile[2][2]
         void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                      uint8_t flip) noexcept nogil
-        void (*enter)() noexcept nogil
+        void (*enter)(int unit_rows) noexcept nogil
         void (*leave)() noexcept nogil
         i8_peak_fn peak
 

@@ -137,6 +137,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
     t.dst_row = t.cols
+    t.unit_rows = I8_MATRIX_ROWS
     if j.plain and columns == t.cols:
         set_tile_output(g, &out, channel)
         out.row_scale, out.c_row = NULL, j.steps[3]
@@ -217,7 +218,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef int64_t unit, units = all_units(j)
     lay_out(j, &w, memory + part * size)
     if j.matrix is not NULL:
-        j.matrix.enter()
+        j.matrix.enter(I8_MATRIX_ROWS)
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         do_unit(j, &w, unit)
     if j.matrix is not NULL:

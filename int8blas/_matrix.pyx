@@ -20,8 +20,9 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._output cimport GATHERED
-from int8blas._plan cimport Gemm, Plan, is_made
+from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
 from int8blas._split cimport ceil_div, round_up, share
+from int8blas._workspace cimport ALIGNMENT
 
 
 cdef size_t matrix_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
@@ -34,6 +35,11 @@ cdef size_t matrix_b_bytes(const Gemm *g, const Plan *p) noexcept nogil:
     return min(p.nc, p.panels) * I8_MATRIX_TILE if g.k % I8_MATRIX_K else 0
 
 
+cdef int unit_rows(const Gemm *g) noexcept nogil:
+    """Rows that a register of the matrix unit has for this problem."""
+    return <int>min(g.m, <int64_t>I8_MATRIX_ROWS)
+
+
 cdef void make_tails(const Workspace *w, const int8_t *b, ptrdiff_t b_panel, int64_t panels, int64_t k) noexcept nogil:
     """The last, incomplete steps of some panels, padded with zeros."""
     cdef int64_t done = k // I8_MATRIX_K * I8_MATRIX_TILE, i
@@ -44,10 +50,16 @@ cdef void make_tails(const Workspace *w, const int8_t *b, ptrdiff_t b_panel, int
 
 
 cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int64_t block, int64_t row,
-                 int64_t k0, int64_t k) noexcept nogil:
-    """The A of a row of tiles, t.rows rows of it from one of a block on, and how it lies."""
+                 int64_t k0, int64_t k, bint in_place) noexcept nogil:
+    """The A of a row of tiles, t.rows rows of it from one of a block on, and how it lies: `in_place` if whole registers
+    can be loaded from there."""
     cdef ptrdiff_t step = made_row(ceil_div(k, I8_GROUP))
     cdef int i
+    if in_place and has_contiguous_rows(g) and g.a_flip == 0 and k % I8_MATRIX_K == 0 and t.rows % t.unit_rows == 0:
+        t.a = g.a + (block + row) * g.a_row + k0
+        t.a_row = g.a_row
+        t.a_group = I8_MATRIX_K
+        return
     t.a = w.a
     if not is_made(g):
         p.matrix.pack(w.a, t.rows, k, g.a + (block + row) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
@@ -63,13 +75,16 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
 
 
 cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                             int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
-    """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
+                             int64_t panel, int64_t panels, int64_t k_block, const int8_t *ahead) noexcept nogil:
+    """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K. Meanwhile the next block's
+    B comes into the L2 cache, if `ahead` is not NULL: each row of tiles fetches a part of it."""
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), column_tiles = ceil_div(panels, p.np)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t i, j, r, c, column, first, gathered_row
+    cdef int64_t i, j, r, c, column, first, gathered_row, row_tiles = ceil_div(rows, p.mr)
     cdef const int8_t *b = s.data + panel * s.panel_size + (k0 - s.k0) * I8_PANEL
     cdef int32_t *partial
+    # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
+    cdef bint once = column_tiles == 1
     cdef int width
     cdef i8_tile_args t
     cdef i8_output_args o
@@ -86,13 +101,15 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     t.more_segments = 0
     t.a_segment = 0
     t.row_init = t.col_init = t.acc_in = NULL
+    t.unit_rows = unit_rows(g)
+    t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, row_tiles), ALIGNMENT)
     if k % I8_MATRIX_K:
         make_tails(w, b, s.panel_size, panels, k)
 
-    for i in range(ceil_div(rows, p.mr)):
+    for i in range(row_tiles):
         r = i * p.mr
         t.rows = <int>min(p.mr, rows - r)
-        make_a(g, p, w, &t, row, r, k0, k)
+        make_a(g, p, w, &t, row, r, k0, k, once)
         # The output stage has several tiles at a time, from panel `first` on.
         first = panel
         gathered_row = GATHERED // t.rows // I8_PANEL * I8_PANEL
@@ -101,6 +118,9 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
             width = <int>(panel + share(panels, j + 1, column_tiles) - c)
             column = (s.first + c) * I8_PANEL
             t.b = b + (c - panel) * s.panel_size
+            t.ahead = NULL
+            if ahead is not NULL and i * t.ahead_step < I8_MATRIX_TILE:
+                t.ahead = <const char *>ahead + (c - panel) * s.panel_size + i * t.ahead_step * (k // I8_MATRIX_K)
             if k % I8_MATRIX_K:
                 t.b_tail = w.b_tail + (c - panel) * I8_MATRIX_TILE
             # Sums of the blocks of K so far lie in `partial`, tile by tile.

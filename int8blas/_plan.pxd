@@ -109,7 +109,7 @@ cdef struct Plan:
     bint skips                  # products with padding are left out (see _spans)
     bint turned                 # columns of C lie apart, so that several tiles of rows are stored together
     bint fetch_c                # C is fetched before a tile of it is stored
-    bint fetch_b                # B for the next tile is fetched while the first rows are multiplied by one
+    bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place
     bint may_widen              # panels without a certificate need

@@ -28,11 +28,16 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
-    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES and MIDDLE_K; and the k of a
-    # block where there is a single tile of rows.
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, and MIDDLE_K for the first so
+    # many; for a matrix unit, which is soon done with a piece, more if B is in no L2 cache. And the k of a block where
+    # there is a single tile of rows.
     MIDDLE_ROWS = 64
+    MATRIX_MIDDLE_ROWS = 256
     MIDDLE_K = 256
     FEW_ROWS_K = 4096
+    MATRIX_FEW_ROWS_K = 1 << 14
+    # Columns that are many for a matrix unit.
+    MATRIX_COLUMNS = 128
     MIDDLE_BYTES = 1 << 18
     # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
     # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile.
@@ -301,6 +306,11 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     set_blocks(p, IMAGE_BLOCKS * g.kernels.kc)
 
 
+cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
+    """Up to how many rows each thread packs plain B for itself."""
+    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= L2_BYTES else MATRIX_MIDDLE_ROWS
+
+
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
@@ -331,19 +341,24 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.mr, p.np, p.grid_np = g.kernels.mr, tile_panels(g.kernels, g.m), g.kernels.np
     if p.matrix is not NULL:
         kc, a_bytes, nc = p.matrix.kc, p.matrix.a_bytes, p.matrix.b_bytes // (p.matrix.kc * I8_PANEL)
-        # Half a block more costs less than to keep the sums of another.
-        if 2 * g.k <= 3 * kc:
+        # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as
+        # these, B is in the L2 cache, and the A of a tile, which leaves L1, is for many columns.
+        if 2 * g.k <= 3 * kc or (
+            g.k <= 2 * kc and p.from_registers and g.n * g.k <= L2_BYTES and g.n >= MATRIX_COLUMNS
+        ):
             kc = round_up(g.k, I8_MATRIX_K)
         p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
     p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and p.matrix is NULL
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
-    p.independent = g.packed is NULL and g.m <= MIDDLE_ROWS and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
-    if p.independent:
+    p.independent = (
+        g.packed is NULL and g.m <= middle_rows(g, p) and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
+    )
+    if p.independent and g.m <= MIDDLE_ROWS:
         kc = min(<int64_t>MIDDLE_K, kc)
     elif g.m <= p.mr:
         # B is read once, whatever the cache holds of it, and long panels are long streams.
-        kc = max(<int64_t>FEW_ROWS_K, kc)
+        kc = max(<int64_t>(FEW_ROWS_K if p.matrix is NULL else MATRIX_FEW_ROWS_K), kc)
     set_blocks(p, kc)
     if p.splits:
         p.kc = g.split.k
@@ -355,7 +370,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.slab = p.panels
     p.turned = is_turned(g)
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
-    p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES
+    # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
+    p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)
     if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1
     if g.packed is NULL:
@@ -371,7 +387,9 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     if p.independent:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
-        p.nc = min(p.nc, nc // 2 if g.image is not NULL else nc)
+        # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source is quantized
+        # for each block of columns.
+        p.nc = min(p.nc, nc // 2 if g.image is not NULL or (p.matrix is not NULL and g.source is NULL) else nc)
     elif p.matrix is not NULL and g.m > p.mr:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.
         p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))

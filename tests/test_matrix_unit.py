@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import reference
-from arrays import B_FORMS, SIGN_PAIRS, assert_same, place
+from arrays import B_FORMS, SIGN_PAIRS, assert_same, guarded, place, with_strides
 from convolutions import random_convolution
 from layers import random_problem
 from processes import run_python
@@ -16,10 +16,10 @@ from processes import run_python
 import int8blas
 from int8blas import Eltwise, ReLU
 
-ROWS = (3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97)
+ROWS = (2, 3, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97)
 COLUMNS = (16, 31, 32, 33, 48, 65, 100)
-# Steps of 64; blocks of 512 and, up to half as much again, of all of K.
-DEPTHS = (64, 65, 127, 128, 191, 513, 767, 769, 1027, 1540)
+# Steps of 64; blocks of 512 and, up to half as much again or twice as much, of all of K.
+DEPTHS = (64, 65, 127, 128, 191, 513, 767, 769, 1024, 1027, 1540)
 LAYOUTS = ("rows", "columns", "every other column", "rows")
 # In the process, before the import: a signal stack as small as POSIX allows.
 SMALL_SIGNAL_STACK = """
@@ -83,6 +83,37 @@ def test_what_sums_start_from(isa, pair, layout, k, rng):
                 assert_same(pair.gemm(alpha, a, make(b), **options), expected, m=m, n=n, options=sorted(options))
 
 
+@pytest.mark.parametrize("side", ["start", "end"])
+@pytest.mark.parametrize(("gap", "direction"), [(0, 1), (1, 1), (64, -1)])
+def test_a_that_is_loaded_once(isa, gap, direction, side, rng):
+    """It may be read where it lies, whole registers only, and nothing beside it."""
+    for m in (2, 5, 16, 32, 37, 64):
+        for k in (64, 100, 128, 576):
+            a = with_strides(rng.integers(0, 256, (m, k), np.uint8), (direction * (k + gap), 1), guarded(side))
+            for n in (8, 16, 24, 32):
+                b = rng.integers(-128, 128, (k, n), np.int8)
+                for make in B_FORMS.values():
+                    assert_same(int8blas.gemm_u8s8s32(1, a, make(b)), reference.gemm(1, a, b), size=(m, n, k))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("m", [20, 65, 256, 300])
+def test_b_beyond_a_cache(isa, threads, m, rng):
+    """Blocks that are fetched ahead, and pieces of a plain B that are packed one at a time."""
+    n, k = 1100, 1030
+    a, b = SIGN_PAIRS[0].operands(rng, m, n, k)
+    expected = reference.gemm(1, a, b)
+    with int8blas.num_threads(threads):
+        for make in B_FORMS.values():
+            assert_same(int8blas.gemm_u8s8s32(1, a, make(b)), expected)
+
+
+def test_few_long_rows(isa, rng):
+    for m in (2, 16, 31):
+        a, b = SIGN_PAIRS[0].operands(rng, m, 50, 17000)
+        assert_same(int8blas.gemm_u8s8s32(1, a, int8blas.pack_b(b)), reference.gemm(1, a, b))
+
+
 def test_writes_nothing_beside_c(isa, rng):
     for m, n in ((33, 40), (48, 64), (5, 33)):
         a, b = SIGN_PAIRS[0].operands(rng, m, n, 300)
@@ -131,7 +162,7 @@ def test_explain_tells_the_tile():
         assert int8blas.explain(a, b).tile == (32, 32)
         assert int8blas.explain(a[:20], int8blas.pack_b(b)).tile == (32, 32)
         assert int8blas.explain(a[:16], int8blas.pack_b(b)).tile == (16, 32)
-        assert int8blas.explain(a[:2], int8blas.pack_b(b)).tile == (8, 48)
+        assert int8blas.explain(a[:1], int8blas.pack_b(b)).tile == (1, 48)
         layer = int8blas.Convolution(
             np.zeros((32, 64, 3, 3), np.int8), src_dtype=np.uint8, dst_dtype=np.uint8, padding=1, layout="nhwc"
         )

@@ -27,8 +27,9 @@
  * The tiles of a matrix unit (i8_matrix) have the same contract but for this:
  *   - A: a dword is a step of 64 bytes of k: those of step s of row i are read at a + i * a_row + s * a_group, and
  *     `groups`, a multiple of 16, is 16 times the number of steps. As many rows are read as the unit's registers have,
- *     not only the `rows` rows that there are. All strides are multiples of 64, and so is a.
- *   - fetch and ahead are not looked at.
+ *     not only the `rows` rows that there are. It is fast if a and all strides are multiples of 64.
+ *   - fetch is not looked at. ahead: ahead_step bytes, a multiple of 64, are fetched into the L2 cache for each step of
+ *     each panel, the panels b_panel bytes apart.
  *   - b_tail: if not NULL, one more step's B, 1024 bytes for each panel, where there is one segment. A has zeros where
  *     B has nothing.
  */
@@ -95,8 +96,8 @@ typedef struct {
     const char *ahead;
     ptrdiff_t ahead_step;
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
-    /* For a matrix unit only. */
-    int rows;
+    /* For a matrix unit only: rows of A, and those of a register, as it was entered with. */
+    int rows, unit_rows;
     const int8_t *b_tail;
 } i8_tile_args;
 
@@ -119,8 +120,9 @@ typedef struct {
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], zeros behind k. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);
-    /* A thread calls these before its first tile and after its last one. */
-    void (*enter)(void);
+    /* A thread calls these before its first tile and after its last one. A problem of fewer rows than registers have
+     * is faster with registers of so many; for all others `unit_rows` is I8_MATRIX_ROWS. */
+    void (*enter)(int unit_rows);
     void (*leave)(void);
     i8_peak_fn peak; /* as in i8_kernels */
 } i8_matrix;

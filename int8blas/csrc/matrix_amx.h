@@ -1,9 +1,9 @@
 /* AMX: eight registers of 16 rows of 64 bytes, and a unit that multiplies them.
  *
- *   TDPBUSD     16 cycles, latency 52: 16 rows of A times a group of 64 k of a panel of B
+ *   TDPBUSD     16 cycles, latency 52: 16 rows of A times a group of 64 k of a panel of B; a cycle a row for fewer
  *   TILELOADD   8 cycles from L1, some 20 from L2; 50 and more where rows are not aligned to cache lines
  *   TILESTORED  16 cycles
- *   LDTILECFG   150 cycles, so it is not for each tile; with it all registers are whole
+ *   LDTILECFG   150 cycles, so it is not for each tile
  *
  * Measured on a Xeon with 2 MiB of L2 a core. Four registers of sums, of 32 rows and 2 panels, take two loads of A and
  * two of B for four TDPBUSD: 32 cycles of loading in 64 of multiplying, and enough of them for the latency. A register
@@ -19,18 +19,20 @@
 
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 
-static void i8_amx_enter(void)
+/* Registers 0 to 5 have sums and A, 6 and 7 B. */
+static void i8_amx_enter(int unit_rows)
 {
-    static const struct {
+    const uint8_t rows = (uint8_t)unit_rows;
+    const struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t bytes[16];
         uint8_t rows[16];
-    } whole = {
+    } shapes = {
         .palette = 1,
         .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+        .rows = {rows, rows, rows, rows, rows, rows, 16, 16},
     };
-    __asm__ volatile("ldtilecfg %0" : : "m"(whole));
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
 }
 
 static void i8_amx_leave(void) { __asm__ volatile("tilerelease" : :); }
@@ -130,16 +132,22 @@ I8_NOINLINE void i8_amx_finish_2(const i8_tile_args *t, const int32_t *sums, con
 
 I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int panels)
 {
-    const int whole = t->rows == units * I8_MATRIX_ROWS;
+    const int whole = t->rows == units * t->unit_rows;
     const int32_t *const sums = whole && !t->col_init ? t->acc_in : NULL;
     const uint8_t *segment = t->a, *a = segment;
     const int8_t *b = t->b;
-    const ptrdiff_t a_row = t->a_row, a_step = t->a_group, b_panel = t->b_panel;
+    const ptrdiff_t a_row = t->a_row, a_step = t->a_group, b_panel = t->b_panel, ahead_step = t->ahead_step;
+    const char *ahead = t->ahead;
 
     I8_AMX_EACH(I8_AMX_START);
     for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a_segment) {
         a = segment;
         for (int64_t groups = t->groups; groups > 0; groups -= I8_MATRIX_K / I8_GROUP) {
+            if (ahead) {
+                for (ptrdiff_t i = 0; i < ahead_step; i += 64)
+                    I8_FOR(p, panels) I8_PREFETCH_L2(ahead + p * b_panel + i);
+                ahead += ahead_step;
+            }
             i8_amx_step(a, a_row, b, b_panel, units, panels);
             a += a_step;
             b += I8_MATRIX_TILE;
@@ -214,7 +222,7 @@ static void i8_amx_pack(uint8_t *dst, int rows, int64_t k, const uint8_t *src, p
 
 static int64_t i8_amx_peak(int64_t iterations)
 {
-    i8_amx_enter();
+    i8_amx_enter(I8_MATRIX_ROWS);
     for (int64_t i = 0; i < iterations; ++i) {
         I8_TILE_DOT(0, 4, 6);
         I8_TILE_DOT(1, 4, 7);
@@ -232,7 +240,7 @@ static const i8_matrix i8_amx = {
     .a_bytes = 128 << 10,
     .b_bytes = 512 << 10,
     .thread_work = 6e6,
-    .least_rows = 3,
+    .least_rows = 2,
     .least_k = 32,
     .dots_columns = 4,
     .tile = {{i8_amx_1x1, i8_amx_1x2}, {i8_amx_2x1, i8_amx_2x2}},
