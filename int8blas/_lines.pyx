@@ -11,7 +11,7 @@ and so are the panels of B, for each unit anew, unless all of them have a certif
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from int8blas._filters cimport Filters, Images, is_empty, set_image, set_target
@@ -22,6 +22,7 @@ from int8blas._kernels cimport (
     I8_GROUP,
     I8_MATRIX_K,
     I8_MATRIX_ROWS,
+    I8_MATRIX_TILE,
     I8_PANEL,
     i8_image,
     i8_output_args,
@@ -44,9 +45,10 @@ cdef enum:
     SPLIT_OUTPUTS = 48
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
-    # Channels from which windows are for the matrix unit, if there is one: as they lie in lines, or, without groups,
-    # gathered.
+    # Channels from which windows that are not for the matrix unit as they lie in lines, if there is one, are gathered
+    # for it, without groups; and which part of a step a line has to fill.
     MATRIX_CHANNELS = 32
+    MATRIX_PADDING = 3
     # Channels up to which, in whole steps, it reads lines.
     MATRIX_TAP_CHANNELS = 512
     # Bytes of widened panels that a thread may hold.
@@ -57,6 +59,7 @@ cdef struct Workspace:
     uint8_t *region
     uint16_t *wide_region
     int16_t *wide_panels
+    int8_t *steps
     int32_t *tiles
 
 
@@ -65,9 +68,24 @@ cdef inline size_t wide_size(const Job *j) noexcept nogil:
     return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
 
+cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
+    """Steps of a matrix unit for a line of a window."""
+    return ceil_div(m.line, I8_MATRIX_K)
+
+
+cdef inline size_t steps_size(const i8_image *m, int64_t panels) noexcept nogil:
+    """Bytes of panels whose lines are whole steps."""
+    return panels * m.kernel[1] * line_steps(m) * I8_MATRIX_TILE
+
+
+cdef inline bint pads_steps(const Job *j) noexcept nogil:
+    """Whether a matrix unit needs lines of the weights padded to whole steps."""
+    return j.matrix is not NULL and j.image.line % I8_MATRIX_K != 0
+
+
 cdef inline size_t matrix_slack(const Job *j) noexcept nogil:
     """Bytes that a matrix unit may read behind a region, as it reads whole registers of rows."""
-    return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels
+    return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 
 cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
@@ -76,6 +94,7 @@ cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
     w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
+    w.steps = <int8_t *>carve(&memory, steps_size(&j.image, j.np) if pads_steps(j) else 0)
     w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * GATHERED)
     return memory - first
 
@@ -107,6 +126,14 @@ cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil:
             + k.first * j.steps[3])
 
 
+cdef void pad_steps(const Job *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
+    """Some panels with lines of whole steps; what is behind a line is zero already."""
+    cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
+    for x in range(width):
+        for i in range(j.image.kernel[1]):
+            memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panel_size + i * line, line)
+
+
 cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
     """Some panels of columns of a block."""
     cdef const i8_image *m = &j.image
@@ -125,9 +152,13 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     memset(&t, 0, sizeof(t))
     memset(&o, 0, sizeof(o))
     t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
+    t.b_panel = g.panel_size
     if j.matrix is not NULL:
         t.a_group = I8_MATRIX_K
-    t.b_panel = g.panel_size
+        line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
+    if pads_steps(j):
+        pad_steps(j, w, b, width)
+        b, t.b_panel = w.steps, steps_size(m, 1)
     if j.dot == I8_DOT2:
         t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
         for i in range(width):
@@ -219,6 +250,8 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     lay_out(j, &w, memory + part * size)
     if j.matrix is not NULL:
         j.matrix.enter(I8_MATRIX_ROWS)
+    if pads_steps(j):
+        memset(w.steps, 0, steps_size(&j.image, j.np))
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         do_unit(j, &w, unit)
     if j.matrix is not NULL:
@@ -263,9 +296,13 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil:
-    """The matrix unit, if there is one that reads windows where they are: registers begin on cache lines, and few of
-    their rows are none."""
-    if m.channels % I8_MATRIX_K or 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
+    """The matrix unit, if there is one that reads windows where they are: few rows of its registers are none, and lines
+    fill steps well enough."""
+    if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
+        return NULL
+    if m.line % I8_MATRIX_K and (
+        MATRIX_PADDING * m.line < line_steps(m) * I8_MATRIX_K or steps_size(m, 2) > WIDE_BYTES
+    ):
         return NULL
     return matrix_of(g)
 

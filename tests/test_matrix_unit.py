@@ -134,13 +134,29 @@ def test_output_stages(isa, dst_dtype, rng):
 
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 @pytest.mark.parametrize("strides", [1, 2, (2, 1)])
-@pytest.mark.parametrize(("ic", "kernel"), [(64, (3, 3)), (128, (1, 3)), (64, (3, 2)), (256, (3, 3)), (96, (3, 3))])
+@pytest.mark.parametrize(
+    ("ic", "kernel"),
+    [(64, (3, 3)), (128, (1, 3)), (64, (3, 2)), (256, (3, 3)), (96, (3, 3)), (3, (7, 7)), (8, (3, 3)), (40, (2, 5))],
+)
 def test_windows_in_lines(isa, ic, kernel, strides, layout, rng):
     """Windows of whole steps, read where they are, and others; lines that fill registers, or nearly, or do not."""
-    for size in ((5, 16), (4, 30), (6, 33), (3, 9)):
+    for size in ((7, 16), (5, 30), (6, 33), (7, 9)):
         for src_dtype in (np.uint8, np.int8):
             random_convolution(rng, size, kernel, ic, 40, n=2, strides=strides, padding=1, src_dtype=src_dtype,
                                layout=layout).check()  # fmt: skip
+
+
+@pytest.mark.parametrize(("groups", "ic", "oc"), [(2, 64, 96), (3, 24, 120)])
+def test_windows_of_groups_in_lines(isa, groups, ic, oc, rng):
+    """Lines of weights are padded for each group anew, for whole pairs of panels and for what is left."""
+    random_convolution(rng, (20, 32), (3, 3), ic, oc, n=2, groups=groups, padding=1).check()
+
+
+@pytest.mark.parametrize(("size", "ic", "kernel"), [((224, 224), 3, (7, 7)), ((100, 100), 40, (3, 3))])
+def test_images_of_several_blocks(isa, size, ic, kernel, rng):
+    for threads in (1, 3):
+        with int8blas.num_threads(threads):
+            random_convolution(rng, size, kernel, ic, 33, strides=2, padding=3).check()
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])
