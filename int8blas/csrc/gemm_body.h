@@ -5,6 +5,7 @@
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
+ *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
  *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
@@ -18,6 +19,8 @@
     do {                                                                                                               \
         i8_vec bv[I8_ROW_NP * I8_VECS];                                                                                \
         I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
+        if (I8_KEEPS_B && mr > 1)                                                                                      \
+            I8_FOR(j, width) I8_PIN(bv[j]);                                                                            \
         I8_FOR(i, mr) {                                                                                                \
             const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
             I8_FOR(j, width) I8_STEP(acc_[i][j], av, bv[j]);                                                           \
@@ -44,6 +47,9 @@
 
 #ifndef I8_WIDENS
 #define I8_WIDENS 0
+#endif
+#ifndef I8_KEEPS_B
+#define I8_KEEPS_B 0
 #endif
 
 /* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are

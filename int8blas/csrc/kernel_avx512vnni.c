@@ -14,6 +14,7 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 
 #if defined(__GNUC__)
 #define I8_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define I8_KEEPS_B 1 /* GCC loads an operand of assembly that cannot be memory again for every use */
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
 #endif
