@@ -54,8 +54,8 @@ cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
     return round_up(groups * 4, ALIGNMENT) + ALIGNMENT
 
 
-cdef void make_rows(const Gemm *g, const Workspace *w, int64_t block, int64_t row, int64_t rows, int64_t k0,
-                    int64_t k) noexcept nogil
+cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
+                    int64_t k0, int64_t k) noexcept nogil
 cdef void double_sums(const i8_output_args *o) noexcept nogil
 cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil
 

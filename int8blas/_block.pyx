@@ -8,14 +8,14 @@ from int8blas._source cimport quantize_rows
 from int8blas._split cimport ceil_div
 
 
-cdef void make_rows(const Gemm *g, const Workspace *w, int64_t block, int64_t row, int64_t rows, int64_t k0,
-                    int64_t k) noexcept nogil:
+cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
+                    int64_t k0, int64_t k) noexcept nogil:
     """Rows of an A' that is in no memory, from one of a block on."""
     cdef ptrdiff_t step = made_row(ceil_div(k, 4))
     if g.image is not NULL:
-        g.kernels.im2col(w.a, step, g.image, block + row, rows, k0, k, g.a_flip)
+        g.kernels.im2col(dst, step, g.image, block + row, rows, k0, k, g.a_flip)
     else:
-        quantize_rows(g, w.a, step, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
+        quantize_rows(g, dst, step, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
 
 
 cdef void double_sums(const i8_output_args *o) noexcept nogil:

@@ -183,12 +183,15 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block
     cdef int64_t panel = piece.column * p.grid_np, panel_end = min(piece.column_end * p.grid_np, s.panels)
     cdef const int8_t *ahead
+    cdef bint later
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
+        later = panel > piece.column * p.grid_np
         row = piece.row * p.mr
         while row < row_end:
             rows = min(p.mc, row_end - row)
-            if s.first_block == 0:
+            # What is prepared for all rows at once is there for later panels too.
+            if s.first_block == 0 and not (later and rows == row_end - piece.row * p.mr):
                 prepare_rows(g, p, w, row, rows)
             if w.a_tail is not NULL:
                 prepare_tail(g, w, row, rows)
@@ -197,7 +200,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
                     multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
                 else:
                     ahead = block_after(p, s, panel, panel + panels, panel_end, k_block, row + rows == row_end)
-                    multiply_by_matrix(g, p, w, s, row, rows, panel, panels, k_block, ahead)
+                    multiply_by_matrix(g, p, w, s, row, rows, panel, panels, k_block, p.keeps_a and later, ahead)
             row += rows
         panel += panels
 

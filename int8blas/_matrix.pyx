@@ -5,7 +5,7 @@ comes from the L2 cache. Such a unit is so fast that what it waits for is C.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from int8blas._block cimport Slab, Workspace, double_sums, made_row, make_rows, set_output, set_vectors, store_rows
@@ -25,9 +25,13 @@ from int8blas._split cimport ceil_div, round_up, share
 from int8blas._workspace cimport ALIGNMENT
 
 
-cdef size_t matrix_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
-    """Memory for the A of a row of tiles: whole registers of it are read."""
+cdef size_t tile_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
     return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * made_row(ceil_div(p.kc, I8_GROUP))
+
+
+cdef size_t matrix_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+    """Memory for the A of a row of tiles, whole registers of which are read, or for that of all."""
+    return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.keeps_a else 1)
 
 
 cdef size_t matrix_b_bytes(const Gemm *g, const Plan *p) noexcept nogil:
@@ -50,34 +54,44 @@ cdef void make_tails(const Workspace *w, const int8_t *b, ptrdiff_t b_panel, int
 
 
 cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int64_t block, int64_t row,
-                 int64_t k0, int64_t k, bint in_place) noexcept nogil:
+                 int64_t k_block, int64_t k, bint in_place, bint is_there) noexcept nogil:
     """The A of a row of tiles, t.rows rows of it from one of a block on, and how it lies: `in_place` if whole registers
-    can be loaded from there."""
+    can be loaded from there, else where it is made unless it `is_there`."""
     cdef ptrdiff_t step = made_row(ceil_div(k, I8_GROUP))
+    cdef int64_t k0 = k_block * p.kc
+    cdef uint8_t *a = w.a
     cdef int i
     if in_place and has_contiguous_rows(g) and g.a_flip == 0 and k % I8_MATRIX_K == 0 and t.rows % t.unit_rows == 0:
         t.a = g.a + (block + row) * g.a_row + k0
         t.a_row = g.a_row
         t.a_group = I8_MATRIX_K
         return
-    t.a = w.a
-    if not is_made(g):
-        p.matrix.pack(w.a, t.rows, k, g.a + (block + row) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+    if p.keeps_a:
+        a += ((block + row) // p.mr * p.k_blocks + k_block) * tile_a_bytes(g, p)
+    t.a = a
+    if is_made(g):
+        t.a_row = step
+        t.a_group = I8_MATRIX_K
+    else:
         t.a_row = I8_MATRIX_K
         t.a_group = round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
+    if is_there:
         return
-    make_rows(g, w, block, row, t.rows, k0, k)
+    if not is_made(g):
+        p.matrix.pack(a, t.rows, k, g.a + (block + row) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+        return
+    make_rows(g, w, a, block, row, t.rows, k0, k)
     if k % I8_MATRIX_K:
         for i in range(t.rows):
-            memset(w.a + i * step + k, 0, I8_MATRIX_K - k % I8_MATRIX_K)
-    t.a_row = step
-    t.a_group = I8_MATRIX_K
+            memset(a + i * step + k, 0, I8_MATRIX_K - k % I8_MATRIX_K)
 
 
 cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                             int64_t panel, int64_t panels, int64_t k_block, const int8_t *ahead) noexcept nogil:
-    """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K. Meanwhile the next block's
-    B comes into the L2 cache, if `ahead` is not NULL: each row of tiles fetches a part of it."""
+                             int64_t panel, int64_t panels, int64_t k_block, bint is_there,
+                             const int8_t *ahead) noexcept nogil:
+    """All tiles of one block: `rows` rows of A, which may be there already, `panels` panels of the slab, one block of
+    K. Meanwhile the next block's B comes into the L2 cache, if `ahead` is not NULL: each row of tiles fetches a part
+    of it."""
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), column_tiles = ceil_div(panels, p.np)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
     cdef int64_t i, j, r, c, column, first, gathered_row, row_tiles = ceil_div(rows, p.mr)
@@ -109,7 +123,7 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     for i in range(row_tiles):
         r = i * p.mr
         t.rows = <int>min(p.mr, rows - r)
-        make_a(g, p, w, &t, row, r, k0, k, once)
+        make_a(g, p, w, &t, row, r, k_block, k, once, is_there)
         # The output stage has several tiles at a time, from panel `first` on.
         first = panel
         gathered_row = GATHERED // t.rows // I8_PANEL * I8_PANEL

@@ -103,6 +103,7 @@ cdef struct Plan:
     bint independent            # each thread packs and multiplies columns of its own
     int64_t mc, nc              # block sizes: rows, panels
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    bint keeps_a                # which has all of A as it made it for the first nc panels
     int64_t np                  # panels of a tile
     int64_t mr                  # rows of a tile
     int64_t grid_np             # panels of a unit of the grid

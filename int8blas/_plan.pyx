@@ -36,6 +36,8 @@ cdef enum:
     MIDDLE_K = 256
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
+    # Bytes of A that a thread may keep for a matrix unit.
+    KEPT_BYTES = 1 << 19
     # Columns that are many for a matrix unit.
     MATRIX_COLUMNS = 128
     MIDDLE_BYTES = 1 << 18
@@ -381,15 +383,18 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
-    cdef int64_t m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
+    cdef int64_t columns, m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
-    p.nc = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np
+    cdef bint fits = round_up(g.m, p.mr) * g.k <= KEPT_BYTES, halves
+    p.nc = columns = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np
     if p.independent:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
-        # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source is quantized
-        # for each block of columns.
-        p.nc = min(p.nc, nc // 2 if g.image is not NULL or (p.matrix is not NULL and g.source is NULL) else nc)
+        # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source that is not
+        # kept is quantized for each block of columns.
+        halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.source is NULL))
+        p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.
         p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))
+    p.keeps_a = p.matrix is not NULL and fits and p.nc < columns

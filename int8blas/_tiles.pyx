@@ -35,7 +35,7 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
     cdef int height, some, t
     cdef int starts[PACKED_TILES + 1]
     if is_made(g):
-        make_rows(g, w, row, 0, rows, k0, k)
+        make_rows(g, w, w.a, row, 0, rows, k0, k)
         return
     if g.a_row == 1 and g.a_col != 1:
         i = 0

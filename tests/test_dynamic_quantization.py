@@ -71,6 +71,14 @@ def test_shapes_around_the_edges_of_tiles(isa, src_dtype, dynamic, dynamic_dtype
 
 @every_range
 @every_target
+def test_many_columns_and_blocks(isa, dynamic, dynamic_dtype, rng):
+    """Rows that are quantized once, for one block of columns, or again for the next."""
+    for m, n, k in ((70, 1100, 800), (300, 600, 1100), (600, 600, 1100)):
+        check(rng, normal(rng, m, k), n, dynamic, dynamic_dtype)
+
+
+@every_range
+@every_target
 @pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 @pytest.mark.parametrize("bias", [None, "f32", "s32"])
 def test_destinations_biases_and_post_ops(isa, dynamic, dynamic_dtype, dst_dtype, bias, rng):

@@ -159,6 +159,11 @@ def test_images_of_several_blocks(isa, size, ic, kernel, rng):
             random_convolution(rng, size, kernel, ic, 33, strides=2, padding=3).check()
 
 
+def test_windows_for_many_channels(isa, rng):
+    """A matrix of windows that is gathered once for several blocks of columns."""
+    random_convolution(rng, (9, 10), (3, 3), 100, 1100, padding=1).check()
+
+
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])
 def test_windows_with_dilation_of_lines(isa, kernel, rng):
     random_convolution(rng, (9, 16), kernel, 64, 33, padding=2, dilation=(2, 1)).check()
