@@ -20,7 +20,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._output cimport GATHERED
-from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
+from int8blas._plan cimport Gemm, Plan, is_made
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._workspace cimport ALIGNMENT
 
@@ -54,14 +54,13 @@ cdef void make_tails(const Workspace *w, const int8_t *b, ptrdiff_t b_panel, int
 
 
 cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int64_t block, int64_t row,
-                 int64_t k_block, int64_t k, bint in_place, bint is_there) noexcept nogil:
-    """The A of a row of tiles, t.rows rows of it from one of a block on, and how it lies: `in_place` if whole registers
-    can be loaded from there, else where it is made unless it `is_there`."""
+                 int64_t k_block, int64_t k, bint is_there) noexcept nogil:
+    """The A of a row of tiles, t.rows rows of it from one of a block on, and how it lies; made unless it `is_there`."""
     cdef ptrdiff_t step = made_row(ceil_div(k, I8_GROUP))
     cdef int64_t k0 = k_block * p.kc
     cdef uint8_t *a = w.a
     cdef int i
-    if in_place and has_contiguous_rows(g) and g.a_flip == 0 and k % I8_MATRIX_K == 0 and t.rows % t.unit_rows == 0:
+    if p.direct_a and t.rows % t.unit_rows == 0:
         t.a = g.a + (block + row) * g.a_row + k0
         t.a_row = g.a_row
         t.a_group = I8_MATRIX_K
@@ -97,8 +96,6 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     cdef int64_t i, j, r, c, column, first, gathered_row, row_tiles = ceil_div(rows, p.mr)
     cdef const int8_t *b = s.data + panel * s.panel_size + (k0 - s.k0) * I8_PANEL
     cdef int32_t *partial
-    # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
-    cdef bint once = column_tiles == 1
     cdef int width
     cdef i8_tile_args t
     cdef i8_output_args o
@@ -123,7 +120,7 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     for i in range(row_tiles):
         r = i * p.mr
         t.rows = <int>min(p.mr, rows - r)
-        make_a(g, p, w, &t, row, r, k_block, k, once, is_there)
+        make_a(g, p, w, &t, row, r, k_block, k, is_there)
         # The output stage has several tiles at a time, from panel `first` on.
         first = panel
         gathered_row = GATHERED // t.rows // I8_PANEL * I8_PANEL

@@ -112,7 +112,7 @@ cdef struct Plan:
     bint fetch_c                # C is fetched before a tile of it is stored
     bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead
     int64_t k_blocks
-    bint direct_a               # the micro-kernel reads A in place
+    bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
     bint may_widen              # panels without a certificate need
     int uncertified             # this dot: I8_DOT2, or I8_DOT4
     bint splits                 # panels that are split are multiplied so

@@ -398,3 +398,6 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.
         p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))
     p.keeps_a = p.matrix is not NULL and fits and p.nc < columns
+    # An A that it loads once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
+    if p.matrix is not NULL:
+        p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and g.k % I8_MATRIX_K == 0 and p.nc <= p.np

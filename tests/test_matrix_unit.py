@@ -184,9 +184,12 @@ def test_explain_tells_the_tile():
         assert int8blas.explain(a[:20], int8blas.pack_b(b)).tile == (32, 32)
         assert int8blas.explain(a[:16], int8blas.pack_b(b)).tile == (16, 32)
         assert int8blas.explain(a[:1], int8blas.pack_b(b)).tile == (1, 48)
+        narrow = b[:640, :20]
+        assert int8blas.explain(a[:, :640], narrow).a_in_place
+        assert not int8blas.explain(a[:, :640].view(np.int8), narrow).a_in_place
         layer = int8blas.Convolution(
             np.zeros((32, 64, 3, 3), np.int8), src_dtype=np.uint8, dst_dtype=np.uint8, padding=1, layout="nhwc"
         )
-        wide, narrow = int8blas.explain(np.zeros((1, 16, 16, 64), np.uint8), layer), np.zeros((1, 7, 7, 64), np.uint8)
+        wide, small = int8blas.explain(np.zeros((1, 16, 16, 64), np.uint8), layer), np.zeros((1, 7, 7, 64), np.uint8)
         assert (wide.path, wide.tile) == ("lines", (32, 32))
-        assert int8blas.explain(narrow, layer).path == "blocks"
+        assert int8blas.explain(small, layer).path == "blocks"
