@@ -7,7 +7,8 @@ gathered matrix has it once for every tap.
 
 B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
 or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits,
-and so are the panels of B, for each unit anew, unless all of them have a certificate.
+and so are the panels of B, for each unit anew, unless all of them have a certificate. For a matrix unit the lines of B
+are padded to whole steps of it, for each unit too; A has what lies behind there.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t

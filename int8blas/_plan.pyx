@@ -316,7 +316,7 @@ cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
-    p.may_widen = p.direct_a = p.independent = p.splits = False
+    p.may_widen = p.direct_a = p.keeps_a = p.independent = p.splits = False
     p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
@@ -350,7 +350,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         ):
             kc = round_up(g.k, I8_MATRIX_K)
         p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
-    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and p.matrix is NULL
+    p.direct_a = has_contiguous_rows(g) and g.a_flip == 0
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
     p.independent = (
@@ -397,7 +397,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     elif p.matrix is not NULL and g.m > p.mr:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.
         p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))
-    p.keeps_a = p.matrix is not NULL and fits and p.nc < columns
-    # An A that it loads once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
     if p.matrix is not NULL:
-        p.direct_a = has_contiguous_rows(g) and g.a_flip == 0 and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
+        # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
+        p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
+        p.keeps_a = fits and p.nc < columns
