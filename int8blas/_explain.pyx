@@ -21,8 +21,12 @@ from int8blas._plan cimport (
     Gemm,
     Plan,
     arranged,
+    is_plain,
+    is_product,
+    is_turned,
     make_plan,
     plan_threads,
+    tile_rows,
 )
 from int8blas._problem cimport set_a_operand, set_b_operand, start
 from int8blas._split cimport ceil_div, round_up, split
@@ -224,11 +228,12 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
             PATH_BLOCKS: "blocks"}[p.path]
     width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
+    rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not is_turned(g))
     tile = {
         "rows": (g.kernels.rows_mr, g.kernels.rows_columns),
         "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
         "thin": (g.kernels.thin_rows, I8_PANEL),
-    }.get(path, (g.kernels.mr if g.m != 1 else 1, width))
+    }.get(path, (rows if g.m != 1 else 1, width))
     if path == "blocks" and p.matrix is not NULL:
         tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
     return Explanation(
@@ -272,7 +277,7 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
     tile = {
         "depthwise": (1, g.kernels.depthwise_channels),
         "groups": (g.kernels.grouped_pixels, g.kernels.grouped_channels),
-    }.get(path, (g.kernels.mr, g.kernels.np * I8_PANEL))
+    }.get(path, (tile_rows(&g, is_plain(&g)), g.kernels.np * I8_PANEL))
     if path == "lines":
         matrix = matrix_of_lines(&g, &image)
         if matrix is not NULL:

@@ -32,8 +32,10 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t c_row
 
     ctypedef struct i8_tile_args:
+        int64_t tiles
         int64_t groups
         const uint8_t *a
+        ptrdiff_t a_tile
         ptrdiff_t a_row
         ptrdiff_t a_group
         int64_t more_segments

@@ -31,10 +31,10 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._output cimport GATHERED
-from int8blas._plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows
 from int8blas._problem cimport start
 from int8blas._spans cimport TAP_CHANNELS
-from int8blas._split cimport ceil_div, round_up, share
+from int8blas._split cimport ceil_div, equal_parts, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
 from int8blas._workspace cimport carve
@@ -186,11 +186,18 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
         t.b = b + low * line_groups * I8_GROUP * I8_PANEL
         c = target_of(j, k, h) + channel * j.steps[4]
-        top = 0
-        for tile in range(tiles):
-            x = tile * j.mr if j.matrix is not NULL else share(k.outputs, tile, tiles)
-            end = min(x + j.mr, k.outputs) if j.matrix is not NULL else share(k.outputs, tile + 1, tiles)
-            t.rows = <int>(end - x)
+        tile = top = 0
+        while tile < tiles:
+            if j.matrix is NULL:
+                t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
+                if t.output is NULL:
+                    t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
+            else:
+                x = tile * j.mr
+                t.tiles, t.rows = 1, <int>min(<int64_t>j.mr, k.outputs - x)
+            tile += t.tiles
+            end = x + t.tiles * t.rows
+            t.a_tile = t.rows * t.a_row
             t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
             t.dst = w.tiles + (x - top) * t.cols if t.output is NULL else NULL
             out.c = c + x * j.steps[3]
@@ -198,7 +205,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
                 g.kernels.tile[j.dot][t.rows - 1][width - 1](&t)
             else:
                 j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
-            if t.output is NULL and (tile + 1 == tiles or (end - top + j.mr) * t.cols > GATHERED):
+            if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
                 o.rows = <int>(end - top)
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
                 o.c = c + top * j.steps[3]
@@ -352,7 +359,7 @@ cdef class LineFilters(Filters):
                 if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
                     return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
-        j.mr, j.np, j.matrix = j.g.kernels.mr, j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
+        j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
         elif j.image.channels >= TAP_CHANNELS or (

@@ -165,6 +165,17 @@ cdef enum:
     TRANSPOSED_TINY = 64
 
 
+# Up to which K a tile has half as many rows as its sums would find registers for, if a micro-kernel stores them in C:
+# while the sums of one are finished, multiplications of the next can begin, as far as a CPU looks ahead.
+cdef enum:
+    SHORT_K = 256
+
+
+cdef inline int tile_rows(const Gemm *g, bint finishes) noexcept nogil:
+    """Rows of a full tile; whether a micro-kernel stores its sums in C, or what an output stage makes of them."""
+    return g.kernels.mr // 2 if finishes and g.kernels.np > 1 and g.k <= SHORT_K else g.kernels.mr
+
+
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
     """Whether each row of A has a zero point of its own."""
     return g.ao_rows is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)

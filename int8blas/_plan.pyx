@@ -340,7 +340,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     if p.wide:
         p.matrix = NULL
     cdef int64_t kc = g.kernels.kc, a_bytes = g.kernels.a_bytes, nc = g.kernels.nc
-    p.mr, p.np, p.grid_np = g.kernels.mr, tile_panels(g.kernels, g.m), g.kernels.np
+    p.mr, p.np, p.grid_np = tile_rows(g, p.from_registers or p.to_output), tile_panels(g.kernels, g.m), g.kernels.np
     if p.matrix is not NULL:
         kc, a_bytes, nc = p.matrix.kc, p.matrix.a_bytes, p.matrix.b_bytes // (p.matrix.kc * I8_PANEL)
         # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as

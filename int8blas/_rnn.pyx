@@ -157,7 +157,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
     cdef i8_tile_args t
     cdef int largest = 1 if layer.narrow else tile_panels(layer.kernels, height)
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
-    t.groups = ceil_div(layer.units, I8_GROUP)
+    t.tiles, t.groups = 1, ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
     t.more_segments = 0
     t.b_panel = d.panel_size

@@ -37,6 +37,19 @@ cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept n
     return total * part // parts
 
 
+cdef inline int64_t leading_share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
+    """The same, with the larger parts before the smaller ones."""
+    return total // parts * part + min(part, total % parts)
+
+
+cdef inline int64_t equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size) noexcept nogil:
+    """How many parts from `part` on are of its size if they are shared as in leading_share; where it begins."""
+    cdef int64_t larger = total % parts
+    first[0] = total // parts * part + min(part, larger)
+    size[0] = <int>(total // parts + (part < larger))
+    return (larger if part < larger else parts) - part
+
+
 cdef inline int part_count(const Grid *grid) noexcept nogil:
     return grid.row_parts * grid.column_parts
 

@@ -21,7 +21,7 @@ from int8blas._kernels cimport (
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
-from int8blas._split cimport ceil_div, round_up, share
+from int8blas._split cimport ceil_div, equal_parts, leading_share, round_up, share
 
 cdef enum:
     # Tiles of an A by columns that are packed together: their rows are a cache line or less.
@@ -41,16 +41,16 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
         i = 0
         while i < tiles:
             some = <int>min(<int64_t>PACKED_TILES, tiles - i)
-            first = share(rows, i, tiles)
+            first = leading_share(rows, i, tiles)
             for t in range(some + 1):
-                starts[t] = <int>(share(rows, i + t, tiles) - first)
+                starts[t] = <int>(leading_share(rows, i + t, tiles) - first)
             g.kernels.pack_tiles(w.a + first * groups * 4, starts, some, k, g.a + row + first + k0 * g.a_col, g.a_col,
                                  g.m - row - first, g.a_flip)
             i += some
         return
     for i in range(tiles):
-        first = share(rows, i, tiles)
-        height = <int>(share(rows, i + 1, tiles) - first)
+        first = leading_share(rows, i, tiles)
+        height = <int>(leading_share(rows, i + 1, tiles) - first)
         g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
                              g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
@@ -66,8 +66,8 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
         g.kernels.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
     else:
         for i in range(tiles):
-            first = share(rows, i, tiles)
-            height = share(rows, i + 1, tiles) - first
+            first = leading_share(rows, i, tiles)
+            height = leading_share(rows, i + 1, tiles) - first
             g.kernels.widen_a(w.a_wide + first * dst_row, dst_row, w.a + first * groups * 4, 4, 4 * height, height,
                               groups * 4, 0)
 
@@ -156,9 +156,9 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
     cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
-    cdef int64_t i, j, r, c, column
+    cdef int64_t i, j, r, c, column, end
     cdef int height, width, dot, x
-    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
+    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output, lies_in_rows
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
     cdef bint gathers = (
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
@@ -232,10 +232,22 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 
         if p.skips:
             at = block
-        top = 0
-        for i in range(row_tiles):
-            r = share(rows, i, row_tiles)
-            height = <int>(share(rows, i + 1, row_tiles) - r)
+        lies_in_rows = dot == I8_DOT2 or p.direct_a or is_made(g)
+        i = top = 0
+        while i < row_tiles:
+            # As many tiles of one height as lie below each other and go the same way.
+            t.tiles = equal_parts(rows, i, row_tiles, &r, &height)
+            to_output = (
+                last_block and p.to_output and column + width * I8_PANEL <= g.n
+                and (g.c_line == 0 or (row + r) // g.c_line == (row + r + height - 1) // g.c_line)
+            )
+            if p.skips or p.wide or (to_output and g.c_line != 0):
+                t.tiles = 1
+            elif last_block and not (to_output or p.from_registers):
+                x = GATHERED // (width * I8_PANEL)
+                t.tiles = max(1, min(t.tiles, (x - (r - top)) // height)) if stacks else 1
+            i += t.tiles
+            end = r + t.tiles * height
             if dot == I8_DOT2:
                 t.a = <const uint8_t *>(w.a_wide + r * wide_row(groups))
                 t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
@@ -252,6 +264,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.a = w.a + r * groups * 4
                 t.a_row = 4
                 t.a_group = 4 * height
+            t.a_tile = height * (t.a_row if lies_in_rows else groups * 4)
 
             # Sums of the blocks of K so far lie in `partial`, tile by tile.
             partial = <int32_t *>w.partial
@@ -268,10 +281,6 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             if last_block and p.fetch_c and g.c_line == 0:
                 t.fetch = g.c + (row + r) * g.c_row + column * g.c_col
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
-            to_output = (
-                last_block and p.to_output and column + t.cols <= g.n
-                and (g.c_line == 0 or (row + r) // g.c_line == (row + r + height - 1) // g.c_line)
-            )
             t.output = &out if to_output else NULL
             if to_output:
                 set_output(g, w, &out, row, r, column)
@@ -301,14 +310,14 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 add_tile(<int64_t *>partial, w.tile, x, first_block)
             if not stacks:
                 top = r
-            elif i + 1 < row_tiles and (r + height - top + p.mr) * width * I8_PANEL <= GATHERED:
+            elif i < row_tiles and (end - top + p.mr) * width * I8_PANEL <= GATHERED:
                 continue
             if not gathers:
                 first = c
             elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             if last_block and not p.from_registers:
-                o.rows = <int>(r + height - top)
+                o.rows = <int>(end - top)
                 o.cols = <int>min((c + width - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
@@ -317,4 +326,4 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 if g.doubled:
                     double_sums(&o)
                 store_rows(g, &o)
-                first, top = c + width, r + height
+                first, top = c + width, end

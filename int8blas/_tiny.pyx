@@ -9,8 +9,8 @@ from libc.string cimport memset
 from int8blas._kernels cimport (
     I8_DOT4,
     I8_DOT4_SAT,
+    I8_GROUP,
     I8_MAX_COLUMNS,
-    I8_MAX_MR,
     I8_PANEL,
     i8_kernels,
     i8_output_args,
@@ -18,30 +18,33 @@ from int8blas._kernels cimport (
     tile_panels,
 )
 from int8blas._output cimport output
-from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned, zero_of_row
+from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned, tile_rows, zero_of_row
 from int8blas._split cimport round_up
 
 cdef enum:
     # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
+    # Bytes of rows of A, at most I8_MAX_COLUMNS of them, that are copied together.
+    COPIED_BYTES = 4096
 
 
 cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)) for a problem that is_tiny."""
     cdef uint8_t b_memory[TINY_K * TINY_COLUMNS + 64]
-    cdef uint8_t a_memory[TINY_K * I8_MAX_MR]
-    cdef uint32_t a_tail[I8_MAX_MR]
+    cdef uint8_t a_memory[COPIED_BYTES + I8_GROUP]
+    cdef uint32_t a_tail[I8_MAX_COLUMNS]
     cdef int32_t col_init[TINY_COLUMNS]
     cdef int64_t col_sums[TINY_COLUMNS]
-    cdef int32_t row_init[I8_MAX_MR]
+    cdef int32_t row_init[I8_MAX_COLUMNS]
     cdef int64_t row_terms[I8_MAX_COLUMNS]
     cdef int32_t stacked[STACKED_SUMS]
     cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
     cdef int groups = (k + 3) // 4, panel_size = groups * 4 * I8_PANEL, tail = k % 4
-    cdef int tiles = parts(m, g.kernels.mr)
-    cdef int i, j, height, r = 0
+    cdef int i = 0, j, height, rows, r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     cdef bint k_contiguous = g.a_col == 1, finishes = not is_product(g), stacks = finishes or is_turned(g)
+    cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
+    cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
     cdef const int8_t *b = g.packed
     cdef const uint8_t *a
     cdef int32_t *dst
@@ -69,11 +72,20 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     if k_contiguous:
         t.groups = k // 4
         t.a_tail = a_tail if tail else NULL
-    for i in range(tiles):
+    while i < tiles:
         height = part(m, i, tiles)
+        # Tiles of one height that lie below each other, as many as are prepared together.
+        t.tiles = 1
+        if k_contiguous and tiles > 1:
+            t.tiles = (m % tiles if i < m % tiles else tiles) - i
+            if stacks:
+                t.tiles = max(1, min(t.tiles, (STACKED_SUMS // row - (r - top)) // height))
+            if tail or has_bo or g.a_flip:
+                t.tiles = max(1, min(t.tiles, min(<int>I8_MAX_COLUMNS, COPIED_BYTES // max(1, k)) // height))
+        rows = <int>t.tiles * height
         a = g.a + r * g.a_row
-        if g.bo != 0 or g.bo_cols is not NULL:
-            sum_rows(g, a, r, height, &row_terms[r - top], row_init)
+        if has_bo:
+            sum_rows(g, a, r, rows, &row_terms[r - top], row_init)
             t.row_init = row_init if g.bo_cols is NULL else NULL
         if not k_contiguous:
             g.kernels.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
@@ -81,15 +93,17 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         else:
             t.a, t.a_row, t.a_group = a, g.a_row, 4
             if g.a_flip:
-                flip_rows(g, a_memory, a, height)
+                flip_rows(g, a_memory, a, rows)
                 t.a, t.a_row = a_memory, k
+            t.a_tile = height * t.a_row
             if tail:
-                for j in range(height):
+                for j in range(rows):
                     a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
         dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
         multiply(g.kernels, dot, height, &t, b, col_init if g.ao != 0 and g.ao_rows is NULL else NULL, dst, n)
-        r += height
-        if stacks and r < m and (r - top + g.kernels.mr) * row <= STACKED_SUMS:
+        i += <int>t.tiles
+        r += rows
+        if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
             continue
         if finishes:
             if g.ao_rows is not NULL:
@@ -141,6 +155,7 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
     else:
         # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
         t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
+        t.tiles = 1
         multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
         for i in range(n):
             sums[i] = init[i]

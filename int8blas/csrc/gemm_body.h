@@ -1,7 +1,7 @@
 /* The micro-kernel, written once. isa_body.h includes this file once for each multiply-add that is offered, after
  * defining
  *
- *   I8_PREFIX            the tile of m rows and n panels becomes the function <prefix>_<m>x<n>
+ *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
@@ -111,7 +111,8 @@ I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], cons
         acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
 
-I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
+/* Tile number `tile` of those one below the other. */
+I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
@@ -121,11 +122,12 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
 #ifndef I8_STEP_2
     const int depth = halves || widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
-    const uint8_t *segment = t->a;
+    const int64_t row = tile * mr;
+    const uint8_t *segment = t->a + tile * t->a_tile;
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
-    const char *ahead = mr > 2 && I8_NP == 1 ? t->ahead : NULL;
+    const char *ahead = mr > 2 && I8_NP == 1 && tile == 0 ? t->ahead : NULL;
 
     I8_FOR(j, width) {
         const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
@@ -133,14 +135,14 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     }
     if (t->acc_in)
         I8_FOR(i, mr) I8_FOR(j, width)
-            acc[0][i][j] = i8_add(acc[0][i][j], i8_load(t->acc_in + i * t->acc_row + j * I8_LANES));
+            acc[0][i][j] = i8_add(acc[0][i][j], i8_load(t->acc_in + (row + i) * t->acc_row + j * I8_LANES));
     if (t->row_init)
         I8_FOR(i, mr) {
-            const i8_vec start = i8_broadcast(t->row_init + i);
+            const i8_vec start = i8_broadcast(t->row_init + row + i);
             I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
         }
     if (t->fetch)
-        I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + i * t->fetch_row + j * 4 * I8_LANES);
+        I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + j * 4 * I8_LANES);
 #ifndef I8_STEP_2
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
@@ -191,13 +193,13 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
 #endif
     if (t->a_tail)
-        I8_ADD_GROUP(acc[0], (const uint8_t *)t->a_tail, 4);
+        I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a_tail + row), 4);
 
     if (t->output) {
-        i8_output_tile(t->output, acc[0][0], I8_ROW_NP * I8_VECS, mr, width);
+        i8_output_tile(t->output, row, acc[0][0], I8_ROW_NP * I8_VECS, mr, width);
         return;
     }
-    int32_t *dst = t->dst;
+    int32_t *dst = t->dst + row * t->dst_row;
     if (t->cols == np * I8_PANEL) {
         I8_FOR(i, mr) {
             I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[0][i][j]);
@@ -211,8 +213,17 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int mr, const int np)
     }
 }
 
-#define I8_DEFINE(mr, np) \
-    static void I8_NAME(mr##x##np)(const i8_tile_args *t) { I8_NAME(body)(t, mr, np); }
+/* A tile is a function of its own: compilers would prepare all kinds of tiles before the loop. */
+#define I8_DEFINE(mr, np)                                                                                              \
+    I8_NOINLINE void I8_NAME(tile_##mr##x##np)(const i8_tile_args *t, int64_t tile)                                    \
+    {                                                                                                                  \
+        I8_NAME(body)(t, tile, mr, np);                                                                                \
+    }                                                                                                                  \
+    static void I8_NAME(mr##x##np)(const i8_tile_args *t)                                                              \
+    {                                                                                                                  \
+        for (int64_t tile = 0; tile < t->tiles; ++tile)                                                                \
+            I8_NAME(tile_##mr##x##np)(t, tile);                                                                        \
+    }
 
 #define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
 I8_DEFINE_ROWS(1)

@@ -7,7 +7,7 @@
  * Packed B: panels of 16 columns; in a panel, groups of 4 consecutive k; in a group, 16 x 4 bytes. A packed block of A
  * has the same form with as many rows as the tile has in place of the 16 columns. Missing rows, columns and k are 0.
  *
- * A micro-kernel computes a tile of `rows` x `panels * 16`, both constants of the function:
+ * A micro-kernel computes tiles of `rows` x `panels * 16`, both constants of the function, one below the other:
  *
  *     dst[i, j] = acc_in[i, j] + row_init[i] + col_init[j] + sum over g of dot(A'[i, g], B'[g, j])
  *
@@ -22,14 +22,16 @@
  *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else. With an
  *     output it is not touched, and C gets what the output stage makes of the sums; `cols` is panels * 16 then.
+ *   - `tiles`, 1 or more: A of the next tile is a_tile bytes behind that of the one before; row_init, a_tail and rows
+ *     of acc_in, dst, fetch and the output are those that follow. What is fetched `ahead` is for the first tile.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract but for this:
  *   - A: a dword is a step of 64 bytes of k: those of step s of row i are read at a + i * a_row + s * a_group, and
  *     `groups`, a multiple of 16, is 16 times the number of steps. As many rows are read as the unit's registers have,
  *     not only the `rows` rows that there are. It is fast if a and all strides are multiples of 64.
- *   - fetch is not looked at. ahead: ahead_step bytes, a multiple of 64, are fetched into the L2 cache for each step of
- *     each panel, the panels b_panel bytes apart.
+ *   - It is one tile: `tiles` is not looked at, and neither is fetch. ahead: ahead_step bytes, a multiple of 64, are
+ *     fetched into the L2 cache for each step of each panel, the panels b_panel bytes apart.
  *   - b_tail: if not NULL, one more step's B, 1024 bytes for each panel, where there is one segment. A has zeros where
  *     B has nothing.
  */
@@ -75,9 +77,9 @@ typedef struct {
 } i8_tile_output;
 
 typedef struct {
-    int64_t groups;
+    int64_t tiles, groups;
     const uint8_t *a;
-    ptrdiff_t a_row, a_group;
+    ptrdiff_t a_tile, a_row, a_group;
     int64_t more_segments;
     ptrdiff_t a_segment;
     const uint32_t *a_tail;

@@ -22,13 +22,16 @@ static int32_t i8_dot4_sat(const uint8_t *a, const int8_t *b)
 }
 
 /* u32 sums wrap without undefined behaviour. */
-I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(const uint8_t *, const int8_t *))
+I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int mr,
+                           int32_t (*dot)(const uint8_t *, const int8_t *))
 {
     uint32_t acc[I8_MR][I8_PANEL];
+    const int64_t row = tile * mr;
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
-            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[i * t->acc_row + j] : 0) +
-                        (uint32_t)(t->row_init ? t->row_init[i] : 0) + (uint32_t)(t->col_init ? t->col_init[j] : 0);
+            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + j] : 0) +
+                        (uint32_t)(t->row_init ? t->row_init[row + i] : 0) +
+                        (uint32_t)(t->col_init ? t->col_init[j] : 0);
     const int8_t *b = t->b;
     const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)
@@ -36,21 +39,28 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int mr, int32_t (*dot)(c
             uint8_t a[4];
             const void *from;
             if (g < whole)
-                from = t->a + i * t->a_row + g / t->groups * t->a_segment + g % t->groups * t->a_group;
+                from = t->a + tile * t->a_tile + i * t->a_row + g / t->groups * t->a_segment +
+                       g % t->groups * t->a_group;
             else
-                from = t->a_tail + i;
+                from = t->a_tail + row + i;
             memcpy(a, from, 4);
             for (int j = 0; j < I8_PANEL; ++j)
                 acc[i][j] += (uint32_t)dot(a, b + 4 * j);
         }
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < t->cols; ++j)
-            t->dst[i * t->dst_row + j] = (int32_t)acc[i][j];
+            t->dst[(row + i) * t->dst_row + j] = (int32_t)acc[i][j];
+}
+
+I8_INLINE void i8_ref_tiles(const i8_tile_args *t, const int mr, int32_t (*dot)(const uint8_t *, const int8_t *))
+{
+    for (int64_t tile = 0; tile < t->tiles; ++tile)
+        i8_ref_tile(t, tile, mr, dot);
 }
 
 #define I8_DEFINE(mr)                                                                                                  \
-    static void i8_ref_dot4_##mr##x1(const i8_tile_args *t) { i8_ref_tile(t, mr, i8_dot4); }                           \
-    static void i8_ref_dot4_sat_##mr##x1(const i8_tile_args *t) { i8_ref_tile(t, mr, i8_dot4_sat); }
+    static void i8_ref_dot4_##mr##x1(const i8_tile_args *t) { i8_ref_tiles(t, mr, i8_dot4); }                          \
+    static void i8_ref_dot4_sat_##mr##x1(const i8_tile_args *t) { i8_ref_tiles(t, mr, i8_dot4_sat); }
 I8_DEFINE(1)
 I8_DEFINE(2)
 I8_DEFINE(3)

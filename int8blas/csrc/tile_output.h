@@ -1,10 +1,10 @@
 #include <math.h>
 
-/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of `mr` rows, acc_row
- * vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is not
- * negative, so relu is a bound of the result for integers. */
-I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const int acc_row, const int mr,
-                            const int width, const int type, const int by_row, const int shifts)
+/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of the `mr` rows from `row`
+ * on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is
+ * not negative, so relu is a bound of the result for integers. */
+I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const i8_vec *acc, const int acc_row,
+                            const int mr, const int width, const int type, const int by_row, const int shifts)
 {
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_FOR(j, width) {
@@ -16,9 +16,9 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
             type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
         const i8_f32 low = o->relu ? i8_max_f32(smallest, zero) : smallest;
         I8_FOR(i, mr) {
-            char *c = o->c + i * o->c_row;
+            char *c = o->c + (row + i) * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
-            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[i]), scale) : scale);
+            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[row + i]), scale) : scale);
             y = i8_add_f32(y, bias);
             if (type == I8_TYPE_F32)
                 i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
@@ -32,7 +32,8 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const i8_vec *acc, const in
     }
 }
 
-I8_INLINE void i8_output_tile(const i8_tile_output *o, i8_vec *acc, const int acc_row, const int mr, const int width)
+I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, i8_vec *acc, const int acc_row, const int mr,
+                              const int width)
 {
     if (o->offset)
         I8_FOR(j, width) {
@@ -40,15 +41,15 @@ I8_INLINE void i8_output_tile(const i8_tile_output *o, i8_vec *acc, const int ac
             I8_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
     if (o->type == I8_TYPE_U8 && !o->shifts)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
     else if (o->type == I8_TYPE_U8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
     else if (o->type == I8_TYPE_S8)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
     else if (o->type == I8_TYPE_S32)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
     else if (o->row_scale)
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
     else
-        i8_output_as(o, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
 }
