@@ -108,7 +108,6 @@ cdef struct Plan:
     int64_t mr                  # rows of a tile
     int64_t grid_np             # panels of a unit of the grid
     bint skips                  # products with padding are left out (see _spans)
-    bint turned                 # columns of C lie apart, so that several tiles of rows are stored together
     bint fetch_c                # C is fetched before a tile of it is stored
     bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead
     int64_t k_blocks
@@ -173,7 +172,8 @@ cdef enum:
 
 cdef inline int tile_rows(const Gemm *g, bint finishes) noexcept nogil:
     """Rows of a full tile; whether a micro-kernel stores its sums in C, or what an output stage makes of them."""
-    return g.kernels.mr // 2 if finishes and g.kernels.np > 1 and g.k <= SHORT_K else g.kernels.mr
+    cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.np > 1
+    return g.kernels.mr // 2 if is_short else g.kernels.mr
 
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:

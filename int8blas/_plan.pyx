@@ -370,7 +370,6 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         plan_image(g, p)
     p.slab_blocks = 1 if p.independent else p.k_blocks
     p.slab = p.panels
-    p.turned = is_turned(g)
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)

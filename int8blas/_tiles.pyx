@@ -164,10 +164,10 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
     )
     cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
-    # Otherwise it has several tiles of rows, from row `top` on: columns that are turned are longer then, and what is
-    # set up for the columns of a tile serves more rows.
+    # Otherwise it has several tiles of rows, from row `top` on: what is set up for the columns of a tile serves more of
+    # them. Not where some go to C without it, as they lie in one line of C.
     cdef bint stacks = (
-        (p.turned or g.stage is NULL) and last_block and not p.wide and not gathers and not p.from_registers
+        last_block and not (p.wide or gathers or p.from_registers or (p.to_output and g.c_line != 0))
     )
     cdef int64_t top
     cdef int32_t *partial

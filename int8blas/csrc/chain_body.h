@@ -52,32 +52,13 @@ I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
 I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
-/* The ordinary post-ops in loops of their own; all others are chosen for each chunk anew. MINPS and MAXPS give their
- * second operand for a NaN, as the formulas do. */
-#define I8_CHUNKS(expression)                                                                                          \
-    for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                          \
-    i8_floats_store(y + i, expression)
 static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
 {
-    const int plain_relu = op->kind == I8_RELU && op->alpha == 0 && op->scale == 1;
-    if (op->kind == I8_ADD)
-        I8_CHUNKS(i8_floats_add(i8_floats_load(y + i), i8_floats_load(z + i)));
-    else if (op->kind == I8_MUL)
-        I8_CHUNKS(i8_floats_mul(i8_floats_load(y + i), i8_floats_load(z + i)));
-    else if (op->kind == I8_MIN)
-        I8_CHUNKS(i8_floats_min(i8_floats_load(z + i), i8_floats_load(y + i)));
-    else if (op->kind == I8_MAX)
-        I8_CHUNKS(i8_floats_max(i8_floats_load(z + i), i8_floats_load(y + i)));
-    else if (plain_relu)
-        I8_CHUNKS(i8_floats_relu(i8_floats_load(y + i)));
-    else if (op->kind < I8_RELU)
-        for (int64_t i = 0; i < n; i += I8_CHUNK)
-            i8_with_operand(op, y + i, z + i);
+    if (op->kind < I8_RELU)
+        i8_with_operand(op, y, z, n);
     else
-        for (int64_t i = 0; i < n; i += I8_CHUNK)
-            i8_eltwise(op, y + i);
+        i8_eltwise(op, y, n);
 }
-#undef I8_CHUNKS
 
 /* -------------------------------------------------------------------------------------------------------- bytes --- */
 

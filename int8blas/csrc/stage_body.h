@@ -4,7 +4,7 @@
  *
  * Sums, and the values for columns, are readable up to a whole chunk; what lies beyond the last column changes nothing
  * that is stored. */
-#include "eltwise_body.h"
+#include "post_ops_body.h"
 
 I8_INLINE ptrdiff_t i8_size(int type)
 {
@@ -71,84 +71,6 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
     }
 }
 
-/* y = scale * f(y). */
-#define I8_MAP(expression)                                                                                             \
-    do {                                                                                                               \
-        I8_EACH                                                                                                        \
-        {                                                                                                              \
-            const float x = y[v];                                                                                      \
-            y[v] = scale * (expression);                                                                               \
-        }                                                                                                              \
-    } while (0)
-
-I8_NOINLINE void i8_eltwise(const i8_post_op *op, float *y)
-{
-    const float alpha = op->alpha, beta = op->beta, scale = op->scale;
-    switch (op->kind) {
-    case I8_RELU: I8_MAP(x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x); break;
-    case I8_TANH: I8_MAP(i8_tanh(x)); break;
-    case I8_LOGISTIC: I8_MAP(i8_logistic(x)); break;
-    case I8_ELU: I8_MAP(x > 0 ? x : alpha * (i8_exp(x) - 1.0f)); break;
-    case I8_GELU_ERF: I8_MAP((x < -14.0f ? -14.0f : x) * i8_normal_distribution(x)); break;
-    case I8_GELU_TANH:
-        I8_MAP(0.5f * (x < -14.0f ? -14.0f : x) *
-               (1.0f + i8_tanh(0.7978845608028654f * (x + 0.044715f * (x * x * x)))));
-        break;
-    case I8_SWISH: I8_MAP(x * i8_logistic(alpha * x)); break;
-    case I8_HARDSWISH:
-        I8_MAP(x * (alpha * x + beta < 0 ? 0.0f : alpha * x + beta > 1.0f ? 1.0f : alpha * x + beta));
-        break;
-    case I8_CLIP: I8_MAP(x < alpha ? alpha : x > beta ? beta : x); break;
-    case I8_ABS: I8_MAP(fabsf(x)); break;
-    case I8_SQUARE: I8_MAP(x * x); break;
-    case I8_SQRT: I8_MAP(sqrtf(x)); break;
-    case I8_LINEAR: I8_MAP(alpha * x + beta); break;
-    case I8_ROUND: I8_MAP(rintf(x)); break;
-    default: break;
-    }
-}
-
-I8_NOINLINE void i8_with_operand(const i8_post_op *op, float *restrict y, const float *restrict z)
-{
-    const float alpha = op->alpha, scale = op->scale;
-    switch (op->kind) {
-    case I8_SUM: I8_EACH y[v] = y[v] + scale * (z[v] - alpha); break;
-    case I8_PRELU: I8_EACH y[v] = y[v] < 0 ? z[v] * y[v] : y[v]; break;
-    case I8_ADD: I8_EACH y[v] = y[v] + z[v]; break;
-    case I8_SUB: I8_EACH y[v] = y[v] - z[v]; break;
-    case I8_MUL: I8_EACH y[v] = y[v] * z[v]; break;
-    case I8_DIV: I8_EACH y[v] = y[v] / z[v]; break;
-    case I8_MIN: I8_EACH y[v] = z[v] < y[v] ? z[v] : y[v]; break;
-    case I8_MAX: I8_EACH y[v] = z[v] > y[v] ? z[v] : y[v]; break;
-    case I8_GE: I8_EACH y[v] = y[v] >= z[v] ? 1.0f : 0.0f; break;
-    case I8_GT: I8_EACH y[v] = y[v] > z[v] ? 1.0f : 0.0f; break;
-    case I8_LE: I8_EACH y[v] = y[v] <= z[v] ? 1.0f : 0.0f; break;
-    case I8_LT: I8_EACH y[v] = y[v] < z[v] ? 1.0f : 0.0f; break;
-    case I8_EQ: I8_EACH y[v] = y[v] == z[v] ? 1.0f : 0.0f; break;
-    case I8_NE: I8_EACH y[v] = y[v] != z[v] ? 1.0f : 0.0f; break;
-    default: break;
-    }
-}
-
-/* The post-ops on a chunk of row `row` from column `column` on, whose destination is at c. */
-I8_NOINLINE void i8_post_ops(const i8_stage *s, float *y, int64_t row, int64_t column, int count, const char *c)
-{
-    float z[I8_CHUNK];
-    for (int k = 0; k < s->op_count; ++k) {
-        const i8_post_op *op = &s->ops[k];
-        if (op->kind == I8_SUM)
-            i8_load_chunk(z, op->type, c, i8_size(op->type), count);
-        else if (op->operand)
-            i8_load_chunk(z, I8_TYPE_F32,
-                          (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
-                          op->operand_col * (ptrdiff_t)sizeof(float), count);
-        if (op->kind < I8_RELU)
-            i8_with_operand(op, y, z);
-        else
-            i8_eltwise(op, y);
-    }
-}
-
 /* Store a chunk: sat(rne(y)) for integers, where y is not NaN. */
 I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
@@ -195,6 +117,84 @@ I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdi
     }
 }
 
+/* Some rows of an operand's chunk as f32, `step` bytes from one element to the next; zeros beyond `count`. */
+#define I8_LOAD_ROWS(type)                                                                                             \
+    for (int i = 0; i < rows; ++i)                                                                                     \
+    i8_floats_store(z + i * I8_CHUNK, i8_chunk_of(from + i * row, type))
+static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, ptrdiff_t step, int rows, int count)
+{
+    if (count < I8_CHUNK || step != i8_size(type))
+        for (int i = 0; i < rows; ++i)
+            i8_load_chunk(z + i * I8_CHUNK, type, from + i * row, step, count);
+    else if (type == I8_TYPE_U8)
+        I8_LOAD_ROWS(I8_TYPE_U8);
+    else if (type == I8_TYPE_S8)
+        I8_LOAD_ROWS(I8_TYPE_S8);
+    else if (type == I8_TYPE_F32)
+        I8_LOAD_ROWS(I8_TYPE_F32);
+    else
+        I8_LOAD_ROWS(type);
+}
+#undef I8_LOAD_ROWS
+
+/* The post-ops on a chunk of some rows, the first of them `row`, from column `column` on; their destination is at c. */
+enum { I8_STAGE_ROWS = 32 };
+static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int64_t column, int count, const char *c,
+                        ptrdiff_t c_row)
+{
+    float z[I8_STAGE_ROWS * I8_CHUNK];
+    for (int k = 0; k < s->op_count; ++k) {
+        const i8_post_op *op = &s->ops[k];
+        const ptrdiff_t size = sizeof(float);
+        if (op->kind == I8_SUM)
+            i8_load_rows(z, op->type, c, c_row, i8_size(op->type), rows, count);
+        else if (op->operand)
+            i8_load_rows(z, I8_TYPE_F32, (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
+                         op->operand_row * size, op->operand_col * size, rows, count);
+        if (op->kind < I8_RELU)
+            i8_with_operand(op, y, z, rows * I8_CHUNK);
+        else
+            i8_eltwise(op, y, rows * I8_CHUNK);
+    }
+}
+
+/* A chunk of columns, and what the output stage has for it. */
+typedef struct {
+    i8_floats scale, bias, dst_scale, dst_zero;
+    const int32_t *col_sums; /* where they are all that is added to the sums */
+    int compensated;         /* where more is */
+} i8_stage_chunk;
+
+/* Row i of a chunk from column j on, up to the post-ops. */
+I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chunk *t, int i, int j, const int by_row)
+{
+    float y[I8_CHUNK];
+    i8_floats x;
+    if (t->compensated) {
+        i8_compensated_sums(o, i, j, y);
+        x = i8_floats_load(y);
+    } else if (t->col_sums) {
+        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)o->ao[i], t->col_sums);
+    } else {
+        x = i8_floats_from(o->acc32 + i * o->acc_row + j);
+    }
+    if (o->stage->bias_first)
+        x = i8_floats_add(x, t->bias);
+    x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(o->row_scale[i]), t->scale) : t->scale);
+    if (!o->stage->bias_first)
+        x = i8_floats_add(x, t->bias);
+    return o->stage->relu ? i8_floats_relu(x) : x;
+}
+
+/* What follows the post-ops. */
+I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, char *c, int count)
+{
+    x = i8_floats_mul(x, t->dst_scale);
+    if (!ordered)
+        x = i8_floats_ordered(x);
+    i8_store_chunk(i8_floats_add(x, t->dst_zero), type, c, count);
+}
+
 /* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
  * the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
@@ -203,56 +203,41 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
     const int others = !o->acc32 || o->bo || o->co_col || o->co_row; /* terms of X besides ao * col_sum */
-    const int32_t *col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
-    const int compensated = others || (o->ao && !col_sums);
-    const int relu = s->relu, bias_first = s->bias_first;
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
-    const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
-    const int32_t *acc = compensated ? NULL : o->acc32 + j;
+    const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
-    const i8_floats scale = i8_floats_load(s->scale.values + s->scale.step * column);
-    const i8_floats bias = i8_floats_load(s->bias.values + s->bias.step * column);
-    const i8_floats dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
-    const i8_floats dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
-    float y[I8_CHUNK];
+    i8_stage_chunk t;
+    t.col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
+    t.compensated = others || (o->ao && !t.col_sums);
+    t.scale = i8_floats_load(s->scale.values + s->scale.step * column);
+    t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
+    t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
+    t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
     /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
-    if (!has_ops && ordered && !compensated && !col_sums && !bias_first && count == I8_CHUNK) {
-        if (relu)
-            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero,
+    if (!has_ops && ordered && !t.compensated && !t.col_sums && !s->bias_first && count == I8_CHUNK) {
+        const float *row_scale = by_row ? o->row_scale : NULL;
+        if (s->relu)
+            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
                           1, s->rescales, by_row, type);
         else
-            i8_stage_rows(c, c_row, acc, acc_row, rows, by_row ? o->row_scale : NULL, scale, bias, dst_scale, dst_zero,
+            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
                           0, s->rescales, by_row, type);
         return;
     }
-    for (int i = 0; i < rows; ++i, c += c_row) {
-        i8_floats x;
-        if (compensated) {
-            i8_compensated_sums(o, i, j, y);
-            x = i8_floats_load(y);
-        } else if (col_sums) {
-            x = i8_floats_from_less(acc + i * acc_row, (int32_t)o->ao[i], col_sums);
-        } else {
-            x = i8_floats_from(acc + i * acc_row);
-        }
-        if (bias_first)
-            x = i8_floats_add(x, bias);
-        x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(o->row_scale[i]), scale) : scale);
-        if (!bias_first)
-            x = i8_floats_add(x, bias);
-        if (relu)
-            x = i8_floats_relu(x);
-        if (has_ops) {
-            i8_floats_store(y, x);
-            i8_post_ops(s, y, o->row + i, column, count, c);
-            x = i8_floats_load(y);
-        }
-        x = i8_floats_mul(x, dst_scale);
-        if (!ordered)
-            x = i8_floats_ordered(x);
-        x = i8_floats_add(x, dst_zero);
-        i8_store_chunk(x, type, c, count);
+    if (!has_ops) {
+        for (int i = 0; i < rows; ++i)
+            i8_stage_store(i8_stage_values(o, &t, i, j, by_row), &t, ordered, type, c + i * c_row, count);
+        return;
+    }
+    for (int top = 0; top < rows; top += I8_STAGE_ROWS) {
+        const int height = rows - top < I8_STAGE_ROWS ? rows - top : I8_STAGE_ROWS;
+        float y[I8_STAGE_ROWS * I8_CHUNK];
+        for (int i = 0; i < height; ++i)
+            i8_floats_store(y + i * I8_CHUNK, i8_stage_values(o, &t, top + i, j, by_row));
+        i8_post_ops(s, y, height, o->row + top, column, count, c + top * c_row, c_row);
+        for (int i = 0; i < height; ++i)
+            i8_stage_store(i8_floats_load(y + i * I8_CHUNK), &t, ordered, type, c + (top + i) * c_row, count);
     }
 }
 
