@@ -303,7 +303,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 g.kernels.tile[dot][height - 1][width - 1](&t)
             t.ahead = NULL
             if to_output:
-                first = c + width
+                first, top = c + width, end
                 continue
 
             if p.wide:
