@@ -43,6 +43,7 @@ cdef extern from "i8_types.h" nogil:
         const uint32_t *a_tail
         const int8_t *b
         ptrdiff_t b_panel
+        ptrdiff_t b_segment
         const int32_t *acc_in
         ptrdiff_t acc_row
         const int32_t *row_init

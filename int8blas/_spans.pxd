@@ -9,9 +9,10 @@ cdef enum:
     MAX_SPANS = 32
 
 
-# Columns [k0, k0 + k) of a block of an image's matrix, for some rows of a tile. k0 is a multiple of 4.
+# Columns [k0, k0 + k) of a block of an image's matrix, for some rows of a tile, and the same of `more` further lines of
+# the window. k0 is a multiple of 4.
 cdef struct Span:
-    int64_t k0, k
+    int64_t k0, k, more
     int row, rows
 
 

@@ -2,8 +2,8 @@
 
 At the border of an image some products are with padding alone. Where that adds nothing to a sum, as the zero point is
 0, a tile of outputs that lie in one line leaves out the lines of its window that are above or below the image. Where
-channels are many, it also leaves out, for each tap, the outputs whose tap is beside the image: its sums then go through
-memory for each tap, which has to cost less than it saves.
+channels are many, it also leaves out, for each column of taps, the outputs whose taps are beside the image: its sums
+then go through memory between these columns, which has to cost less than it saves.
 """
 
 from libc.stdint cimport int64_t
@@ -32,9 +32,9 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
     """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
     cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
-    cdef int64_t first = 0, end = lines, low, high, line, tap, start
+    cdef int64_t first = 0, end = lines, low, high, tap = 0, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
-    spans[0].k0, spans[0].k, spans[0].row, spans[0].rows = 0, k, 0, height
+    spans[0].k0, spans[0].k, spans[0].more, spans[0].row, spans[0].rows = 0, k, 0, 0, height
     if w + height > width or line_size == 0:
         return 1
     while first < lines and is_outside(m, d, h, first):
@@ -46,34 +46,49 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
     spans[0].k0, spans[0].k = low, max(<int64_t>0, high - low)
     if spans[0].k == 0:
         spans[0].k0 = 0
-    if m.channels < TAP_CHANNELS or m.channels % I8_GROUP or k0 != 0 or k < lines * line_size or end - first < 2:
+    if m.channels < TAP_CHANNELS or m.channels % I8_GROUP or k0 != 0 or k < lines * line_size or end == first:
         return 1
-    if (end - first) * m.kernel[2] > MAX_SPANS:
+    if m.kernel[2] >= MAX_SPANS:
         return 1
-    for line in range(first, end):
-        tap = 0
+    while tap < m.kernel[2]:
+        start = tap
+        rows_inside(m, w, height, tap, &r0, &r1)
+        tap += 1
         while tap < m.kernel[2]:
-            start = tap
-            rows_inside(m, w, height, tap, &r0, &r1)
+            rows_inside(m, w, height, tap, &next_r0, &next_r1)
+            if next_r0 != r0 or next_r1 != r1:
+                break
             tap += 1
-            while tap < m.kernel[2]:
-                rows_inside(m, w, height, tap, &next_r0, &next_r1)
-                if next_r0 != r0 or next_r1 != r1:
-                    break
-                tap += 1
-            if r0 == r1:
-                continue
-            spans[count].k0 = line * line_size + start * m.channels
-            spans[count].k, spans[count].row, spans[count].rows = (tap - start) * m.channels, r0, r1 - r0
-            full += r1 - r0 == height
-            count += 1
-    if full < 2 or not bring_whole_spans_to_the_ends(spans, count, height):
-        spans[0].k0, spans[0].k, spans[0].row, spans[0].rows = low, high - low, 0, height
+        if r0 == r1:
+            continue
+        spans[count].k0 = first * line_size + start * m.channels
+        spans[count].k, spans[count].more = (tap - start) * m.channels, end - first - 1
+        spans[count].row, spans[count].rows = r0, r1 - r0
+        full += r1 - r0 == height
+        count += 1
+    if count == 1 or full == 0:
+        spans[0].k0, spans[0].k, spans[0].more, spans[0].row, spans[0].rows = low, high - low, 0, 0, height
         return 1
+    if full == 1:
+        split_whole_span(spans, count, height)
+        count += 1
+    bring_whole_spans_to_the_ends(spans, count, height)
     return count
 
 
-cdef bint bring_whole_spans_to_the_ends(Span *spans, int count, int height) noexcept nogil:
+cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
+    """The one span that has all rows becomes two, of which one is a new last span."""
+    cdef int i
+    for i in range(count):
+        if spans[i].rows == height:
+            spans[count] = spans[i]
+            spans[i].k = spans[i].k // 2 // I8_GROUP * I8_GROUP
+            spans[count].k0 += spans[i].k
+            spans[count].k -= spans[i].k
+            return
+
+
+cdef void bring_whole_spans_to_the_ends(Span *spans, int count, int height) noexcept nogil:
     """Swap spans so that the first and the last have all rows, which two of them do."""
     cdef Span other
     cdef int i
@@ -86,5 +101,4 @@ cdef bint bring_whole_spans_to_the_ends(Span *spans, int count, int height) noex
         if spans[i].rows == height:
             other, spans[i] = spans[i], spans[count - 1]
             spans[count - 1] = other
-            return True
-    return False
+            return

@@ -124,6 +124,9 @@ cdef void multiply_spans(const Gemm *g, const i8_tile_args *tile, const Span *sp
         t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
         t.b = tile.b + spans[i].k0 * size * I8_PANEL
         t.groups = ceil_div(spans[i].k, 4) * size
+        t.more_segments = spans[i].more
+        t.a_segment = g.image.line * size
+        t.b_segment = (g.image.line - spans[i].k) * size * I8_PANEL
         if i > 0:
             t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
             t.row_init = t.col_init = NULL

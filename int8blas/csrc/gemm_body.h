@@ -147,7 +147,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
 #endif
-    for (int64_t more = t->more_segments;; --more, segment += t->a_segment) {
+    for (int64_t more = t->more_segments;; --more, segment += t->a_segment, b += t->b_segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
         if (halves)

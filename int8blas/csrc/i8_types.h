@@ -17,7 +17,8 @@
  *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then as many in each
  *     of more_segments segments, a_segment bytes after the one before; then, if a_tail is not NULL, a_tail[i] besides.
  *     Nothing else is read: A may be the user's matrix itself.
- *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A. 64-byte alignment is fastest.
+ *   - B: panel p starts at b + p * b_panel; 64 bytes are read for each dword of A, and b_segment bytes are left out
+ *     between two segments. 64-byte alignment is fastest.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else. With an
@@ -84,7 +85,7 @@ typedef struct {
     ptrdiff_t a_segment;
     const uint32_t *a_tail;
     const int8_t *b;
-    ptrdiff_t b_panel;
+    ptrdiff_t b_panel, b_segment;
     const int32_t *acc_in;
     ptrdiff_t acc_row;
     const int32_t *row_init, *col_init;

@@ -34,7 +34,9 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
                         (uint32_t)(t->col_init ? t->col_init[j] : 0);
     const int8_t *b = t->b;
     const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
-    for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL)
+    for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL) {
+        if (g > 0 && g < whole && g % t->groups == 0)
+            b += t->b_segment;
         for (int i = 0; i < mr; ++i) {
             uint8_t a[4];
             const void *from;
@@ -47,6 +49,7 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
             for (int j = 0; j < I8_PANEL; ++j)
                 acc[i][j] += (uint32_t)dot(a, b + 4 * j);
         }
+    }
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < t->cols; ++j)
             t->dst[(row + i) * t->dst_row + j] = (int32_t)acc[i][j];

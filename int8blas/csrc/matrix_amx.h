@@ -140,7 +140,7 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
     const char *ahead = t->ahead;
 
     I8_AMX_EACH(I8_AMX_START);
-    for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a_segment) {
+    for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a_segment, b += t->b_segment) {
         a = segment;
         for (int64_t groups = t->groups; groups > 0; groups -= I8_MATRIX_K / I8_GROUP) {
             if (ahead) {
