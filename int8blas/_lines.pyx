@@ -33,7 +33,7 @@ from int8blas._kernels cimport (
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows
 from int8blas._problem cimport start
-from int8blas._spans cimport TAP_CHANNELS
+from int8blas._spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
 from int8blas._split cimport ceil_div, equal_parts, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
@@ -50,8 +50,9 @@ cdef enum:
     # for it, without groups; and which part of a step a line has to fill.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # Channels up to which, in whole steps, it reads lines.
+    # Channels up to which, in whole steps, it reads lines, and vector registers do.
     MATRIX_TAP_CHANNELS = 512
+    LINE_CHANNELS = 256
     # Bytes of widened panels that a thread may hold.
     WIDE_BYTES = 1 << 18
 
@@ -150,6 +151,9 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
     cdef const uint8_t *a = w.region
     cdef char *c
+    cdef Span spans[MAX_SPANS]
+    cdef int count
+    cdef bint skips_taps = j.skips and m.channels >= TAP_CHANNELS and m.channels % I8_GROUP == 0
     memset(&t, 0, sizeof(t))
     memset(&o, 0, sizeof(o))
     t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
@@ -188,9 +192,13 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         c = target_of(j, k, h) + channel * j.steps[4]
         tile = top = 0
         while tile < tiles:
+            count = 0
             if j.matrix is NULL:
                 t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
-                if t.output is NULL:
+                if skips_taps and high > low:
+                    t.tiles = 1
+                    count = tap_spans(m, k.first + x, t.rows, high - low, spans)
+                elif t.output is NULL:
                     t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
             else:
                 x = tile * j.mr
@@ -199,9 +207,11 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
             end = x + t.tiles * t.rows
             t.a_tile = t.rows * t.a_row
             t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
-            t.dst = w.tiles + (x - top) * t.cols if t.output is NULL else NULL
+            t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
             out.c = c + x * j.steps[3]
-            if j.matrix is NULL:
+            if count > 0:
+                multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, round_up(m.line, I8_GROUP))
+            elif j.matrix is NULL:
                 g.kernels.tile[j.dot][t.rows - 1][width - 1](&t)
             else:
                 j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
@@ -362,7 +372,7 @@ cdef class LineFilters(Filters):
         j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
-        elif j.image.channels >= TAP_CHANNELS or (
+        elif j.image.channels > (LINE_CHANNELS if j.dot == I8_DOT4 else TAP_CHANNELS - 1) or (
             self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL
         ):
             return False

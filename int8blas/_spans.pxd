@@ -1,7 +1,7 @@
 # The parts of a window that are not all padding (see _spans.pyx).
 from libc.stdint cimport int64_t
 
-from int8blas._kernels cimport i8_image
+from int8blas._kernels cimport i8_image, i8_kernels, i8_tile_args
 
 cdef enum:
     # Channels from which a tap is worth a tile's way to memory and back.
@@ -22,6 +22,9 @@ cdef struct Place:
 
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
+cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil
+cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
+                         int height, int width, int64_t line) noexcept nogil
 
 
 cdef inline Place place_of(const i8_image *m, int64_t row) noexcept nogil:

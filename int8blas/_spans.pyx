@@ -6,9 +6,10 @@ channels are many, it also leaves out, for each column of taps, the outputs whos
 then go through memory between these columns, which has to cost less than it saves.
 """
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 
-from int8blas._kernels cimport I8_GROUP, i8_image
+from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_image, i8_kernels, i8_tile_args
 from int8blas._split cimport ceil_div
 
 cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noexcept nogil:
@@ -32,8 +33,9 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
     """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
     cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
-    cdef int64_t first = 0, end = lines, low, high, tap = 0, start
-    cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
+    cdef int64_t first = 0, end = lines, low, high
+    cdef Span taps[MAX_SPANS]
+    cdef int count, i
     spans[0].k0, spans[0].k, spans[0].more, spans[0].row, spans[0].rows = 0, k, 0, 0, height
     if w + height > width or line_size == 0:
         return 1
@@ -48,8 +50,22 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
         spans[0].k0 = 0
     if m.channels < TAP_CHANNELS or m.channels % I8_GROUP or k0 != 0 or k < lines * line_size or end == first:
         return 1
-    if m.kernel[2] >= MAX_SPANS:
+    count = tap_spans(m, w, height, end - first, taps)
+    if count == 0:
         return 1
+    for i in range(count):
+        spans[i] = taps[i]
+        spans[i].k0 += first * line_size
+    return count
+
+
+cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil:
+    """The spans of `lines` lines of the windows of `height` outputs from column w on, of which the first and the last
+    have all rows; how many, or 0 if none is to be left out."""
+    cdef int64_t tap = 0, start
+    cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
+    if m.kernel[2] >= MAX_SPANS:
+        return 0
     while tap < m.kernel[2]:
         start = tap
         rows_inside(m, w, height, tap, &r0, &r1)
@@ -61,19 +77,41 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
             tap += 1
         if r0 == r1:
             continue
-        spans[count].k0 = first * line_size + start * m.channels
-        spans[count].k, spans[count].more = (tap - start) * m.channels, end - first - 1
+        spans[count].k0 = start * m.channels
+        spans[count].k, spans[count].more = (tap - start) * m.channels, lines - 1
         spans[count].row, spans[count].rows = r0, r1 - r0
         full += r1 - r0 == height
         count += 1
-    if count == 1 or full == 0:
-        spans[0].k0, spans[0].k, spans[0].more, spans[0].row, spans[0].rows = low, high - low, 0, 0, height
-        return 1
+    if full == 0 or (count == 1 and spans[0].k == m.kernel[2] * m.channels):
+        return 0
     if full == 1:
         split_whole_span(spans, count, height)
         count += 1
     bring_whole_spans_to_the_ends(spans, count, height)
     return count
+
+
+cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
+                         int height, int width, int64_t line) noexcept nogil:
+    """A tile in its spans alone; a line of its windows has `line` numbers. Its sums lie in dst between them."""
+    cdef i8_tile_args t = tile[0]
+    cdef ptrdiff_t row = width * I8_PANEL
+    cdef int size = 2 if dot == I8_DOT2 else 1
+    cdef int i
+    for i in range(count):
+        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
+        t.b = tile.b + spans[i].k0 * size * I8_PANEL
+        t.groups, t.more_segments = ceil_div(spans[i].k, I8_GROUP) * size, spans[i].more
+        t.b_segment = (line - spans[i].k) * size * I8_PANEL
+        if i > 0:
+            t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
+            t.row_init = t.col_init = NULL
+            t.fetch = t.ahead = NULL
+        if i < count - 1:
+            t.dst, t.dst_row, t.cols, t.output = tile.dst + spans[i].row * row, row, <int>row, NULL
+        else:
+            t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
+        kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
 
 
 cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:

@@ -20,7 +20,7 @@ from int8blas._kernels cimport (
 )
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
-from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, place_of, spans_of
+from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
 from int8blas._split cimport ceil_div, equal_parts, leading_share, round_up, share
 
 cdef enum:
@@ -111,31 +111,6 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
     cdef int i
     for i in range(size):
         total[i] = (0 if first else total[i]) + tile[i]
-
-
-cdef void multiply_spans(const Gemm *g, const i8_tile_args *tile, const Span *spans, int count, int dot, int height,
-                         int width) noexcept nogil:
-    """A tile of a made A, in the spans of its K alone: its sums lie in dst between them."""
-    cdef i8_tile_args t = tile[0]
-    cdef ptrdiff_t row = width * I8_PANEL
-    cdef int size = 2 if dot == I8_DOT2 else 1
-    cdef int i
-    for i in range(count):
-        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
-        t.b = tile.b + spans[i].k0 * size * I8_PANEL
-        t.groups = ceil_div(spans[i].k, 4) * size
-        t.more_segments = spans[i].more
-        t.a_segment = g.image.line * size
-        t.b_segment = (g.image.line - spans[i].k) * size * I8_PANEL
-        if i > 0:
-            t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
-            t.row_init = t.col_init = NULL
-            t.fetch = t.ahead = NULL
-        if i < count - 1:
-            t.dst, t.dst_row, t.cols, t.output = tile.dst + spans[i].row * row, row, <int>row, NULL
-        else:
-            t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
-        g.kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
 
 
 cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:
@@ -301,7 +276,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             if p.skips:
                 count = spans_of(g.image, &at, height, k0, k, spans)
                 move_on(g.image, &at, height)
-                multiply_spans(g, &t, spans, count, dot, height, width)
+                t.a_segment = g.image.line * (2 if dot == I8_DOT2 else 1)
+                multiply_spans(g.kernels, &t, spans, count, dot, height, width, g.image.line)
             else:
                 g.kernels.tile[dot][height - 1][width - 1](&t)
             t.ahead = NULL

@@ -264,7 +264,13 @@ def test_channels_first_of_every_type(isa, dst_dtype, transposed, rng):
 @every_primitive
 def test_padding_that_adds_nothing(isa, transposed, rng):
     """Products with it may be left out: zero point 0, and lines and whole windows beside the image."""
-    sizes = (((6, 9), (3, 3), 20, 17), ((5, 5), (7, 7), 3, 16), ((4, 4), (3, 3), 300, 20), ((20, 14), (3, 3), 256, 48))
+    sizes = (
+        ((6, 9), (3, 3), 20, 17),
+        ((5, 5), (7, 7), 3, 16),
+        ((4, 4), (3, 3), 300, 20),
+        ((20, 14), (3, 3), 256, 48),
+        ((5, 14), (3, 3), 256, 40),
+    )
     for size, kernel, ic, oc in sizes:
         for padding in (1, ((0, 2), (2, 0))) if transposed else (1, 3, ((0, 5), (5, 0))):
             random_convolution(
