@@ -18,7 +18,9 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
     const float alpha = op->alpha, beta = op->beta, scale = op->scale;
     switch (op->kind) {
     case I8_RELU:
-        if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
+        if (alpha == 0 && scale == 1)
+            I8_MAP(x < 0 ? 0.0f : x);
+        else if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
             I8_MAP(scale * (x < 0 ? 0.0f : x));
         else
             I8_MAP(scale * (x < 0 ? alpha * x : x));
