@@ -128,6 +128,26 @@ cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int 
     return dot
 
 
+cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
+                       int64_t row, int height, int64_t k0, int64_t k) noexcept nogil:
+    """A for tiles of `height` rows, the first of which is a row of a block of rows, from k0 on."""
+    cdef int64_t groups = ceil_div(k, 4)
+    t.a_group = 4
+    if dot == I8_DOT2:
+        t.a = <const uint8_t *>(w.a_wide + row * wide_row(groups))
+        t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
+    elif p.direct_a:
+        t.a, t.a_row = g.a + (block + row) * g.a_row + k0, g.a_row
+        t.groups = k // 4
+        t.a_tail = w.a_tail + row if k % 4 else NULL
+    elif is_made(g):
+        t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)
+    else:
+        t.a, t.a_row, t.a_group, t.a_tile = w.a + row * groups * 4, 4, 4 * height, 4 * height * groups
+        return
+    t.a_tile = height * t.a_row
+
+
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
                          int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
     """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
@@ -136,7 +156,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column, end
     cdef int height, width, dot, x
-    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output, lies_in_rows
+    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
     # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
     cdef bint gathers = (
         g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
@@ -210,7 +230,6 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
 
         if p.skips:
             at = block
-        lies_in_rows = dot == I8_DOT2 or p.direct_a or is_made(g)
         i = top = 0
         while i < row_tiles:
             # As many tiles of one height as lie below each other and go the same way.
@@ -226,23 +245,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.tiles = max(1, min(t.tiles, (x - (r - top)) // height)) if stacks else 1
             i += t.tiles
             end = r + t.tiles * height
-            if dot == I8_DOT2:
-                t.a = <const uint8_t *>(w.a_wide + r * wide_row(groups))
-                t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
-                t.a_group = 4
-            elif p.direct_a:
-                t.a = g.a + (row + r) * g.a_row + k0
-                t.a_row = g.a_row
-                t.a_group = 4
-                t.groups = k // 4
-                t.a_tail = w.a_tail + r if k % 4 else NULL
-            elif is_made(g):
-                t.a, t.a_row, t.a_group = w.a + r * made_row(groups), made_row(groups), 4
-            else:
-                t.a = w.a + r * groups * 4
-                t.a_row = 4
-                t.a_group = 4 * height
-            t.a_tile = height * (t.a_row if lies_in_rows else groups * 4)
+            set_a(g, p, w, &t, dot, row, r, height, k0, k)
 
             # Sums of the blocks of K so far lie in `partial`, tile by tile.
             partial = <int32_t *>w.partial
