@@ -109,7 +109,7 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     t.groups = k // I8_MATRIX_K * (I8_MATRIX_K // I8_GROUP)
     t.b_panel = s.panel_size
     t.b_tail = NULL
-    t.more_segments = 0
+    t.more_segments = t.a_segment = t.b_segment = 0
     t.a_segment = 0
     t.row_init = t.col_init = t.acc_in = NULL
     t.unit_rows = unit_rows(g)
