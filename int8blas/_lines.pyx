@@ -153,7 +153,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     cdef char *c
     cdef Span spans[MAX_SPANS]
     cdef int count
-    cdef bint skips_taps = j.skips and m.channels >= TAP_CHANNELS and m.channels % I8_GROUP == 0
+    cdef bint skips_taps = j.skips and m.channels >= TAP_CHANNELS
     memset(&t, 0, sizeof(t))
     memset(&o, 0, sizeof(o))
     t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
@@ -210,7 +210,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
             t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
             out.c = c + x * j.steps[3]
             if count > 0:
-                multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, round_up(m.line, I8_GROUP))
+                multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, m.line)
             elif j.matrix is NULL:
                 g.kernels.tile[j.dot][t.rows - 1][width - 1](&t)
             else:

@@ -110,7 +110,6 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     t.b_panel = s.panel_size
     t.b_tail = NULL
     t.more_segments = t.a_segment = t.b_segment = 0
-    t.a_segment = 0
     t.row_init = t.col_init = t.acc_in = NULL
     t.unit_rows = unit_rows(g)
     t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, row_tiles), ALIGNMENT)

@@ -45,7 +45,7 @@ cdef inline int64_t leading_share(int64_t total, int64_t part, int64_t parts) no
 cdef inline int64_t equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size) noexcept nogil:
     """How many parts from `part` on are of its size if they are shared as in leading_share; where it begins."""
     cdef int64_t larger = total % parts
-    first[0] = total // parts * part + min(part, larger)
+    first[0] = leading_share(total, part, parts)
     size[0] = <int>(total // parts + (part < larger))
     return (larger if part < larger else parts) - part
 

@@ -19,7 +19,7 @@ from int8blas._kernels cimport (
 )
 from int8blas._output cimport output
 from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned, tile_rows, zero_of_row
-from int8blas._split cimport round_up
+from int8blas._split cimport equal_parts, round_up
 
 cdef enum:
     # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
@@ -40,7 +40,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int32_t stacked[STACKED_SUMS]
     cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
     cdef int groups = (k + 3) // 4, panel_size = groups * 4 * I8_PANEL, tail = k % 4
-    cdef int i = 0, j, height, rows, r = 0
+    cdef int i = 0, j, height, rows
+    cdef int64_t r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     cdef bint k_contiguous = g.a_col == 1, finishes = not is_product(g), stacks = finishes or is_turned(g)
     cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
@@ -73,11 +74,13 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         t.groups = k // 4
         t.a_tail = a_tail if tail else NULL
     while i < tiles:
-        height = part(m, i, tiles)
         # Tiles of one height that lie below each other, as many as are prepared together.
-        t.tiles = 1
-        if k_contiguous and tiles > 1:
-            t.tiles = (m % tiles if i < m % tiles else tiles) - i
+        t.tiles, height = 1, m
+        if tiles > 1:
+            t.tiles = equal_parts(m, i, tiles, &r, &height)
+        if not k_contiguous:
+            t.tiles = 1
+        elif tiles > 1:
             if stacks:
                 t.tiles = max(1, min(t.tiles, (STACKED_SUMS // row - (r - top)) // height))
             if tail or has_bo or g.a_flip:

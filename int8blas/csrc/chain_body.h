@@ -52,14 +52,6 @@ I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
 I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
-static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
-{
-    if (op->kind < I8_RELU)
-        i8_with_operand(op, y, z, n);
-    else
-        i8_eltwise(op, y, n);
-}
-
 /* -------------------------------------------------------------------------------------------------------- bytes --- */
 
 /* With vectors the table is 16 vectors of 16 bytes, each of which is indexed by the low bits of x; the high bits choose

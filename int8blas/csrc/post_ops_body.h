@@ -81,3 +81,12 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
     }
 }
 #undef I8_MAP
+
+/* Any of them; z is the operand of those that have one. */
+static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
+{
+    if (op->kind < I8_RELU)
+        i8_with_operand(op, y, z, n);
+    else
+        i8_eltwise(op, y, n);
+}
