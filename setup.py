@@ -28,6 +28,12 @@ DIRECTIVES = {
     "embedsignature": True,
     "freethreading_compatible": True,
 }
+# Of NumPy's C API what 2.1 has: the oldest that pyproject.toml takes.
+MACROS = [
+    ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
+    ("NPY_TARGET_VERSION", "NPY_2_1_API_VERSION"),
+    ("CYTHON_USE_TYPE_SPECS", "1"),
+]
 # In loops that fill the registers GCC copies sums from one to another, two copies for a multiply-add at worst, on the
 # ports that multiply. These keep it from that; other compilers need not know them.
 REGISTERS = ["-frename-registers", "-fira-region=all"]
@@ -53,15 +59,16 @@ def extension(name, sources=()):
         [str(PACKAGE / f"{name}.pyx"), *map(str, sources)],
         include_dirs=[str(CSRC), np.get_include()],
         depends=[str(path) for path in sorted(CSRC.glob("*.h"))],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("CYTHON_USE_TYPE_SPECS", "1")],
+        define_macros=MACROS,
     )
 
 
 # _kernels alone links the kernels: tables and the selected one exist once in the process, and the other modules
 # reach them by cimport.
 EXTENSIONS = [
-    extension("_kernels", sorted(set(CSRC.glob("*.c")) - {CSRC / "workspace.c"})),
-    extension("_workspace", [CSRC / "workspace.c"]),
+    extension("_kernels", sorted(set(CSRC.glob("*.c")) - {CSRC / "memory.c"})),
+    extension("_memory", [CSRC / "memory.c"]),
+    extension("_results"),
     extension("_threads"),
     extension("_verbose"),
     extension("_peak"),

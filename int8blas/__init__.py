@@ -33,13 +33,14 @@ The modules, and who calls whom::
             |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
             |     |             _spans for the parts of a window that are not all padding
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
-            |     +-> _output, _workspace           the way of sums to C; memory for the length of a call
+            |     +-> _output                       the way of sums to C
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _chain        chains of functions of every element of some arrays, for elementwise
       +-> _pool         the driver of pooling
       +-> _normalize    the driver of softmax and layer normalization
       +-> _rnn          the driver of recurrent layers, on _gemm and the micro-kernel
+            +-> _results    new arrays for results; _memory for them and for the length of a call
             +-> _threads    how many threads a call may use; the gate to OpenMP
             +-> _kernels    the kernel registry; links csrc/, where each instruction set fills one table:
                               gemm_body.h      the micro-kernel

@@ -17,12 +17,12 @@ from libc.string cimport memset
 from int8blas._block cimport Slab, Workspace, made_row
 from int8blas._kernels cimport I8_MAX_TILE, I8_PANEL
 from int8blas._matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
+from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, zero_by_row, zero_of_row
 from int8blas._source cimport source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, round_up, share
 from int8blas._tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
-from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.

@@ -23,6 +23,7 @@ from int8blas._lines cimport LineFilters, has_lines
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
 from int8blas._quantized_layer cimport QuantizedLayer
+from int8blas._results cimport empty
 from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport Bound, Layer
@@ -178,7 +179,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         if out is None:
             if self._layer.has_sum:
                 raise ValueError("out must be given, as a Sum post-op adds to it")
-            result = target = cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type)
+            result = target = empty(self._spatial + 2, shape, self._dst_type)
         else:
             result = target = output_of(out, "out", self._dst_type)
             if cnp.PyArray_NDIM(result) != self._spatial + 2 or not cnp.PyArray_CompareLists(
@@ -187,7 +188,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 raise ValueError(f"out must have shape {tuple([shape[d] for d in range(self._spatial + 2)])}, got "
                                  f"{(<object>result).shape}")
             if not is_usable(result, x, (<Phase>self._phases[0]).filters.packed):
-                target = cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type)
+                target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:
                     target[...] = result
         set_images(&source, x, self._channels_last)
@@ -229,7 +230,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         self.set_shape(x, shape)
         set_images(&source, x, self._channels_last)
-        set_images(&part, cnp.PyArray_SimpleNew(self._spatial + 2, shape, self._dst_type), self._channels_last)
+        set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)
         part = phase.part_of(&part)
         return phase.filters.describe(self._constant, &source, &part, self._flip, g, image, workspace)
 

@@ -21,12 +21,12 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_tile_output,
 )
+from int8blas._memory cimport carve
 from int8blas._plan cimport Gemm, is_plain, is_turned, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
-from int8blas._workspace cimport carve
 
 cnp.import_array()
 

@@ -23,10 +23,10 @@ from int8blas._kernels cimport (
     i8_dot_fn,
     i8_output_args,
 )
+from int8blas._memory cimport acquire, release
 from int8blas._output cimport output, store
 from int8blas._plan cimport Gemm, Plan
 from int8blas._split cimport ceil_div, part_count, share
-from int8blas._workspace cimport acquire, release
 
 cdef enum:
     MAX_Y = 16

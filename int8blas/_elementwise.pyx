@@ -14,6 +14,7 @@ import numpy as np
 
 from int8blas._arrays cimport bounds, elements_output
 from int8blas._kernels cimport current_kernels, i8_elements_args, i8_elements_fn
+from int8blas._results cimport empty_like
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads, parallel_region_ran
@@ -322,13 +323,9 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     cdef bint uniform = True
     if out is not None:
         array = elements_output(out, "out", typenum, (<object>x).shape)
-        target = np.empty_like(array) if clash(x, array) else array
-    elif cnp.PyArray_IS_C_CONTIGUOUS(x):
-        target = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), typenum, 0)
-        array = target
+        target = empty_like(array, typenum) if clash(x, array) else array
     else:
-        target = np.empty_like(x, dtype=cnp.PyArray_DescrFromType(typenum))
-        array = target
+        array = target = empty_like(x, typenum)
     if cnp.PyArray_SIZE(x):
         for p in range(PARAMETERS):
             if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):

@@ -13,13 +13,13 @@ import numpy as np
 from int8blas._arrays cimport bounds
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
+from int8blas._memory cimport acquire, release
 from int8blas._plan cimport Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, parallel_region_ran
 from int8blas._verbose cimport report, seconds, verbose
-from int8blas._workspace cimport acquire, release
 from int8blas.packing cimport pack
 
 cnp.import_array()

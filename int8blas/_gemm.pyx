@@ -12,6 +12,7 @@ from libc.string cimport memset
 from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
+from int8blas._memory cimport acquire, release
 from int8blas._plan cimport (
     PATH_DOTS,
     PATH_ROWS,
@@ -29,7 +30,6 @@ from int8blas._split cimport ceil_div, part_count, share
 from int8blas._thin cimport gemm_thin
 from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
-from int8blas._workspace cimport acquire, release
 
 
 cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil:

@@ -26,11 +26,11 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._lines cimport Block, Job, all_units, copy_block, lines_inside, set_blocks, target_of
+from int8blas._memory cimport carve
 from int8blas._plan cimport Gemm, is_plain, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
-from int8blas._workspace cimport carve
 
 cnp.import_array()
 

@@ -30,6 +30,7 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
+from int8blas._memory cimport carve
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows
 from int8blas._problem cimport start
@@ -37,7 +38,6 @@ from int8blas._spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_
 from int8blas._split cimport ceil_div, equal_parts, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
-from int8blas._workspace cimport carve
 
 cnp.import_array()
 

@@ -8,6 +8,7 @@ import numpy as np
 from int8blas._arrays cimport check_numerics, int8_operand, output
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport Stack, is_usable, run, run_stack, set_a, set_ao, set_b, set_bo, set_c, start
+from int8blas._results cimport empty, empty_of
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -95,7 +96,7 @@ cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB pac
     if given is not None and is_usable(given, x, y if packed is None else packed):
         target = given
     else:
-        target = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT32)
+        target = empty(2, shape, cnp.NPY_INT32)
     if packed is not None:
         packed.fill_split(g, g.m)
     set_c(g, target)
@@ -123,7 +124,7 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
     final_shape = shape if not vector_axes else tuple(n for axis, n in enumerate(shape) if axis not in vector_axes)
     if out is None:
-        target = np.empty(shape, np.int32)
+        target = empty_of(shape, cnp.NPY_INT32)
     else:
         out_array = output(out, "out")
         if (<object>out_array).shape != final_shape:
@@ -132,7 +133,7 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
         if in_place:
             target = out_array.reshape(shape) if vector_axes else out_array
         else:
-            target = np.empty(shape, np.int32)
+            target = empty_of(shape, cnp.NPY_INT32)
     if packed is not None:
         packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
     if batch:

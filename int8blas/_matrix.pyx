@@ -19,10 +19,10 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
+from int8blas._memory cimport ALIGNMENT
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, is_made
 from int8blas._split cimport ceil_div, round_up, share
-from int8blas._workspace cimport ALIGNMENT
 
 
 cdef size_t tile_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:

@@ -12,9 +12,9 @@ cimport numpy as cnp
 
 from int8blas._elementwise cimport copy_strided
 from int8blas._kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
+from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._threads cimport max_threads, parallel_region_ran
-from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cnp.import_array()
 

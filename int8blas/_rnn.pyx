@@ -19,10 +19,10 @@ from int8blas._gemm cimport gemm
 from int8blas._kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
     I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
-from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     MAX_GATES = 4

@@ -30,10 +30,10 @@ from int8blas._kernels cimport (
     i8_output_args,
     i8_rows_args,
 )
+from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._output cimport output
 from int8blas._plan cimport Gemm, Plan, zero_of_row
 from int8blas._split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
-from int8blas._workspace cimport ALIGNMENT, acquire, carve, release
 
 cdef enum:
     STAGED_BYTES = 256          # of each row, where rows are copied

@@ -11,10 +11,10 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from int8blas._kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
+from int8blas._memory cimport acquire, release
 from int8blas._output cimport output
 from int8blas._plan cimport Gemm, Plan, zero_of_row
 from int8blas._split cimport ceil_div, part_count, share
-from int8blas._workspace cimport acquire, release
 
 cdef enum:
     MAX_K = 32                  # at least thin_k of every kernel table

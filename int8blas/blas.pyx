@@ -11,11 +11,11 @@ depend on the CPU, the number of threads, packing or memory order.
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport numpy as cnp
-import numpy as np
 
 from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, is_within, output, real
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, start
+from int8blas._results cimport empty, empty_like
 from int8blas.packing cimport PackedB
 
 cnp.import_array()
@@ -87,7 +87,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         _co_array = set_offset(&g, co, offsetc)
     if c is None:
         shape[0], shape[1] = g.m, g.n
-        target = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT32)
+        target = empty(2, shape, cnp.NPY_INT32)
         if g.beta != 0:
             target.fill(0)
     else:
@@ -119,9 +119,10 @@ cdef cnp.ndarray result_for(Gemm *g, cnp.ndarray array, object overwrite_c, cnp.
     """The array that the result is computed in: C itself, or a copy of it."""
     if overwrite_c and is_usable(array, a, b):
         return array
-    if g.beta == 0:
-        return np.empty_like(array, dtype=np.int32, order="K", subok=False)
-    return np.array(array, dtype=np.int32, order="K", copy=True, subok=False)
+    cdef cnp.ndarray target = empty_like(array, cnp.NPY_INT32)
+    if g.beta != 0:
+        target[...] = array
+    return target
 
 
 def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,

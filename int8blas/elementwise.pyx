@@ -18,6 +18,7 @@ from int8blas._arrays cimport (
 )
 from int8blas._chain cimport Step, chain, copying, reading, run
 from int8blas._elementwise cimport clash, share_memory
+from int8blas._results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
 from int8blas._stage cimport binary_kind, set_post_op
 from int8blas._layer_arguments import DST_DTYPES, check_dtype
 from int8blas.attributes import BINARY, Eltwise, Sum, as_post_ops
@@ -91,11 +92,7 @@ cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray l
     """`out`, or a new array in the order of `like`, if that has its shape."""
     if out is not None:
         return elements_output(out, "out", typenum, shape)
-    if (<object>like).shape == shape and cnp.PyArray_IS_C_CONTIGUOUS(like):
-        return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like), typenum, 0)
-    if (<object>like).shape == shape:
-        return np.empty_like(like, dtype=cnp.PyArray_DescrFromType(typenum))
-    return np.empty(shape, cnp.PyArray_DescrFromType(typenum))
+    return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
 
 
 cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
@@ -137,7 +134,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
     if returns_out:
         for step in steps:
             if step.array is not None and clash(step.array, array):
-                target = np.empty_like(array)
+                target = empty_like(array, typenum)
                 break
     if cnp.PyArray_SIZE(target):
         # The reciprocal may be infinite, as in every output stage.
@@ -453,9 +450,10 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     """
     cdef list arrays = sources(srcs), chains = []
     cdef cnp.ndarray first = arrays[0], array, target, result
-    cdef int typenum = type_of(dst_dtype, first), along
+    cdef int typenum = type_of(dst_dtype, first), along, d
     cdef float scale = scale_from(dst_scale, "dst_scale")
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
+    cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef Step step
     if first.ndim == 0:
         raise ValueError("srcs[0] must have at least one dimension, got none")
@@ -478,14 +476,14 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     for array in arrays:
         shape[along] += array.shape[along]
     if out is None:
-        order = sorted(range(first.ndim), key=lambda d: -abs((<object>first).strides[d]))
-        target = np.empty([shape[d] for d in order], cnp.PyArray_DescrFromType(typenum)).transpose(np.argsort(order))
-        result = target
+        for d in range(first.ndim):
+            sizes[d] = shape[d]
+        result = target = empty_in_order(sizes, first, typenum)
     else:
         result = target = elements_output(out, "out", typenum, tuple(shape))
         for array in arrays:
             if share_memory(array, result):
-                target = np.empty_like(result)
+                target = empty_like(result, typenum)
                 break
     start = 0
     for step in steps:

@@ -17,6 +17,7 @@ from int8blas._arrays cimport (
 )
 from int8blas._elementwise cimport apply, share_memory
 from int8blas._kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
+from int8blas._results cimport empty_of
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
 
@@ -168,7 +169,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().dequantize[I8_S8 if is_signed else I8_U8]
-    result = np.empty(shape, np.float32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+    result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
     if source.strides[1] != 1 or not ready(source, chosen, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
         return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])

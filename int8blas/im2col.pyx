@@ -18,6 +18,7 @@ from int8blas._arrays cimport elements_output, int8_operand
 from int8blas._filters cimport Images, set_images
 from int8blas._kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas._parameters import integer
+from int8blas._results cimport empty_of
 from int8blas._spatial import output_size, parse_layout, parse_padding, per_dimension
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
@@ -133,11 +134,11 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     rows, k = shape[1:]
     shape = shape[group_count == 1:]
     if out is None:
-        result = np.empty(shape, x.dtype)
+        result = empty_of(shape, cnp.PyArray_TYPE(x))
     else:
         given = result = elements_output(out, "out", cnp.PyArray_TYPE(x), shape)
         if not cnp.PyArray_IS_C_CONTIGUOUS(result) or np.may_share_memory(result, x):
-            result = np.empty(shape, x.dtype)
+            result = empty_of(shape, cnp.PyArray_TYPE(x))
     data = <uint8_t *>cnp.PyArray_DATA(result)
     rows *= group_count
     parts = max(<int64_t>1, min(<int64_t>max_threads(), min(rows, rows * k // THREAD_BYTES)))

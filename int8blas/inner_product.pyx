@@ -21,6 +21,7 @@ from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, 
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._quantized_layer cimport QuantizedLayer
+from int8blas._results cimport empty, empty_of
 from int8blas._source cimport set_tensor_parameters
 from int8blas._stage cimport Bound, Layer, element_type
 from int8blas._threads cimport max_threads
@@ -213,7 +214,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
         if out is None:
             if self._layer.has_sum:
                 raise ValueError("out must be given, as a Sum post-op adds to it")
-            result = target = cnp.PyArray_SimpleNew(2, shape, self._dst_type)
+            result = target = empty(2, shape, self._dst_type)
             if leading is not None:
                 result = target.reshape(*leading, self._packed._n)
         else:
@@ -273,7 +274,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
             matrix = result.reshape(rows, self._packed._n)
             if cnp.PyArray_DATA(matrix) == cnp.PyArray_DATA(result):
                 return matrix
-        copy = np.array(result, order="C") if self._layer.has_sum else np.empty(wanted, self.dst_dtype)
+        copy = np.array(result, order="C") if self._layer.has_sum else empty_of(wanted, self._dst_type)
         return copy.reshape(rows, self._packed._n)
 
 

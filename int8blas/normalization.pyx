@@ -18,6 +18,7 @@ from int8blas._elementwise cimport clash
 from int8blas._kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
 from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas._normalize cimport normalize
+from int8blas._results cimport empty_like
 from int8blas._stage cimport element_type
 
 cnp.import_array()
@@ -60,10 +61,10 @@ cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray s
     """Apply a kernel along an axis, after the last check."""
     cdef cnp.ndarray array, target
     if out is None:
-        array = target = np.empty_like(src, dst_dtype)
+        array = target = empty_like(src, dst_dtype.num)
     else:
         array = elements_output(out, "out", dst_dtype.num, (<object>src).shape)
-        target = np.empty_like(array) if clash(src, array) else array
+        target = empty_like(array, dst_dtype.num) if clash(src, array) else array
     if cnp.PyArray_SIZE(src):
         args.n = cnp.PyArray_DIM(src, axis)
         normalize(function, args, last(src, axis), last(target, axis))

@@ -10,6 +10,7 @@ import numpy as np
 from int8blas._arrays cimport elements_output, int8_operand
 from int8blas._elementwise cimport share_memory
 from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
+from int8blas._results cimport empty_in_order, empty_like
 from int8blas._spatial import CHANNELS_LAST_AXES, output_size, parse_layout, parse_padding, per_dimension
 
 cnp.import_array()
@@ -29,15 +30,6 @@ cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
     if found is None or (found != src.dtype and found != np.float32):
         raise TypeError(f"dst_dtype must be {src.dtype}, as src is, or float32, got {found or dst_dtype!r}")
     return found.num
-
-
-cdef cnp.ndarray new_array(cnp.ndarray src, cnp.npy_intp *shape, int typenum):
-    """An array of that shape, whose dimensions lie in memory in the order of those of `src`."""
-    if cnp.PyArray_IS_C_CONTIGUOUS(src):
-        return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(src), shape, typenum, 0)
-    order = sorted(range(src.ndim), key=lambda axis: -abs((<object>src).strides[axis]))
-    array = np.empty([shape[axis] for axis in order], cnp.PyArray_DescrFromType(typenum))
-    return array.transpose(np.argsort(order))
 
 
 cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, int typenum, object out):
@@ -67,10 +59,10 @@ cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, 
                              f"({window[d].before}, {window[d].after}) for {size} elements and dilation "
                              f"{window[d].dilation}")
     if out is None:
-        array = target = new_array(src, shape, typenum)
+        array = target = empty_in_order(shape, src, typenum)
     else:
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
-        target = np.empty_like(array) if share_memory(src, array) else array
+        target = empty_like(array, typenum) if share_memory(src, array) else array
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)
     if target is not array:

@@ -23,6 +23,7 @@ from int8blas._kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas._layer_arguments import check_dtype
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport start
+from int8blas._results cimport empty_of
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
 from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
@@ -164,17 +165,17 @@ cdef class RecurrentLayer:
         h = self.quantized(self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)))
         c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         if out is None:
-            result = target = np.empty((t, n, channels), self.dst_dtype)
+            result = target = empty_of((t, n, channels), self.dst_dtype.num)
         else:
             result = target = elements_output(out, "out", self.dst_dtype.num, (t, n, channels))
             if not self.is_usable(target, x):
-                target = np.empty((t, n, channels), self.dst_dtype)
+                target = empty_of((t, n, channels), self.dst_dtype.num)
         states = (self.layers, self.directions, n, self.units)
-        h_t = np.empty(states, self.dst_dtype)
+        h_t = empty_of(states, self.dst_dtype.num)
         if self._kind == LSTM_CELL:
-            c_t = np.empty(states, np.float32)
+            c_t = empty_of(states, cnp.NPY_FLOAT32)
         for i in range(self.layers):
-            y = target if i == self.layers - 1 else np.empty((t, n, channels), np.uint8)
+            y = target if i == self.layers - 1 else empty_of((t, n, channels), cnp.NPY_UINT8)
             self.run(i, x, y, h, c, h_t, c_t)
             x = y
         if target is not result:

@@ -1,6 +1,10 @@
-# Memory for the length of a call (see _workspace.pyx).
+# Memory that begins on a cache line (see _memory.pyx).
 cdef enum:
-    ALIGNMENT = 64              # of what acquire() and carve() return: a cache line
+    ALIGNMENT = 64              # of what these functions return
+
+cdef void *allocate(size_t size) noexcept nogil
+cdef void *reallocate(void *memory, size_t size) noexcept nogil
+cdef void free(void *memory) noexcept nogil
 
 cdef void *acquire(size_t size) noexcept nogil
 cdef void release(void *memory) noexcept nogil

@@ -1,0 +1,33 @@
+"""Memory that begins on a cache line (csrc/memory.h), NULL where there is none."""
+
+cdef extern from "memory.h" nogil:
+    void *i8_allocate(size_t size)
+    void *i8_reallocate(void *memory, size_t size)
+    void i8_free(void *memory)
+    void *i8_acquire(size_t size)
+    void i8_release(void *memory)
+
+
+cdef void *allocate(size_t size) noexcept nogil:
+    """`size` bytes."""
+    return i8_allocate(size)
+
+
+cdef void *reallocate(void *memory, size_t size) noexcept nogil:
+    """What `allocate` returned with another size, perhaps elsewhere."""
+    return i8_reallocate(memory, size)
+
+
+cdef void free(void *memory) noexcept nogil:
+    """Give back what `allocate` returned."""
+    i8_free(memory)
+
+
+cdef void *acquire(size_t size) noexcept nogil:
+    """`size` bytes for the length of a call."""
+    return i8_acquire(size)
+
+
+cdef void release(void *memory) noexcept nogil:
+    """Give back what `acquire` returned."""
+    i8_release(memory)

@@ -1,0 +1,98 @@
+#if defined(__linux__)
+#define _DEFAULT_SOURCE /* madvise() */
+#include <sys/mman.h>
+#endif
+
+#include "memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#define EXCHANGE(slot, block) _InterlockedExchangePointer((void *volatile *)(slot), block)
+#else
+#define EXCHANGE(slot, block) __atomic_exchange_n(slot, block, __ATOMIC_ACQ_REL)
+#endif
+
+/* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; the size from which
+ * memory pays in huge pages, as NumPy has it. */
+enum { ALIGNMENT = 64, SLOTS = 4, KEPT_BYTES = 16 << 20, HUGE_BYTES = 4 << 20 };
+
+/* The last bytes of the ALIGNMENT bytes before what the caller gets. */
+typedef struct {
+    void *memory; /* from malloc() */
+    size_t size;
+} block;
+
+static block *slots[SLOTS];
+
+static block *header(void *memory) { return (block *)memory - 1; }
+
+/* Asks the system, which may ignore it, for huge pages. */
+static void use_huge_pages(char *memory, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = 4096;
+    char *first = (char *)(((uintptr_t)memory + page - 1) & ~(page - 1));
+    if (size >= HUGE_BYTES)
+        madvise(first, (size_t)(memory + size - first), MADV_HUGEPAGE);
+#else
+    (void)memory, (void)size;
+#endif
+}
+
+void *i8_allocate(size_t size)
+{
+    const size_t extra = 2 * ALIGNMENT;
+    char *memory = size <= SIZE_MAX - extra ? malloc(size + extra) : NULL;
+    if (!memory)
+        return NULL;
+    use_huge_pages(memory, size + extra);
+    char *start = (char *)(((uintptr_t)memory + extra - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    *header(start) = (block){memory, size};
+    return start;
+}
+
+void *i8_reallocate(void *memory, size_t size)
+{
+    char *moved = i8_allocate(size);
+    if (moved && memory) {
+        size_t before = header(memory)->size;
+        memcpy(moved, memory, before < size ? before : size);
+        i8_free(memory);
+    }
+    return moved;
+}
+
+void i8_free(void *memory)
+{
+    if (memory)
+        free(header(memory)->memory);
+}
+
+void *i8_acquire(size_t size)
+{
+    for (int i = 0; i < SLOTS; ++i) {
+        block *kept = EXCHANGE(&slots[i], NULL);
+        if (kept && kept->size >= size)
+            return kept + 1;
+        if (kept)
+            i8_free(kept + 1);
+    }
+    return i8_allocate(size);
+}
+
+void i8_release(void *memory)
+{
+    if (!memory)
+        return;
+    block *rest = header(memory);
+#ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
+    for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
+        rest = EXCHANGE(&slots[i], rest);
+#endif
+    if (rest)
+        i8_free(rest + 1);
+}

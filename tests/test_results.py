@@ -1,0 +1,111 @@
+"""New arrays for results: where they begin, whose memory they have, and what may be done with them."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy._core.multiarray import get_handler_name  # public in numpy.testing's own tests alone
+
+import int8blas
+
+LINE = 64
+HANDLER = "int8blas"
+SHAPE = (8, 24, 24, 128)  # of results above the size from which they begin on a cache line, whatever their type
+STATIC = {"src_dtype": np.uint8, "dst_dtype": np.uint8, "scales": {"src": 0.1, "weights": 0.01, "dst": 0.5}}
+
+
+def results(rng):
+    """A large new result of everything that makes one."""
+    x = rng.integers(0, 256, SHAPE, np.uint8)
+    flat = x.reshape(-1, SHAPE[-1])
+    square = rng.integers(-128, 128, (128, 128), np.int8)
+    real = rng.normal(size=SHAPE).astype(np.float32)
+    lstm = int8blas.LSTM(rng.integers(-128, 128, (128, 4, 64), np.int8), rng.integers(-128, 128, (64, 4, 64), np.int8),
+                         src_dtype=np.uint8, weights_scale=50.0)  # fmt: skip
+    return {
+        "gemm_u8s8s32": int8blas.gemm_u8s8s32(1, flat, square),
+        "beta": int8blas.gemm_u8s8s32(1, flat, square, 1, np.ones((len(flat), 128), np.int32)),
+        "matmul": int8blas.matmul(flat, square),
+        "matmul, a stack": int8blas.matmul(x, square),
+        "InnerProduct": int8blas.InnerProduct(square, **STATIC)(flat),
+        "InnerProduct, a stack": int8blas.InnerProduct(square, **STATIC)(x).base,
+        "Convolution": int8blas.Convolution(square[:, :, None, None], **STATIC, layout="nhwc")(x),
+        "Deconvolution": int8blas.Deconvolution(square[:, :, None, None], **STATIC, layout="nhwc")(x),
+        "max_pool": int8blas.max_pool(x, 3, padding=1, strides=1, layout="nhwc"),
+        "eltwise": int8blas.eltwise(x, int8blas.Eltwise("abs")),
+        "eltwise, other order": int8blas.eltwise(x.transpose(3, 1, 2, 0), int8blas.Eltwise("abs")),
+        "binary": int8blas.binary("add", x, x),
+        "concat": int8blas.concat([x, x], 1),
+        "concat, other order": int8blas.concat([x.transpose(0, 3, 1, 2)] * 2, 1).base,
+        "quantize": int8blas.quantize(real, 0.1),
+        "dequantize": int8blas.dequantize(x, 0.1),
+        "softmax": int8blas.softmax(real),
+        "gather": int8blas.gather(square, rng.integers(0, 128, 4096), 0.1),
+        "im2col": int8blas.im2col(x, (1, 1), layout="nhwc"),
+        "LSTM": lstm(x.reshape(64, -1, 128))[0],
+    }
+
+
+def addresses(arrays):
+    """Where each begins, from the start of a cache line."""
+    return {name: array.ctypes.data % LINE for name, array in arrays.items()}
+
+
+def test_large_results_begin_on_a_cache_line(rng):
+    found = addresses(results(rng))
+    assert found == dict.fromkeys(found, 0)
+
+
+def test_large_results_own_memory_of_the_package(rng):
+    found = {name: get_handler_name(array) for name, array in results(rng).items()}
+    assert found == dict.fromkeys(found, HANDLER)
+
+
+def test_small_results_are_as_numpy_makes_them(rng):
+    c = int8blas.gemm_u8s8s32(1, rng.integers(0, 256, (8, 8), np.uint8), rng.integers(-128, 128, (8, 8), np.int8))
+    assert get_handler_name(c) == get_handler_name(np.empty(8))
+
+
+def test_the_handler_does_not_stay(rng):
+    before = get_handler_name()
+    results(rng)
+    assert get_handler_name() == before
+    # Nor after an error: no memory for such a C.
+    zeros = np.zeros((1 << 40, 0), np.uint8)
+    with pytest.raises((MemoryError, ValueError)):
+        int8blas.gemm_u8s8s32(1, zeros, np.zeros((0, 1 << 22), np.int8))
+    assert get_handler_name() == before
+
+
+def test_results_can_be_resized_and_keep_their_elements(rng):
+    c = int8blas.quantize(rng.normal(size=1 << 18).astype(np.float32), 0.1)
+    expected = c.copy()
+    c.resize(1 << 19, refcheck=False)
+    np.testing.assert_array_equal(c[: expected.size], expected)
+    assert not c[expected.size :].any()
+    c.resize(1 << 10, refcheck=False)
+    np.testing.assert_array_equal(c, expected[: 1 << 10])
+
+
+def test_memory_of_results_is_traced_and_given_back():
+    x = np.zeros((1 << 11, 1 << 11), np.int8)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        result = int8blas.dequantize(x, 0.5)
+        assert tracemalloc.get_traced_memory()[0] - before >= result.nbytes
+        del result
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < x.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_results_outlive_what_made_them(rng):
+    x = rng.integers(0, 256, (512, 512), np.uint8)
+    expected = x.astype(np.float32) * np.float32(0.5)
+    kept = [int8blas.dequantize(x, 0.5) for _ in range(20)]
+    gc.collect()
+    for array in kept[::2]:
+        np.testing.assert_array_equal(array, expected)
