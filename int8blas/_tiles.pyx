@@ -217,6 +217,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
             t.ahead_step //= 2
+            if width > 1:
+                t.ahead = NULL  # panels are as far apart as those of the widened B
 
         elif dot == I8_DOT8 and has_outliers(g, p, s.first + c, width):
             if not a_is_turned:

@@ -39,8 +39,13 @@
         }                                                                                                              \
     } while (0)
 
+/* One panel of the B ahead passes through the L1 cache; several would be more than it holds beside the current ones, and
+ * are as far along as these. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
-    if (ahead) {                                                                                                       \
+    if (ahead && np > 1) {                                                                                             \
+        I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
+        ahead += 4 * I8_PANEL;                                                                                         \
+    } else if (ahead) {                                                                                                \
         I8_FOR(group, groups_) I8_PREFETCH(ahead + group * t->ahead_step);                                             \
         ahead += (groups_) * t->ahead_step;                                                                            \
     }
@@ -127,7 +132,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
-    const char *ahead = mr > 2 && I8_NP == 1 && tile == 0 ? t->ahead : NULL;
+    const char *ahead = mr > (I8_NP == 1 ? 2 : 4) && np == I8_NP && tile == 0 ? t->ahead : NULL;
 
     I8_FOR(j, width) {
         const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
