@@ -1,7 +1,8 @@
 """The general way: tiles of C from packed blocks of A and B.
 
     gemm_blocks     for each slab of panels of B (all of them if B is packed)
-      prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels)
+      prepare_panels    pack panels, their sums, certificates and start values      (in parallel over the panels,
+                        or, where parts are columns, each by the part that it belongs to)
       multiply_part     one thread's tiles of C                                     (in parallel over the parts)
                           for each nc panels, each mc rows, each kc of K:
                             multiply_tiles, or multiply_by_matrix: for each np panels and mr rows the micro-kernel,
@@ -21,7 +22,7 @@ from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, zero_by_row, zero_of_row
 from int8blas._source cimport source_parameters
-from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, part_count, pieces_of, round_up, share
+from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, round_up, share
 from int8blas._tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
 
 cdef enum:
@@ -207,13 +208,18 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
 
 cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, const Slab *s, int part,
                         char *memory) noexcept nogil:
-    """What one thread does of a slab."""
+    """What one thread does of a slab, which includes the panels of columns that are its own."""
     cdef Workspace w = shared[0]
     cdef Grid grid = p.grid
     cdef Piece pieces[MAX_PIECES]
+    cdef int64_t panel
     cdef int i
     lay_out(g, p, &w, memory, part)
     grid.columns = ceil_div(s.panels, p.grid_np)
+    if w.shared_size > 0 and has_own_columns(&p.grid):
+        pieces_of(&grid, part, pieces)
+        panel = pieces[0].column * p.grid_np
+        prepare_panels(g, p, &w, s, panel, min(pieces[0].column_end * p.grid_np, s.panels) - panel)
     if p.matrix is not NULL:
         p.matrix.enter(unit_rows(g))
     for i in range(pieces_of(&grid, part, pieces)):
@@ -258,11 +264,12 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
             s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL
         s.bo = w.bo
         if parts == 1:
-            if w.shared_size > 0:
-                prepare_panels(g, p, &w, &s, 0, s.panels)
             multiply_part(g, p, &w, &s, 0, memory)
+        elif w.shared_size == 0 or has_own_columns(&p.grid):
+            for part in prange(parts, num_threads=parts, schedule="static"):
+                multiply_part(g, p, &w, &s, part, memory)
         else:
-            steps = ceil_div(s.panels, PREPARE_PANELS) if w.shared_size > 0 else 0
+            steps = ceil_div(s.panels, PREPARE_PANELS)
             with parallel(num_threads=parts):
                 for part in prange(parts, schedule="static"):
                     i = share(steps, part, parts) * PREPARE_PANELS

@@ -127,8 +127,9 @@ cdef void finish_rows(const Gemm *g, const Operands *o, const Piece *piece, cons
     output(g, &t, tile, rows, piece.count, piece.columns, first, piece.first)
 
 
-cdef void multiply_part(const Gemm *g, const Plan *p, const Operands *o, int64_t first, int64_t end) noexcept nogil:
-    """Some of the vectors x by all of y."""
+cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int64_t first,
+                           int64_t end) noexcept nogil:
+    """Some of the vectors x by all of y, which are packed."""
     cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t x_sums[BLOCK]
     cdef int64_t x_zeros[BLOCK]
@@ -261,11 +262,11 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
             piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
 
 
-cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
-    """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory."""
+cdef int multiply_part(const Gemm *g, const Plan *p, int64_t first, int64_t end) noexcept nogil:
+    """Some of the vectors x by all of y. 0, or -1 if there is no memory."""
     cdef Operands o
-    cdef int parts = part_count(&p.grid), part, i, few = <int>(g.n if p.by_rows else g.m)
-    cdef int64_t many = g.m if p.by_rows else g.n, size, one_size
+    cdef int i, few = <int>(g.n if p.by_rows else g.m)
+    cdef int64_t size, one_size
     cdef ptrdiff_t c_x, c_y
     cdef char *memory
     cdef uint8_t *y
@@ -289,17 +290,27 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
     o.direct = not o.finishes and o.pieces == 1 and o.piece[0].columns == few
     o.direct = o.direct and c_x == few * <ptrdiff_t>sizeof(int32_t) and (few == 1 or c_y == sizeof(int32_t))
     # The kernel goes through all of x where nothing is left to do between its rows.
-    o.block = many if o.direct else BLOCK
+    o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):
         o.piece[i].y = y
         y += g.kernels.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
             o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
-    if parts == 1:
-        multiply_part(g, p, &o, 0, many)
-    else:
-        for part in prange(parts, num_threads=parts, schedule="static"):
-            multiply_part(g, p, &o, share(many, part, parts), share(many, part + 1, parts))
+    multiply_vectors(g, p, &o, first, end)
     release(memory)
     return 0
+
+
+cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
+    """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory.
+
+    Each thread packs all of y, which takes less time than to get it from another one.
+    """
+    cdef int64_t many = g.m if p.by_rows else g.n
+    cdef int part, parts = part_count(&p.grid), status = 0
+    if parts == 1:
+        return multiply_part(g, p, 0, many)
+    for part in prange(parts, num_threads=parts, schedule="static"):
+        status += multiply_part(g, p, share(many, part, parts), share(many, part + 1, parts))
+    return -1 if status else 0

@@ -45,6 +45,19 @@ cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil
     return multiply(&own)
 
 
+cdef int multiply_rows(const Gemm *g, const Plan *p, int part) noexcept nogil:
+    """One thread's rows, as a problem of its own. 0, or -1 if there is no memory."""
+    cdef Gemm own = g[0]
+    cdef int64_t first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
+    own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
+    own.a += first * g.a_row
+    own.c += first * g.c_row
+    if g.co_rows is not NULL:
+        own.co_rows += first
+    own.threads = 1
+    return multiply(&own)
+
+
 cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t *sums) noexcept nogil:
     """The product over one part of K, to `sums`, as a problem of its own. 0, or -1 if there is no memory.
 
@@ -160,8 +173,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
         return gemm_dots(g, &p)
     if p.path == PATH_THIN:
         return gemm_thin(g, &p)
-    if not p.independent or parts == 1:
+    if parts == 1 or not (p.own_columns or p.own_rows):
         return gemm_blocks(g, &p)
     for part in prange(parts, num_threads=parts, schedule="static"):
-        status += multiply_columns(g, &p, part)
+        status += multiply_rows(g, &p, part) if p.own_rows else multiply_columns(g, &p, part)
     return -1 if status else 0

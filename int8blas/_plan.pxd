@@ -100,7 +100,8 @@ cdef struct Plan:
     int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)
     int64_t slab                # panels of plain B that are packed before they are multiplied, and
     int64_t slab_blocks         # how many blocks of their K
-    bint independent            # each thread packs and multiplies columns of its own
+    bint own_columns            # each thread packs and multiplies columns of its own, in pieces,
+    bint own_rows               # or packs all of B for rows of its own
     int64_t mc, nc              # block sizes: rows, panels
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     bint keeps_a                # which has all of A as it made it for the first nc panels
@@ -204,9 +205,14 @@ cdef inline const i8_matrix *matrix_of(const Gemm *g) noexcept nogil:
 
 
 cdef inline double thread_work(const Gemm *g) noexcept nogil:
-    """Multiply-adds that pay for one more thread; twice as many if the threads have to pack B before."""
+    """Multiply-adds that pay for one more thread."""
     cdef const i8_matrix *matrix = matrix_of(g)
-    return (g.kernels.thread_work if matrix is NULL else matrix.thread_work) * (2 if g.packed is NULL else 1)
+    return g.kernels.thread_work if matrix is NULL else matrix.thread_work
+
+
+cdef inline double least_work(const Gemm *g) noexcept nogil:
+    """The same, twice as many where few rows would read B in place, which comes more slowly than packed."""
+    return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.rows_limit else 1)
 
 
 cdef inline bint is_thin(const Gemm *g) noexcept nogil:
@@ -229,9 +235,8 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether _tiny computes the problem: it is small, and has no output stage of a primitive."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= (
-            g.kernels.tiny_work if g.threads <= 1 or g.kernels.matrix is not NULL else <int64_t>thread_work(g)
-        )
+        and g.m * g.n * g.k <= g.kernels.tiny_work
+        and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
         and g.stage is NULL and not is_thin(g)
     )
 

@@ -18,7 +18,7 @@ from int8blas._kernels cimport (
     i8_stage,
     tile_panels,
 )
-from int8blas._split cimport ceil_div, even_size, part_count, round_up, split
+from int8blas._split cimport Grid, ceil_div, even_size, largest_part, part_count, round_up, split
 
 cdef enum:
     # Up to how many rows a B with contiguous columns is read in place; A is for as many as a dot kernel takes.
@@ -41,6 +41,11 @@ cdef enum:
     # Columns that are many for a matrix unit.
     MATRIX_COLUMNS = 128
     MIDDLE_BYTES = 1 << 18
+    # Tiles of rows for each thread, of which one more hardly matters.
+    MANY_TILES = 8
+    # Up to this size each thread packs all of plain B, if it has rows: a line that another one has packed takes five
+    # times as long to come as to be packed.
+    OWN_BYTES = 1 << 18
     # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
     # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile.
     ROWS_GROUPS = 32
@@ -103,20 +108,39 @@ cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
     return largest
 
 
-cdef int64_t busy_threads(const Gemm *g) noexcept nogil:
-    """As many threads as the work pays for, of those that there are."""
+cdef int64_t busy_threads(const Gemm *g, double least, int64_t vectors) noexcept nogil:
+    """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
+    part of `vectors` vectors of k, which an operand has, comes from memory."""
     cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    return <int64_t>min(<double>g.threads, 1 + max(work / thread_work(g), <double>g.n * g.k / THREAD_BYTES))
+    return <int64_t>min(<double>g.threads, 1 + max(work / least, <double>vectors * g.k / THREAD_BYTES))
+
+
+cdef bint can_be_divided(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether threads may pack plain B on their own: parts of the problem are problems themselves."""
+    return g.packed is NULL and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
 
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
-    cdef int64_t m_tiles = ceil_div(g.m, p.mr)
-    cdef int64_t n_tiles = ceil_div(p.panels if p.independent else p.slab, p.grid_np)
-    # Columns come first where threads pack B, each most of what it multiplies; rows where they share it, unless these
-    # are so few that the last tile, which they may not fill, makes a difference.
-    cdef bint few_rows = g.m <= MIDDLE_ROWS and not is_made(g)
-    split(1 if p.independent else m_tiles, n_tiles, busy_threads(g), g.packed is NULL or few_rows, &p.grid)
+    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.own_columns else m_tiles
+    cdef int64_t panels = p.panels if p.own_columns else p.slab
+    cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
+    # Columns come first where threads pack B, each what it multiplies; rows where they share it, unless these are so
+    # few that the last tile, which they may not fill, makes a difference.
+    cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
+    cdef Grid narrower
+    split(rows, ceil_div(panels, p.grid_np), threads, columns_first, &p.grid)
+    if columns_first and p.grid_np > 2 and part_count(&p.grid) > 1:
+        # Tiles that are a panel narrower cost little, an uneven division of the columns more.
+        split(rows, ceil_div(panels, p.grid_np - 1), threads, columns_first, &narrower)
+        if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):
+            p.grid = narrower
+            p.grid_np -= 1
+    # With columns for a single tile threads would write to the same lines of C at the same time.
+    meets = p.grid.column_parts > 1 and ceil_div(panels, p.grid.column_parts) <= p.np and rows >= MANY_TILES * threads
+    p.own_rows = can_be_divided(g, p) and not p.own_columns and g.n * g.k <= OWN_BYTES and part_count(&p.grid) > 1
+    if meets or p.own_rows:
+        split(rows, 1, threads, False, &p.grid)
     p.grid.rows = m_tiles
 
 
@@ -155,10 +179,11 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_DOTS, which is as fast as it reads the larger operand."""
+    """Threads of PATH_DOTS."""
     p.by_rows = g.a_col == 1 and few_columns(g)
-    cdef int64_t threads = min(<int64_t>g.threads, 1 + g.k * (g.m if p.by_rows else g.n) // THREAD_BYTES)
-    cdef int64_t pieces = ceil_div(g.m if p.by_rows else g.n, g.kernels.dots_rows)
+    cdef int64_t vectors = g.m if p.by_rows else g.n
+    cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
+    cdef int64_t pieces = ceil_div(vectors, g.kernels.dots_rows)
     if p.by_rows:
         split(pieces, 1, threads, False, &p.grid)
     else:
@@ -176,7 +201,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.row_of_ones = p.row_of_ones and not p.centered
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
-    cdef int64_t threads = busy_threads(g)
+    cdef int64_t threads = busy_threads(g, least_work(g), g.n)
     cdef bint far = g.n * g.k > L2_BYTES * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
     p.head = 0
@@ -316,7 +341,7 @@ cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
-    p.may_widen = p.direct_a = p.keeps_a = p.independent = p.splits = False
+    p.may_widen = p.direct_a = p.keeps_a = p.own_columns = p.own_rows = p.splits = False
     p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
@@ -353,10 +378,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.direct_a = has_contiguous_rows(g) and g.a_flip == 0
     # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
     # larger slabs let A be read less often.
-    p.independent = (
-        g.packed is NULL and g.m <= middle_rows(g, p) and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
-    )
-    if p.independent and g.m <= MIDDLE_ROWS:
+    p.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
+    if p.own_columns and g.m <= MIDDLE_ROWS:
         kc = min(<int64_t>MIDDLE_K, kc)
     elif g.m <= p.mr:
         # B is read once, whatever the cache holds of it, and long panels are long streams.
@@ -368,7 +391,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.skips = False
     if g.image is not NULL:
         plan_image(g, p)
-    p.slab_blocks = 1 if p.independent else p.k_blocks
+    p.slab_blocks = 1 if p.own_columns else p.k_blocks
     p.slab = p.panels
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
@@ -376,17 +399,17 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
         p.np = 1
     if g.packed is NULL:
-        p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.independent else SLAB_BYTES)
+        p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.own_columns else SLAB_BYTES)
                                    // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
-    cdef int64_t columns, m_blocks = 1 if p.independent else ceil_div(m_tiles * p.mr, rows)
+    cdef int64_t columns, m_blocks = 1 if p.own_columns else ceil_div(m_tiles * p.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     cdef bint fits = round_up(g.m, p.mr) * g.k <= KEPT_BYTES, halves
     p.nc = columns = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np
-    if p.independent:
+    if p.own_columns:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
         # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source that is not

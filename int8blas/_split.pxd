@@ -54,5 +54,17 @@ cdef inline int part_count(const Grid *grid) noexcept nogil:
     return grid.row_parts * grid.column_parts
 
 
+cdef inline int64_t largest_part(const Grid *grid, int64_t width, int64_t total) noexcept nogil:
+    """The size of the part that has the most, if units are as wide as this, but all columns not more than `total`."""
+    if grid.stretches:
+        return ceil_div(grid.rows * grid.columns, grid.row_parts) * width
+    return ceil_div(grid.rows, grid.row_parts) * min(ceil_div(grid.columns, grid.column_parts) * width, total)
+
+
+cdef inline bint has_own_columns(const Grid *grid) noexcept nogil:
+    """Whether no two parts have columns in common."""
+    return grid.row_parts == 1 and not grid.stretches
+
+
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil
 cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil

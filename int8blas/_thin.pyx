@@ -55,7 +55,7 @@ cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_
 
 
 cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
-    """Some of the rows of C."""
+    """Some of the rows of A by a B that is prepared."""
     cdef uint8_t packed[ROWS * MAX_K]
     cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
@@ -121,12 +121,11 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
             memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
 
 
-cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
-    """A small K. 0, or -1 if there is no memory."""
+cdef int multiply_part(const Gemm *g, const Plan *p, int64_t row, int64_t end) noexcept nogil:
+    """Some of the rows of C. 0, or -1 if there is no memory."""
     cdef Columns b
     cdef int64_t padded = p.panels * I8_PANEL, i
     cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
-    cdef int part, parts = part_count(&p.grid)
     cdef char *memory
     cdef int64_t *sums
     cdef int32_t *init
@@ -160,10 +159,19 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size
-    if parts == 1:
-        multiply_rows(g, p, &b, 0, g.m)
-    else:
-        for part in prange(parts, num_threads=parts, schedule="static"):
-            multiply_rows(g, p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
+    multiply_rows(g, p, &b, row, end)
     release(memory)
     return 0
+
+
+cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
+    """A small K. 0, or -1 if there is no memory.
+
+    Each thread prepares all of B, which takes less time than to get it from another one.
+    """
+    cdef int part, parts = part_count(&p.grid), status = 0
+    if parts == 1:
+        return multiply_part(g, p, 0, g.m)
+    for part in prange(parts, num_threads=parts, schedule="static"):
+        status += multiply_part(g, p, share(g.m, part, parts), share(g.m, part + 1, parts))
+    return -1 if status else 0

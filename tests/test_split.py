@@ -43,15 +43,26 @@ def test_stretches_where_rectangles_are_not():
     assert split_of(3, 3, 2) == [[(0, 3, 0, 1), (0, 1, 1, 2)], [(1, 3, 1, 2), (0, 3, 2, 3)]]
 
 
+# Rows, columns and other parts of C for each thread, of small and of large B, of few columns, and of a small K.
+UNEVEN = (150, 250, 301), (49, 700, 270), (70, 65, 5000), (333, 97, 300), (301, 333, 22), (1001, 7, 300), (260, 48, 410)
+
+
 @pytest.mark.parametrize("threads", [2, 5, 7])
 def test_uneven_grids(isa, threads, rng):
-    shapes = (150, 250, 301), (49, 700, 270), (70, 65, 5000), (333, 97, 300)
-    for (m, n, k), pair in zip(shapes, SIGN_PAIRS, strict=True):
+    for (m, n, k), pair in zip(UNEVEN, itertools.cycle(SIGN_PAIRS), strict=False):
         a, b = pair.operands(rng, m, n, k)
-        expected = reference.gemm(1, a, b, ao=3, bo=5)
-        for form, make in B_FORMS.items():
-            with int8blas.num_threads(threads):
-                assert_same(pair.gemm(1, a, make(b), ao=3, bo=5), expected, form=form, m=m, n=n, k=k)
+        c = rng.integers(-1000, 1000, (m, n), np.int32)
+        row, column = rng.integers(0, 100, m), rng.integers(0, 100, n)
+        for options in (
+            {"ao": 3, "bo": 5},
+            {"ao": row, "bo": column, "offsetc": "R", "co": column},
+            {"alpha": 0.25, "beta": -2.0, "c": c, "offsetc": "C", "co": row},
+        ):
+            expected = reference.gemm(**({"alpha": 1, "a": a, "b": b} | options))
+            for form, make in B_FORMS.items():
+                with int8blas.num_threads(threads):
+                    result = pair.gemm(**({"alpha": 1, "a": a, "b": make(b)} | options))
+                assert_same(result, expected, form=form, m=m, n=n, k=k, options=list(options))
 
 
 def test_a_long_k_is_divided(isa, rng):

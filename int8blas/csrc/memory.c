@@ -12,8 +12,12 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
 #define EXCHANGE(slot, block) _InterlockedExchangePointer((void *volatile *)(slot), block)
+#define COUNT(counter) ((unsigned)_InterlockedIncrement((volatile long *)(counter)))
+#define THREAD_LOCAL __declspec(thread)
 #else
 #define EXCHANGE(slot, block) __atomic_exchange_n(slot, block, __ATOMIC_ACQ_REL)
+#define COUNT(counter) __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED)
+#define THREAD_LOCAL _Thread_local
 #endif
 
 /* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; the size from which
@@ -29,6 +33,17 @@ typedef struct {
 static block *slots[SLOTS];
 
 static block *header(void *memory) { return (block *)memory - 1; }
+
+/* Where a thread begins to look: it finds the block that it had before, whose lines are in its caches, and which in
+ * those of another would have to come from there. */
+static block **slot(int i)
+{
+    static unsigned threads;
+    static THREAD_LOCAL unsigned own;
+    if (!own)
+        own = COUNT(&threads);
+    return &slots[(own - 1 + (unsigned)i) % SLOTS];
+}
 
 /* Asks the system, which may ignore it, for huge pages. */
 static void use_huge_pages(char *memory, size_t size)
@@ -75,11 +90,13 @@ void i8_free(void *memory)
 void *i8_acquire(size_t size)
 {
     for (int i = 0; i < SLOTS; ++i) {
-        block *kept = EXCHANGE(&slots[i], NULL);
-        if (kept && kept->size >= size)
+        block *kept = EXCHANGE(slot(i), NULL);
+        if (!kept)
+            continue;
+        if (kept->size >= size)
             return kept + 1;
-        if (kept)
-            i8_free(kept + 1);
+        i8_free(kept + 1);
+        break;
     }
     return i8_allocate(size);
 }
@@ -91,7 +108,7 @@ void i8_release(void *memory)
     block *rest = header(memory);
 #ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
-        rest = EXCHANGE(&slots[i], rest);
+        rest = EXCHANGE(slot(i), rest);
 #endif
     if (rest)
         i8_free(rest + 1);
