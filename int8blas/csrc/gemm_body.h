@@ -39,8 +39,8 @@
         }                                                                                                              \
     } while (0)
 
-/* One panel of the B ahead passes through the L1 cache; several would be more than it holds beside the current ones, and
- * are as far along as these. */
+/* One panel of the B ahead passes through the L1 cache; several would be more than it holds beside the current ones,
+ * and are as far along as these. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \

@@ -94,9 +94,9 @@ typedef struct {
     int cols;
     const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
-    /* B for a later tile, or NULL: ahead_step bytes are fetched for each group; of several panels the 64 bytes of a group
-     * of each, b_panel bytes apart. Tiles of one or two rows, with several panels of up to four, wait for memory however
-     * early it is asked, and do not look at it, nor do those of fewer panels than the kernel's np. */
+    /* B for a later tile, or NULL: ahead_step bytes are fetched for each group; of several panels the 64 bytes of a
+     * group of each, b_panel bytes apart. Tiles of one or two rows, with several panels of up to four, wait for memory
+     * however early it is asked, and do not look at it, nor do those of fewer panels than the kernel's np. */
     const char *ahead;
     ptrdiff_t ahead_step;
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
