@@ -3,9 +3,9 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 from int8blas._kernels cimport I8_PANEL, i8_output_args, i8_tile_output
+from int8blas._memory cimport ALIGNMENT
 from int8blas._plan cimport Gemm, Plan, set_tile_output
 from int8blas._split cimport round_up
-from int8blas._memory cimport ALIGNMENT
 
 
 # A slab of B as the parts see it. Pointers are to its first panel.

@@ -32,28 +32,24 @@ from int8blas._threads cimport parallel_region_ran
 from int8blas._tiny cimport gemm_tiny
 
 
-cdef int multiply_columns(const Gemm *g, const Plan *p, int part) noexcept nogil:
-    """One thread's columns, as a problem of its own. 0, or -1 if there is no memory."""
+cdef int multiply_own(const Gemm *g, const Plan *p, int part) noexcept nogil:
+    """One thread's rows, or columns, as a problem of its own. 0, or -1 if there is no memory."""
     cdef Gemm own = g[0]
-    cdef int64_t first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
-    own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
-    own.b += first * g.b_col
-    own.c += first * g.c_col
-    if g.co_cols is not NULL:
-        own.co_cols += first
-    own.threads = 1
-    return multiply(&own)
-
-
-cdef int multiply_rows(const Gemm *g, const Plan *p, int part) noexcept nogil:
-    """One thread's rows, as a problem of its own. 0, or -1 if there is no memory."""
-    cdef Gemm own = g[0]
-    cdef int64_t first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
-    own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
-    own.a += first * g.a_row
-    own.c += first * g.c_row
-    if g.co_rows is not NULL:
-        own.co_rows += first
+    cdef int64_t first
+    if p.own_rows:
+        first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
+        own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
+        own.a += first * g.a_row
+        own.c += first * g.c_row
+        if g.co_rows is not NULL:
+            own.co_rows += first
+    else:
+        first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
+        own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
+        own.b += first * g.b_col
+        own.c += first * g.c_col
+        if g.co_cols is not NULL:
+            own.co_cols += first
     own.threads = 1
     return multiply(&own)
 
@@ -176,5 +172,5 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     if parts == 1 or not (p.own_columns or p.own_rows):
         return gemm_blocks(g, &p)
     for part in prange(parts, num_threads=parts, schedule="static"):
-        status += multiply_rows(g, &p, part) if p.own_rows else multiply_columns(g, &p, part)
+        status += multiply_own(g, &p, part)
     return -1 if status else 0

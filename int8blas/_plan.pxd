@@ -211,7 +211,7 @@ cdef inline double thread_work(const Gemm *g) noexcept nogil:
 
 
 cdef inline double least_work(const Gemm *g) noexcept nogil:
-    """The same, twice as many where few rows would read B in place, which comes more slowly than packed."""
+    """As thread_work, but twice as many where few rows would read B in place, which comes more slowly than packed."""
     return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.rows_limit else 1)
 
 

@@ -3,8 +3,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint16_t
 
 from int8blas._block cimport Slab, Workspace
-from int8blas._plan cimport Gemm, Plan
 from int8blas._memory cimport ALIGNMENT
+from int8blas._plan cimport Gemm, Plan
 
 cdef enum:
     # The columns of A that outliers take are made for so many rows and k together, with the widest vectors.

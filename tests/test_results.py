@@ -1,11 +1,15 @@
 """New arrays for results: where they begin, whose memory they have, and what may be done with them."""
 
+import ctypes
 import gc
 import tracemalloc
 
 import numpy as np
 import pytest
-from numpy._core.multiarray import get_handler_name  # public in numpy.testing's own tests alone
+
+# NumPy shows handlers in C alone (NEP 49), but for the name of an array's in a module of its own.
+from numpy._core._multiarray_umath import _ARRAY_API
+from numpy._core.multiarray import get_handler_name
 
 import int8blas
 
@@ -13,6 +17,30 @@ LINE = 64
 HANDLER = "int8blas"
 SHAPE = (8, 24, 24, 128)  # of results above the size from which they begin on a cache line, whatever their type
 STATIC = {"src_dtype": np.uint8, "dst_dtype": np.uint8, "scales": {"src": 0.1, "weights": 0.01, "dst": 0.5}}
+
+CAPSULE_POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+NEW_CAPSULE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+NUMPY_API = ctypes.cast(CAPSULE_POINTER(_ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+SET_HANDLER = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(NUMPY_API[304])
+GET_HANDLER = ctypes.PYFUNCTYPE(ctypes.py_object)(NUMPY_API[305])
+CAPSULE_NAME = b"mem_handler"
+NAME_BYTES, HANDLER_BYTES = 127, 128 + 5 * ctypes.sizeof(ctypes.c_void_p)  # of PyDataMem_Handler
+
+
+@pytest.fixture
+def own_handler():
+    """The name of a handler that the program sets: NumPy's functions."""
+    before = GET_HANDLER()
+    handler = ctypes.create_string_buffer(HANDLER_BYTES)
+    ctypes.memmove(handler, CAPSULE_POINTER(before, CAPSULE_NAME), HANDLER_BYTES)
+    ctypes.memmove(handler, b"of the program".ljust(NAME_BYTES, b"\0"), NAME_BYTES)
+    SET_HANDLER(NEW_CAPSULE(ctypes.addressof(handler), CAPSULE_NAME, None))
+    yield "of the program"
+    SET_HANDLER(before)
 
 
 def results(rng):
@@ -76,6 +104,12 @@ def test_the_handler_does_not_stay(rng):
     with pytest.raises((MemoryError, ValueError)):
         int8blas.gemm_u8s8s32(1, zeros, np.zeros((0, 1 << 22), np.int8))
     assert get_handler_name() == before
+
+
+def test_the_handler_of_a_program_is_used(own_handler, rng):
+    found = {name: get_handler_name(array) for name, array in results(rng).items()}
+    assert found == dict.fromkeys(found, own_handler)
+    assert get_handler_name() == own_handler
 
 
 def test_results_can_be_resized_and_keep_their_elements(rng):
