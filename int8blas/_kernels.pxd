@@ -4,7 +4,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 
 cdef extern from "i8_types.h" nogil:
-    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_TILE, I8_MAX_COLUMNS
+    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
+    int I8_FEW_ROWS(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
     enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
@@ -55,6 +56,7 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t fetch_row
         const char *ahead
         ptrdiff_t ahead_step
+        int beside, in_turn
         const i8_tile_output *output
         int rows, unit_rows
         const int8_t *b_tail

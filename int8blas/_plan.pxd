@@ -108,6 +108,7 @@ cdef struct Plan:
     int64_t np                  # panels of a tile
     int64_t mr                  # rows of a tile
     int64_t grid_np             # panels of a unit of the grid
+    bint in_turn                # tiles read their panels one after the other
     bint skips                  # products with padding are left out (see _spans)
     bint fetch_c                # C is fetched before a tile of it is stored
     bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead

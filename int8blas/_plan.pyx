@@ -8,6 +8,7 @@ from int8blas._kernels cimport (
     I8_DOT4,
     I8_GROUP,
     I8_MATRIX_K,
+    I8_MAX_IN_TURN,
     I8_PANEL,
     I8_TYPE_F32,
     I8_TYPE_S8,
@@ -69,11 +70,10 @@ cdef enum:
     # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
     # cache, half as fast where it is.
     STREAM_BYTES = 16 << 20
-    # Up to how many rows, and k, a packed B beyond the L2 cache is read one panel after the other where full tiles have
-    # several: side by side, panels so short end when the hardware has just begun to fetch ahead in each. Where full
-    # tiles have one, three side by side are faster for one row with any k.
-    NARROW_ROWS = 2
-    NARROW_K = 2048
+    # Up to which k a packed B beyond the L2 cache is read one panel after the other, by tiles that can: side by side,
+    # panels so short end when the hardware has just begun to fetch ahead in each. Where full tiles have one panel,
+    # three side by side are faster for one row with any k.
+    IN_TURN_K = 2048
     # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
     FETCH_BYTES = 4 << 20
     # Blocks of K that are one for an image, so that its windows are whole.
@@ -396,7 +396,10 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)
-    if g.kernels.np > 1 and g.packed is not NULL and g.m <= NARROW_ROWS and g.k <= NARROW_K and g.n * g.k > L2_BYTES:
+    p.in_turn = (
+        g.kernels.np > 1 and g.packed is not NULL and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K and g.n * g.k > L2_BYTES
+    )
+    if p.in_turn and p.matrix is not NULL:
         p.np = 1
     if g.packed is NULL:
         p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.own_columns else SLAB_BYTES)

@@ -60,7 +60,7 @@ cdef struct Layer:
     # Of a row of the workspace, in elements: of states, memory and output; of sums.
     ptrdiff_t state_row, sums_row
     int64_t stretch             # time steps whose sums are computed together
-    bint narrow                 # tiles of a step have one panel
+    bint in_turn                # tiles of a step read their panels one after the other
     uint8_t *source             # of a stretch, if it is not read in place
 
 

@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memset
 from int8blas._gemm cimport gemm
 from int8blas._kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
-    I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+    I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
 from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, round_up, share
@@ -26,9 +26,8 @@ from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_si
 
 cdef enum:
     MAX_GATES = 4
-    # Up to how many rows weights beyond the L2 cache are read one panel after the other, which the hardware fetches
-    # ahead better than several side by side.
-    NARROW_ROWS = 2
+    # Weights beyond the L2 cache are read one panel after the other, which the hardware fetches ahead better than
+    # several side by side.
     L2_BYTES = 1 << 20
 # Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
 cdef int64_t STRETCH_BYTES = 1 << 20
@@ -155,11 +154,12 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                           int panels, int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
-    cdef int largest = 1 if layer.narrow else tile_panels(layer.kernels, height)
+    cdef int largest = tile_panels(layer.kernels, height)
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
     t.tiles, t.groups = 1, ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
-    t.more_segments = 0
+    t.more_segments = t.beside = 0
+    t.in_turn = layer.in_turn
     t.b_panel = d.panel_size
     t.acc_in = t.row_init = NULL
     t.fetch = t.ahead = NULL
@@ -319,7 +319,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     # One cache line more, so that rows do not meet in the same sets of the cache.
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.narrow = (layer.kernels.np > 1 and layer.rows <= NARROW_ROWS
+    layer.in_turn = (layer.kernels.np > 1 and layer.rows <= I8_MAX_IN_TURN
                     and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     threads = threads_for(layer, layer.threads)
     layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))

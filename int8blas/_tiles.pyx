@@ -11,6 +11,7 @@ from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_DOT8,
+    I8_FEW_ROWS,
     I8_GROUP,
     I8_PANEL,
     i8_outlier_args,
@@ -21,7 +22,7 @@ from int8blas._kernels cimport (
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
-from int8blas._split cimport ceil_div, equal_parts, leading_share, round_up, share
+from int8blas._split cimport ceil_div, equal_parts, leading_share, round_up
 
 cdef enum:
     # Tiles of an A by columns that are packed together: their rows are a cache line or less.
@@ -128,6 +129,21 @@ cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int 
     return dot
 
 
+cdef int64_t tiles_beside(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width, int64_t most,
+                          int dot) noexcept nogil:
+    """How many tiles from a panel on, of so many of equal width, lie whole in C beside each other and have the same
+    dot, one that needs no B but their own."""
+    cdef int64_t count = 1
+    most = min(most, (g.n - (s.first + panel) * I8_PANEL) // (width * I8_PANEL))
+    if dot == I8_DOT2 or dot == I8_DOT8:
+        return 1
+    if not p.may_widen:
+        return max(<int64_t>1, most)
+    while count < most and dot_of(g, p, s, panel + count * width, width) == dot:
+        count += 1
+    return count
+
+
 cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
                        int64_t row, int height, int64_t k0, int64_t k) noexcept nogil:
     """A for tiles of `height` rows, the first of which is a row of a block of rows, from k0 on."""
@@ -167,7 +183,12 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef bint stacks = (
         last_block and not (p.wide or gathers or p.from_registers or (p.to_output and g.c_line != 0))
     )
-    cdef int64_t top
+    # A single tile of few rows, whose sums stay beside each other, is called for several columns of tiles at a time.
+    cdef bint lies_beside = (
+        row_tiles == 1 and rows <= I8_FEW_ROWS(g.kernels.np) and first_block and last_block and not p.wide
+        and not p.skips and g.c_line == 0 and (p.from_registers or p.to_output or gathers)
+    )
+    cdef int64_t top, together, c_end
     cdef int32_t *partial
     cdef int32_t *outlier_sums
     cdef i8_tile_args t
@@ -182,6 +203,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.c_row, o.c_col = g.c_row, g.c_col
     t.more_segments = 0
+    t.in_turn = p.in_turn
     t.fetch = NULL
     t.fetch_row = g.c_row
     t.output = NULL
@@ -189,18 +211,24 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     if p.skips:
         block = place_of(g.image, row)
 
-    for j in range(column_tiles):
-        c = panel + share(panels, j, column_tiles)
-        width = <int>(panel + share(panels, j + 1, column_tiles) - c)
+    j = 0
+    while j < column_tiles:
+        together = equal_parts(panels, j, column_tiles, &c, &width)
+        c += panel
         column = (s.first + c) * I8_PANEL
 
         dot = dot_of(g, p, s, c, width)
+        together = tiles_beside(g, p, s, c, width, together, dot) if lies_beside else 1
+        if gathers:
+            together = max(1, min(together, (gathered_row - (c - first) * I8_PANEL) // (width * I8_PANEL)))
+        j += together
+        c_end = c + together * width
         outlier_sums = NULL
         t.b = s.data if dot != I8_DOT8 else g.split.dense
         t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
         t.b_panel = s.panel_size
         t.groups = groups
-        t.ahead = <const char *>t.b + width * t.b_panel if p.fetch_b and j + 1 < column_tiles else NULL
+        t.ahead = <const char *>t.b + width * t.b_panel if p.fetch_b and j < column_tiles else NULL
         t.ahead_step = I8_GROUP * I8_PANEL
         t.a_tail = NULL
         # Contiguous rows are widened from where they lie.
@@ -240,6 +268,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 last_block and p.to_output and column + width * I8_PANEL <= g.n
                 and (g.c_line == 0 or (row + r) // g.c_line == (row + r + height - 1) // g.c_line)
             )
+            t.beside = together > 1
             if p.skips or p.wide or (to_output and g.c_line != 0):
                 t.tiles = 1
             elif last_block and not (to_output or p.from_registers):
@@ -247,6 +276,8 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.tiles = max(1, min(t.tiles, (x - (r - top)) // height)) if stacks else 1
             i += t.tiles
             end = r + t.tiles * height
+            if t.beside:
+                t.tiles = together
             set_a(g, p, w, &t, dot, row, r, height, k0, k)
 
             # Sums of the blocks of K so far lie in `partial`, tile by tile.
@@ -287,7 +318,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 g.kernels.tile[dot][height - 1][width - 1](&t)
             t.ahead = NULL
             if to_output:
-                first, top = c + width, end
+                first, top = c_end, end
                 continue
 
             if p.wide:
@@ -298,11 +329,11 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 continue
             if not gathers:
                 first = c
-            elif j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
+            elif j < column_tiles and (c_end - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             if last_block and not p.from_registers:
                 o.rows = <int>(end - top)
-                o.cols = <int>min((c + width - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
+                o.cols = <int>min((c_end - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
                 o.acc32 = NULL if p.wide else w.tile
                 o.acc64 = <const int64_t *>partial if p.wide else NULL
                 o.acc_row = t.dst_row
@@ -310,4 +341,4 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 if g.doubled:
                     double_sums(&o)
                 store_rows(g, &o)
-                first, top = c + width, end
+                first, top = c_end, end

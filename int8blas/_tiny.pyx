@@ -61,7 +61,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
-    t.more_segments = 0
+    t.more_segments = t.beside = t.in_turn = 0
     t.b_panel = panel_size if g.packed is NULL else g.panel_size
     t.groups = groups
     t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)

@@ -30,6 +30,8 @@ FEW = ((1, 1, 1), (1, 50, 7), (3, 1, 64), (5, 16, 4), (8, 48, 32), (15, 49, 33),
 # Larger than a block of any kernel in one direction or more, and off every multiple.
 BLOCKED = (
     (1, 1030, 1100),
+    (2, 1230, 900),
+    (4, 1030, 300),
     (3, 17, 8200),
     (5, 65, 4100),
     (33, 1025, 130),

@@ -116,42 +116,27 @@ I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], cons
         acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
 
-/* Tile number `tile` of those one below the other. */
-I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
+/* The products of A, row `row` of all and those below it, with `np` panels of B, on top of a tile's sums. */
+I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
+                                     const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
+                                     const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
     const int halves = I8_WIDENS && mr == 1, widens = I8_WIDENS && mr > 1 && mr * width <= 4;
-#ifndef I8_STEP_2
+#ifdef I8_STEP_2
+    const int depth = 1;
+#else
     const int depth = halves || widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
-    const int64_t row = tile * mr;
-    const uint8_t *segment = t->a + tile * t->a_tile;
-    const int8_t *b = t->b;
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
-    const char *ahead = mr > (I8_NP == 1 ? 2 : 4) && np == I8_NP && tile == 0 ? t->ahead : NULL;
 
-    I8_FOR(j, width) {
-        const i8_vec start = t->col_init ? i8_load(t->col_init + j * I8_LANES) : i8_zero();
-        I8_FOR(i, mr) acc[0][i][j] = start;
-    }
-    if (t->acc_in)
-        I8_FOR(i, mr) I8_FOR(j, width)
-            acc[0][i][j] = i8_add(acc[0][i][j], i8_load(t->acc_in + (row + i) * t->acc_row + j * I8_LANES));
-    if (t->row_init)
-        I8_FOR(i, mr) {
-            const i8_vec start = i8_broadcast(t->row_init + row + i);
-            I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], start);
-        }
-    if (t->fetch)
-        I8_FOR(i, mr) I8_FOR(j, width) I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + j * 4 * I8_LANES);
-#ifndef I8_STEP_2
+    I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = sums[i][j];
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
-#endif
     for (int64_t more = t->more_segments;; --more, segment += t->a_segment, b += t->b_segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
@@ -173,7 +158,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
             a += 2 * a_group;
             b += 2 * 4 * I8_PANEL;
         }
-#else
+#endif
         if (depth > 1)
             for (; groups >= depth; groups -= depth) {
                 I8_FOR(d, depth) {
@@ -183,7 +168,6 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
                     b += 4 * I8_PANEL;
                 }
             }
-#endif
         for (; groups > 0; --groups) {
             I8_FETCH_AHEAD(1);
             I8_ADD_GROUP(acc[0], a, a_row);
@@ -193,26 +177,68 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         if (more == 0)
             break;
     }
-#ifndef I8_STEP_2
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
-#endif
     if (t->a_tail)
         I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a_tail + row), 4);
+    I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
+}
+
+/* The same, one panel after the other. */
+I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
+                                    const uint8_t *a, const int8_t *b, const int mr, const int np)
+{
+    I8_FOR(p, np) {
+        i8_vec part[I8_MR][I8_ROW_NP * I8_VECS];
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) part[i][v] = sums[i][p * I8_VECS + v];
+        I8_NAME(add_products)(part, t, row, a, b + p * t->b_panel, NULL, mr, 1);
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][p * I8_VECS + v] = part[i][v];
+    }
+}
+
+/* Tile number `tile`. */
+I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
+{
+    i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
+    const int width = np * I8_VECS, looks_ahead = mr > I8_FEW_ROWS(I8_NP) && np == I8_NP;
+    const int beside = mr <= I8_FEW_ROWS(I8_NP) && t->beside;
+    const int64_t row = beside ? 0 : tile * mr, column = beside ? tile * np * I8_PANEL : 0;
+    const uint8_t *a = beside ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = beside ? t->b + tile * np * t->b_panel : t->b;
+
+    I8_FOR(j, width) {
+        const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
+        I8_FOR(i, mr) acc[i][j] = start;
+    }
+    if (t->acc_in)
+        I8_FOR(i, mr) I8_FOR(j, width)
+            acc[i][j] = i8_add(acc[i][j], i8_load(t->acc_in + (row + i) * t->acc_row + column + j * I8_LANES));
+    if (t->row_init)
+        I8_FOR(i, mr) {
+            const i8_vec start = i8_broadcast(t->row_init + row + i);
+            I8_FOR(j, width) acc[i][j] = i8_add(acc[i][j], start);
+        }
+    if (t->fetch)
+        I8_FOR(i, mr) I8_FOR(j, width)
+            I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + (column + j * I8_LANES) * 4);
+    if (np > 1 && mr <= I8_MAX_IN_TURN && t->in_turn)
+        I8_NAME(add_in_turn)(acc, t, row, a, b, mr, np);
+    else
+        I8_NAME(add_products)(acc, t, row, a, b, looks_ahead && tile == 0 ? t->ahead : NULL, mr, np);
 
     if (t->output) {
-        i8_output_tile(t->output, row, acc[0][0], I8_ROW_NP * I8_VECS, mr, width);
+        i8_output_tile(t->output, row, column, acc[0], I8_ROW_NP * I8_VECS, mr, width);
         return;
     }
-    int32_t *dst = t->dst + row * t->dst_row;
+    int32_t *dst = t->dst + row * t->dst_row + column;
     if (t->cols == np * I8_PANEL) {
         I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[0][i][j]);
+            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[i][j]);
             dst += t->dst_row;
         }
     } else {
         I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[0][i][j], t->cols - j * I8_LANES);
+            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[i][j], t->cols - j * I8_LANES);
             dst += t->dst_row;
         }
     }

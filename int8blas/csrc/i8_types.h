@@ -24,7 +24,8 @@
  *   - dst: row i starts at dst + i * dst_row (in elements); its first `cols` columns are written, nothing else. With an
  *     output it is not touched, and C gets what the output stage makes of the sums; `cols` is panels * 16 then.
  *   - `tiles`, 1 or more: A of the next tile is a_tile bytes behind that of the one before; row_init, a_tail and rows
- *     of acc_in, dst, fetch and the output are those that follow. What is fetched `ahead` is for the first tile.
+ *     of acc_in, dst, fetch and the output are those that follow. What is fetched `ahead` is for the first tile. Where
+ *     tiles lie `beside` each other, of up to I8_FEW_ROWS(np) rows, B, col_init and columns are those that follow.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract but for this:
@@ -46,6 +47,10 @@
 #define I8_GROUP 4
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
+#define I8_MAX_IN_TURN 2 /* rows of a tile that can read its panels of B in turn */
+/* Up to so many rows, tiles of up to `np` panels wait for memory however early it is asked: they do not look at what is
+ * to be fetched ahead, and they can lie beside each other. */
+#define I8_FEW_ROWS(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* of a register of a matrix unit, and its bytes of k */
 #define I8_MATRIX_K 64
 #define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B for one of its registers */
@@ -95,10 +100,12 @@ typedef struct {
     const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
     /* B for a later tile, or NULL: ahead_step bytes are fetched for each group; of several panels the 64 bytes of a
-     * group of each, b_panel bytes apart. Tiles of one or two rows, with several panels of up to four, wait for memory
-     * however early it is asked, and do not look at it, nor do those of fewer panels than the kernel's np. */
+     * group of each, b_panel bytes apart. Tiles of few rows (I8_FEW_ROWS) do not look at it, nor do those of fewer
+     * panels than the kernel's np. */
     const char *ahead;
     ptrdiff_t ahead_step;
+    int beside;  /* whether `tiles` lie beside each other, not below */
+    int in_turn; /* of B one panel after the other is read, not all side by side; up to I8_MAX_IN_TURN rows look at it */
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
     /* For a matrix unit only: rows of A, and those of a register, as it was entered with. */
     int rows, unit_rows;

@@ -26,13 +26,14 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
                            int32_t (*dot)(const uint8_t *, const int8_t *))
 {
     uint32_t acc[I8_MR][I8_PANEL];
-    const int64_t row = tile * mr;
+    const int64_t row = t->beside ? 0 : tile * mr, column = t->beside ? tile * I8_PANEL : 0;
+    const uint8_t *first = t->beside ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = t->beside ? t->b + tile * t->b_panel : t->b;
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
-            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + j] : 0) +
+            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + column + j] : 0) +
                         (uint32_t)(t->row_init ? t->row_init[row + i] : 0) +
-                        (uint32_t)(t->col_init ? t->col_init[j] : 0);
-    const int8_t *b = t->b;
+                        (uint32_t)(t->col_init ? t->col_init[column + j] : 0);
     const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL) {
         if (g > 0 && g < whole && g % t->groups == 0)
@@ -41,8 +42,7 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
             uint8_t a[4];
             const void *from;
             if (g < whole)
-                from = t->a + tile * t->a_tile + i * t->a_row + g / t->groups * t->a_segment +
-                       g % t->groups * t->a_group;
+                from = first + i * t->a_row + g / t->groups * t->a_segment + g % t->groups * t->a_group;
             else
                 from = t->a_tail + row + i;
             memcpy(a, from, 4);
@@ -52,7 +52,7 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
     }
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < t->cols; ++j)
-            t->dst[(row + i) * t->dst_row + j] = (int32_t)acc[i][j];
+            t->dst[(row + i) * t->dst_row + column + j] = (int32_t)acc[i][j];
 }
 
 I8_INLINE void i8_ref_tiles(const i8_tile_args *t, const int mr, int32_t (*dot)(const uint8_t *, const int8_t *))

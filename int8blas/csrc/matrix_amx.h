@@ -97,7 +97,7 @@ I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o
             I8_FOR(p, panels) acc[i][p] = i8_add(acc[i][p], start);
         }
     if (t->output)
-        i8_output_tile(o, 0, acc[0], 2, rows, panels);
+        i8_output_tile(o, 0, 0, acc[0], 2, rows, panels);
     else
         I8_FOR(i, rows) I8_FOR(p, panels)
             i8_store_some(t->dst + (row + i) * t->dst_row + p * I8_PANEL, acc[i][p], t->cols - p * I8_PANEL);

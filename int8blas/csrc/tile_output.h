@@ -1,14 +1,15 @@
 #include <math.h>
 
-/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors of each of the `mr` rows from `row`
- * on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is
+/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors from column `column` on of each of
+ * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is
  * not negative, so relu is a bound of the result for integers. */
-I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const i8_vec *acc, const int acc_row,
-                            const int mr, const int width, const int type, const int by_row, const int shifts)
+I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
+                            const int acc_row, const int mr, const int width, const int type, const int by_row,
+                            const int shifts)
 {
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_FOR(j, width) {
-        const ptrdiff_t at = j * I8_LANES;
+        const ptrdiff_t at = column + j * I8_LANES;
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
@@ -32,24 +33,24 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const i8
     }
 }
 
-I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, i8_vec *acc, const int acc_row, const int mr,
-                              const int width)
+I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
+                              const int acc_row, const int mr, const int width)
 {
     if (o->offset)
         I8_FOR(j, width) {
-            const i8_vec offset = i8_load(o->offset + j * I8_LANES);
+            const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
             I8_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
     if (o->type == I8_TYPE_U8 && !o->shifts)
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
     else if (o->type == I8_TYPE_U8)
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
     else if (o->type == I8_TYPE_S8)
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
     else if (o->type == I8_TYPE_S32)
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
     else if (o->row_scale)
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
     else
-        i8_output_as(o, row, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
 }
