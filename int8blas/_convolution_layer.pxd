@@ -24,6 +24,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef readonly tuple dilation
     cdef readonly int64_t groups
     cdef readonly str layout
+    cdef str _name              # for INT8BLAS_VERBOSE
     cdef int _spatial
     cdef uint8_t _flip
     cdef bint _channels_last, _grouped

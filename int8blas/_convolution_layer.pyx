@@ -71,6 +71,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
                  dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
         self.set_types(src_dtype, INT8_DTYPES, dst_dtype, attributes, numerics)
+        self._name = type(self).__name__.lower()
         self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
@@ -199,7 +200,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             if rebinds:
                 bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
                                          self.slices(phase))
-            phase.filters.run(bound, &source, &part, self._flip, type(self).__name__.lower())
+            phase.filters.run(bound, &source, &part, self._flip, self._name)
         if target is not result:
             result[...] = target
         return result if out is None else out

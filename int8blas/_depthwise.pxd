@@ -18,13 +18,16 @@ cdef struct Job:
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     int64_t pixels              # of a stretch
+    int64_t block               # lines of a unit of work, or steps of lines together
     bint plain, copies
+    bint strided                # by the kernel for stride 2
 
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
     cdef int64_t together           # output lines that are computed from the same interleaved lines
 
+    cdef bint is_strided(self, const Gemm *g) noexcept
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from int8blas._filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
 from int8blas._kernels cimport (
+    I8_DEPTHWISE_VALUES,
     I8_GROUP,
     I8_MAX_DEPTHWISE,
     I8_PANEL,
+    I8_STRIDED,
     i8_depthwise_args,
     i8_image,
     i8_output_args,
@@ -44,6 +46,8 @@ cdef enum:
     TURNED_PIXELS = 32
     # Units for each thread, so that one more does not matter.
     THREAD_UNITS = 4
+    # Lines of a unit, or steps of lines together, at most.
+    BLOCK = 8
     # Multiply-adds that pay for waking one more thread.
     THREAD_WORK = 1 << 18
 
@@ -51,7 +55,7 @@ cdef enum:
 cdef struct Workspace:
     uint8_t *padding
     uint8_t *interleaved
-    uint8_t *widened
+    uint8_t *prepared
     uint8_t *copied
     int32_t *sums
 
@@ -78,9 +82,10 @@ cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexce
     cdef int64_t columns = window_columns(j, j.pixels)
     w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
     w.interleaved = <uint8_t *>carve(
-        &memory, 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.depthwise_lines))
-    w.widened = <uint8_t *>carve(
-        &memory, 8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j) else 0)
+        &memory, 0 if j.strided else 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.depthwise_lines))
+    w.prepared = <uint8_t *>carve(&memory, I8_DEPTHWISE_VALUES + (
+        8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j)
+        else I8_MAX_DEPTHWISE // I8_PANEL * j.g.panel_size))
     w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels * j.together)
     size[0] = memory - first
@@ -110,9 +115,9 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
 
 
 cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel, int64_t first,
-                     int64_t pixels) noexcept nogil:
+                     int64_t pixels, bint again) noexcept nogil:
     """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
-    channel on."""
+    channel on; `again` if the stretch before had the same channels."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
     cdef i8_depthwise_args t
@@ -150,13 +155,16 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     t.weights = g.packed + channel // I8_PANEL * t.panel_size
     t.weights_step = t.panel_size // j.repeats
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
-    t.interleaved, t.widened = w.interleaved, w.widened
+    t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
         set_tile_output(g, &out, channel)
         out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
         t.output = &out
-    g.kernels.depthwise(&t)
+    if j.strided:
+        g.kernels.depthwise_strided(&t)
+    else:
+        g.kernels.depthwise(&t)
     if t.output is not NULL:
         return
     memset(&o, 0, sizeof(o))
@@ -179,16 +187,19 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
     cdef int64_t width = j.g.kernels.depthwise_channels, chunks = ceil_div(j.channels, width), unit, first, line
-    cdef int64_t units = lines * chunks
+    cdef int64_t units = ceil_div(lines, j.block) * chunks
+    cdef bint again
     lay_out(j, &w, memory + part * size, &same)
     memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
-        first = 0
-        while first < j.size[3]:
-            line = unit // chunks
-            do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
-                       min(j.pixels, j.size[3] - first))
-            first += j.pixels
+        again = False
+        for line in range(unit // chunks * j.block, min((unit // chunks + 1) * j.block, lines)):
+            first = 0
+            while first < j.size[3]:
+                do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
+                           min(j.pixels, j.size[3] - first), again)
+                first += j.pixels
+                again = True
 
 
 cdef void set_stretch(Job *j, double threads) noexcept:
@@ -214,6 +225,12 @@ cdef void set_stretch(Job *j, double threads) noexcept:
     j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
     j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, j.pixels))
     j.pixels = ceil_div(width, ceil_div(width, j.pixels))
+
+
+cdef int64_t block_of(const Job *j, int64_t lines, double threads) noexcept:
+    """How many of so many lines, or steps of lines, a unit has: what is prepared for its channels serves them all."""
+    cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.depthwise_channels)
+    return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
 cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:
@@ -259,6 +276,15 @@ cdef class DepthwiseFilters(Filters):
     cdef object column_sums(self):
         return self.packed._sums // self.together
 
+    cdef bint is_strided(self, const Gemm *g) noexcept:
+        """Whether the kernel for stride 2 is for these windows. Half of its channels cost as much as all."""
+        cdef const i8_image *m = &self.window
+        return (
+            g.kernels.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
+            and m.kernel[2] == I8_STRIDED and m.stride[2] == 2 and m.dilation[2] == 1
+            and 2 * self.channels > g.kernels.depthwise_channels
+        )
+
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Everything but compensation; how many threads the work is worth."""
         cdef int64_t columns, lines
@@ -278,14 +304,22 @@ cdef class DepthwiseFilters(Filters):
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
         threads = min(<double>max_threads(), 1 + work / THREAD_WORK)
+        j.strided = self.is_strided(&j.g)
         if in_pairs(j):
             set_stretch(j, threads)
+        elif j.strided:
+            j.together = 1
+            if self.window.kernel[0] == 1 and self.window.dilation[1] == 1:
+                j.together = block_of(j, j.size[0] * j.size[1] * j.size[2], threads)
+            j.pixels = min(<int64_t>MAX_PIXELS, max(<int64_t>1, j.size[3]))
         else:
             j.together = j.repeats
             columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
             columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
             j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
         lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
+        j.block = block_of(j, lines, threads)
+        lines = ceil_div(lines, j.block)
         return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,

@@ -266,10 +266,12 @@ cdef class Filters:
             elapsed = seconds()
             memory = <char *>acquire(parts * size)
             if memory is not NULL:
-                if parts > 1:
+                if parts == 1:
+                    do_part(job, 0, 1, memory, size)
+                else:
                     parallel_region_ran()
-                for part in prange(parts, num_threads=parts, use_threads_if=parts > 1, schedule="static"):
-                    do_part(job, part, parts, memory, size)
+                    for part in prange(parts, num_threads=parts, schedule="static"):
+                        do_part(job, part, parts, memory, size)
                 release(memory)
             elapsed = seconds() - elapsed
         if memory is NULL:

@@ -219,7 +219,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t line
         uint8_t padding
 
-    enum: I8_MAX_DEPTHWISE
+    enum: I8_MAX_DEPTHWISE, I8_DEPTHWISE_VALUES, I8_STRIDED
 
     ctypedef struct i8_depthwise_args:
         int pixels
@@ -241,7 +241,8 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t weights_step
         const int32_t *start
         uint8_t *interleaved
-        uint8_t *widened
+        uint8_t *prepared
+        int again
         const i8_tile_output *output
         ptrdiff_t c_line
         int32_t *dst
@@ -389,6 +390,7 @@ cdef extern from "i8_types.h" nogil:
         int depthwise_channels
         int depthwise_lines
         void (*depthwise)(const i8_depthwise_args *) noexcept nogil
+        void (*depthwise_strided)(const i8_depthwise_args *) noexcept nogil
         int grouped_pixels
         int grouped_channels
         void (*grouped)(const i8_grouped_args *) noexcept nogil

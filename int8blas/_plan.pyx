@@ -397,7 +397,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)
     p.in_turn = (
-        g.kernels.np > 1 and g.packed is not NULL and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K and g.n * g.k > L2_BYTES
+        g.kernels.np > 1 and g.packed is not NULL and g.n * g.k > L2_BYTES
+        and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
     )
     if p.in_turn and p.matrix is not NULL:
         p.np = 1

@@ -141,8 +141,12 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
     else:
         g.a, g.a_row = layer.source, source_row(layer)
         threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
-        for i in prange(g.m, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
+        if threads == 1:
+            for i in range(g.m):
+                copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
+        else:
+            for i in prange(g.m, num_threads=threads, schedule="static"):
+                copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
     g.a_col = 1
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
@@ -320,7 +324,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.in_turn = (layer.kernels.np > 1 and layer.rows <= I8_MAX_IN_TURN
-                    and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
+                     and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     threads = threads_for(layer, layer.threads)
     layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))

@@ -105,7 +105,13 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
         return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
-        return _spatial.output_size(size, self._kernel[d], self.strides[d], self.dilation[d], self.padding[d], "src")
+        cdef int64_t before, after, room
+        cdef int64_t kernel = self._kernel[d], stride = self.strides[d], dilation = self.dilation[d]
+        before, after = self.padding[d]
+        room = size + before + after - dilation * (kernel - 1) - 1
+        if room < 0:
+            _spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # its error
+        return room // stride + 1
 
 
 register(Convolution)

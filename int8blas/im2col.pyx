@@ -143,11 +143,13 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     rows *= group_count
     parts = max(<int64_t>1, min(<int64_t>max_threads(), min(rows, rows * k // THREAD_BYTES)))
     with nogil:
-        if parts > 1:
+        if parts == 1:
+            write_part(kernels, &image, data, k, group_count, rows // group_count, k, 0, rows)
+        else:
             parallel_region_ran()
-        for part in prange(parts, num_threads=<int>parts, use_threads_if=parts > 1, schedule="static"):
-            write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
-                       share(rows, part + 1, parts))
+            for part in prange(parts, num_threads=<int>parts, schedule="static"):
+                write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
+                           share(rows, part + 1, parts))
     if out is not None and result is not given:
         given[...] = result
     return result if out is None else out

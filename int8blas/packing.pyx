@@ -49,17 +49,38 @@ cdef int threads_for(int64_t size) noexcept nogil:
     return threads
 
 
+cdef inline void pack_some(const i8_kernels *kernels, int8_t *data, int64_t first, int64_t end, int64_t k, int64_t n,
+                           const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride, uint8_t flip) noexcept nogil:
+    """Panels [first, end) of pack_data."""
+    cdef int64_t panel_size = round_up(k, I8_GROUP) * I8_PANEL
+    kernels.pack_panels(<uint8_t *>data + first * panel_size, panel_size, min(end * I8_PANEL, n) - first * I8_PANEL, k,
+                        b + first * I8_PANEL * n_stride, n_stride, k_stride, flip)
+
+
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil:
     """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
     cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t panels = ceil_div(n, I8_PANEL), panel_size = round_up(k, I8_GROUP) * I8_PANEL, i
+    cdef int64_t panels = ceil_div(n, I8_PANEL), i
+    # Four panels are whole cache lines of a C-ordered B.
     cdef int64_t step = 4, steps = ceil_div(panels, step)
-    cdef int threads = threads_for(panels * panel_size)
-    for i in prange(steps, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-        kernels.pack_panels(<uint8_t *>data + i * step * panel_size, panel_size,
-                            min(step * I8_PANEL, n - i * step * I8_PANEL), k, b + i * step * I8_PANEL * n_stride,
-                            n_stride, k_stride, flip)
+    cdef int threads = threads_for(panels * round_up(k, I8_GROUP) * I8_PANEL)
+    if threads == 1:
+        for i in range(steps):
+            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
+    else:
+        for i in prange(steps, num_threads=threads, schedule="static"):
+            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
+
+
+cdef void find_fact(const i8_kernels *kernels, int8_t *data, const int8_t *source, int64_t groups, int64_t panel,
+                    int64_t *sums, uint8_t *certified) noexcept nogil:
+    """One panel of find_facts."""
+    cdef int64_t size = groups * I8_GROUP * I8_PANEL
+    if source is not NULL:
+        memcpy(data + panel * size, source + panel * size, size)
+    kernels.panel_sums(sums + panel * I8_PANEL, data + panel * size, groups)
+    certified[panel] = kernels.panel_certified(data + panel * size, groups)
 
 
 cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
@@ -67,13 +88,13 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
     """The column sums and certificates of packed bytes, after copying them from `source` if it is not NULL."""
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
-    cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
-    cdef int threads = threads_for(panels * panel_size)
-    for i in prange(panels, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-        if source is not NULL:
-            memcpy(data + i * panel_size, source + i * panel_size, panel_size)
-        kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
-        certified[i] = kernels.panel_certified(data + i * panel_size, groups)
+    cdef int threads = threads_for(panels * groups * I8_GROUP * I8_PANEL)
+    if threads == 1:
+        for i in range(panels):
+            find_fact(kernels, data, source, groups, i, sums, certified)
+    else:
+        for i in prange(panels, num_threads=threads, schedule="static"):
+            find_fact(kernels, data, source, groups, i, sums, certified)
 
 
 @cython.final

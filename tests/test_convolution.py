@@ -190,6 +190,20 @@ def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, tran
 
 
 @every_primitive
+@pytest.mark.parametrize("images", [3, 5, 7])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_depthwise_images_whose_lines_are_computed_together(isa, strides, images, transposed, rng):
+    """Lines that share what is prepared for their channels begin in the middle of an image, at its last line too."""
+    for channels, height in product((64, 128), (5, 7, 13)):
+        problem = random_convolution(
+            rng, (height, 6), (3, 3), channels, channels, groups=channels, padding=1, strides=strides, n=images,
+            transposed=transposed,
+        )  # fmt: skip
+        with int8blas.num_threads(1):
+            problem.check()
+
+
+@every_primitive
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("layout", LAYOUTS[2])
 def test_small_groups(isa, layout, size, transposed, rng):

@@ -1,11 +1,15 @@
 /* The columns of a stretch for the depthwise kernels, which keep groups of I8_DEPTHWISE_LINES lines interleaved, each
  * column in 4 vectors. The file that includes this one has
  *
- *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips)   the next columns of one group */
+ *   i8_depthwise_few(t)                                                   whether half of the vectors do
+ *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few)   the next columns of one group */
 I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 {
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
 }
+
+/* Output lines that there are weights of. A call may have fewer, but another `again` more. */
+I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
 
@@ -28,19 +32,29 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
             src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
     }
     dst += from * dst_step + group * 16 * I8_LANES;
-    if (t->flip)
-        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1);
+    if (t->flip && i8_depthwise_few(t))
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1, 1);
+    else if (t->flip)
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 1, 0);
+    else if (i8_depthwise_few(t))
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 1);
     else
-        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0);
+        i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 0);
 }
 
-/* All columns of a stretch. Where a pixel has fewer bytes than are loaded, the last ones would be read beyond. */
-static void i8_depthwise_interleave(const i8_depthwise_args *t)
+/* The end of the columns that can be loaded as whole vectors: where a pixel has fewer bytes, those of the last ones
+ * would be read beyond. */
+I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
 {
-    const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1;
     const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;
     const ptrdiff_t few = missing <= 0 ? 0 : step <= 0 ? t->end : (missing + step - 1) / step;
-    const int whole = t->end - few > t->first ? (int)(t->end - few) : t->first;
+    return t->end - few > t->first ? (int)(t->end - few) : t->first;
+}
+
+/* All columns of a stretch. */
+static void i8_depthwise_interleave(const i8_depthwise_args *t)
+{
+    const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1, whole = i8_depthwise_whole(t);
     for (int group = 0; group < i8_depthwise_groups(t); ++group) {
         i8_depthwise_span(t, group, 0, t->first, I8_PADDING, t->interleaved);
         i8_depthwise_span(t, group, t->first, whole, I8_WHOLE, t->interleaved);

@@ -105,7 +105,7 @@ typedef struct {
     const char *ahead;
     ptrdiff_t ahead_step;
     int beside;  /* whether `tiles` lie beside each other, not below */
-    int in_turn; /* of B one panel after the other is read, not all side by side; up to I8_MAX_IN_TURN rows look at it */
+    int in_turn; /* B is read one panel after the other, not all side by side; up to I8_MAX_IN_TURN rows look at it */
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
     /* For a matrix unit only: rows of A, and those of a register, as it was entered with. */
     int rows, unit_rows;
@@ -383,8 +383,13 @@ typedef struct {
  *
  * Sums go through `output`, whose lines are c_line bytes apart, or where that is NULL to dst, with I8_MAX_DEPTHWISE for
  * each output, line after line. `output` is for all channels of the kernel or half of them. Up to I8_MAX_DEPTHWISE
- * channels may be written to dst, and are read from start and weights. */
+ * channels may be written to dst, and are read from start and weights.
+ *
+ * i8_kernels.depthwise_strided is for windows of I8_STRIDED lines and taps, stride 2 and dilation 1, and takes any
+ * number of output lines and of outputs; it has weights of one line alone, and no `interleaved`. */
 #define I8_MAX_DEPTHWISE 64
+#define I8_DEPTHWISE_VALUES 1536
+#define I8_STRIDED 3
 typedef struct {
     int pixels, channels;
     int lines, taps, stride, dilation, together, line_stride;
@@ -396,9 +401,11 @@ typedef struct {
     const int8_t *weights;
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
-    /* Workspace, aligned: 4 * I8_MAX_DEPTHWISE bytes for each column and depthwise_lines lines; where these are 2, as
-     * many for each tap and 2 lines of a window, 1 more than half of them, twice. */
-    uint8_t *interleaved, *widened;
+    /* Workspace, aligned. Interleaved: 4 * I8_MAX_DEPTHWISE bytes for each column and depthwise_lines lines. Prepared:
+     * I8_DEPTHWISE_VALUES bytes and, where depthwise_lines is 4, the size of 4 panels, where it is 2, 4 *
+     * I8_MAX_DEPTHWISE bytes for each tap and 2 lines of a window, 1 more than half of them, twice. */
+    uint8_t *interleaved, *prepared;
+    int again; /* whether `prepared` is what a call for the same channels, weights and output stage left */
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
@@ -583,6 +590,7 @@ typedef struct {
                  int size);
     int depthwise_channels, depthwise_lines;    /* channels of a call; lines of a group, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
+    void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
     int grouped_pixels, grouped_channels;       /* that a kernel computes at a time */
     void (*grouped)(const i8_grouped_args *);
     /* Weights of grouped_channels channels, `groups` groups of k of a panel, as pairs of s16: of each group the even

@@ -115,6 +115,7 @@
     .dots = {I8_DOTS(I8_OF_ISA(dots_x_unsigned)), I8_DOTS(I8_OF_ISA(dots_y_unsigned))}, .dots_size = i8_dots_size,     \
     .order_dots = i8_order_dots, .thin_rows = I8_THIN_ROWS, .thin = i8_thin,                                           \
     .depthwise_channels = I8_DEPTHWISE_CHANNELS, .depthwise_lines = I8_DEPTHWISE_LINES, .depthwise = i8_depthwise,     \
+    .depthwise_strided = I8_DEPTHWISE_STRIDED,                                                                         \
     .grouped_pixels = I8_GROUPED_PIXELS, .grouped_channels = I8_GROUPED_CHANNELS, .grouped = i8_grouped,               \
     I8_PAIRED_SLOTS I8_COMMON_SLOTS, I8_ELEMENT_SLOTS, I8_POOL_SLOTS, I8_CHAIN_SLOTS(table_lookup), I8_BYTES_SLOTS,    \
     I8_NORMALIZE_SLOTS, I8_CELL_SLOTS, I8_PEAK_SLOTS

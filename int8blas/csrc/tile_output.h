@@ -1,8 +1,8 @@
 #include <math.h>
 
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors from column `column` on of each of
- * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not below dst_zero where y is
- * not negative, so relu is a bound of the result for integers. */
+ * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not
+ * below dst_zero where y is not negative, so relu is a bound of the result for integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
                             const int acc_row, const int mr, const int width, const int type, const int by_row,
                             const int shifts)

@@ -93,6 +93,11 @@ I8_INLINE i8_vec i8_interleave_pair(i8_vec x, i8_vec y, const int half)
 {
     return half ? _mm512_unpackhi_epi8(x, y) : _mm512_unpacklo_epi8(x, y);
 }
+/* Pairs of bytes of x and y by turns: the first or the last 4 of each 128-bit lane. */
+I8_INLINE i8_vec i8_interleave_quad(i8_vec x, i8_vec y, const int half)
+{
+    return half ? _mm512_unpackhi_epi16(x, y) : _mm512_unpacklo_epi16(x, y);
+}
 /* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
 I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int half)
 {

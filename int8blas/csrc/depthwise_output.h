@@ -1,0 +1,131 @@
+/* The output stage of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of
+ * vector v has channels 16 * u + 4 * v and on, which packing to bytes undoes. What belongs to the channels is brought
+ * into it first. The file that includes this one has I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
+
+/* Values of the channels, in the order of the sums. They are kept where i8_depthwise_args.prepared begins. */
+typedef struct {
+    i8_vec start[4], low;
+    float scale[I8_DEPTHWISE_CHANNELS], bias[I8_DEPTHWISE_CHANNELS];
+    float dst_scale[I8_DEPTHWISE_CHANNELS], dst_zero[I8_DEPTHWISE_CHANNELS];
+} i8_depthwise_values;
+_Static_assert(sizeof(i8_depthwise_values) <= I8_DEPTHWISE_VALUES, "room for the values of the channels");
+
+/* s32 and f32, and sums without an output stage; bytes, with zero points that are not 0 or, for u8, without. */
+enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
+
+I8_INLINE int i8_output_kind(const i8_tile_output *o)
+{
+    if (!o || (o->type != I8_TYPE_U8 && o->type != I8_TYPE_S8))
+        return I8_OUTPUT_WORDS;
+    return o->type == I8_TYPE_S8 ? I8_OUTPUT_S8 : o->shifts ? I8_OUTPUT_U8 : I8_OUTPUT_U8_ONLY;
+}
+
+I8_INLINE void i8_depthwise_order_floats(float *dst, const float *src, ptrdiff_t step, int channels)
+{
+    float copy[I8_DEPTHWISE_CHANNELS];
+    if (!step) {
+        I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load(src));
+        return;
+    }
+    if (channels < I8_DEPTHWISE_CHANNELS) {
+        memset(copy, 0, sizeof copy);
+        src = memcpy(copy, src, (size_t)channels * sizeof(float));
+    }
+    I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load_units(src + 4 * v, 16 * sizeof(float)));
+}
+
+static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_values *s)
+{
+    const i8_tile_output *o = t->output;
+    const int bytes = i8_output_kind(o) != I8_OUTPUT_WORDS;
+    if (!bytes)
+        memset(s, 0, sizeof *s);
+    I8_FOR(v, 4) s->start[v] = t->start ? i8_load_units(t->start + 4 * v, 16 * sizeof(int32_t)) : i8_zero();
+    if (!bytes)
+        return;
+    if (o->offset)
+        I8_FOR(v, 4) s->start[v] = i8_add(s->start[v], i8_load_units(o->offset + 4 * v, 16 * sizeof(int32_t)));
+    i8_depthwise_order_floats(s->scale, o->scale.values, o->scale.step, t->channels);
+    i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
+    i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);
+    i8_depthwise_order_floats(s->dst_zero, o->dst_zero.values, o->dst_zero.step, t->channels);
+    /* What ReLU makes the smallest result, in the range of the bytes: a zero point may be far outside. */
+    const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
+    const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127);
+    i8_vec low[4];
+    I8_FOR(v, 4) {
+        const i8_f32 zero = i8_min_f32(i8_load_f32(s->dst_zero + v * I8_LANES), largest);
+        low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, zero) : smallest);
+    }
+    s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
+}
+
+/* The output stage of i8_output_as. Bounds are those of whole numbers, so that they hold for bytes as well; without
+ * `shifts` they are those of u8. NaN becomes the lowest number. */
+I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
+                                  const int pixels, int channels, const int is_signed, const int shifts)
+{
+    i8_vec y[I8_DEPTHWISE_PIXELS][4];
+    const i8_f32 high = i8_set_f32(is_signed ? 127 : 255);
+    I8_FOR(v, 4) {
+        const i8_f32 scale = i8_load_f32(s->scale + v * I8_LANES), bias = i8_load_f32(s->bias + v * I8_LANES);
+        const i8_f32 dst_scale = i8_load_f32(s->dst_scale + v * I8_LANES);
+        I8_FOR(p, pixels) {
+            i8_f32 x = i8_add_f32(i8_mul_f32(i8_to_f32(acc[p * 4 + v]), scale), bias);
+            x = i8_mul_f32(x, dst_scale);
+            if (shifts)
+                x = i8_add_f32(x, i8_load_f32(s->dst_zero + v * I8_LANES));
+            y[p][v] = i8_round_within_s32(i8_min_f32(high, x));
+        }
+    }
+    I8_FOR(p, pixels) {
+        i8_vec bytes = is_signed ? i8_pack_s8(y[p]) : i8_pack_u8(y[p]);
+        if (shifts)
+            bytes = is_signed ? i8_max_s8(bytes, s->low) : i8_max_u8(bytes, s->low);
+        if (channels == I8_DEPTHWISE_CHANNELS)
+            i8_store(c + p * c_row, bytes);
+        else
+            memcpy(c + p * c_row, &bytes, I8_DEPTHWISE_CHANNELS / 2);
+    }
+}
+
+/* Sums in their own order, to dst or through an output stage to s32 or f32. */
+static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, const i8_vec *sums)
+{
+    i8_vec acc[4];
+    I8_FOR(v, 4) acc[v] = sums[v];
+    i8_transpose_units(acc);
+    if (t->output) {
+        i8_tile_output o = *t->output;
+        o.c += line * t->c_line + pixel * o.c_row;
+        if (t->channels == I8_DEPTHWISE_CHANNELS)
+            i8_output_tile(&o, 0, 0, acc, 4, 1, 4);
+        else
+            i8_output_tile(&o, 0, 0, acc, 4, 1, 2);
+        return;
+    }
+    I8_FOR(v, 4) i8_store(t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[v]);
+}
+
+/* The sums of `pixels` outputs of a line from one on. */
+I8_INLINE void i8_depthwise_output(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
+                                   i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels)
+{
+    const i8_tile_output *o = t->output;
+    const int kind = i8_output_kind(o);
+    if (kind != I8_OUTPUT_WORDS) {
+        char *c = o->c + line * t->c_line + pixel * o->c_row;
+        if (kind == I8_OUTPUT_S8)
+            i8_depthwise_bytes(s, c, o->c_row, acc[0], pixels, t->channels, 1, 1);
+        else if (kind == I8_OUTPUT_U8)
+            i8_depthwise_bytes(s, c, o->c_row, acc[0], pixels, t->channels, 0, 1);
+        else
+            i8_depthwise_bytes(s, c, o->c_row, acc[0], pixels, t->channels, 0, 0);
+        return;
+    }
+    i8_vec sums[I8_DEPTHWISE_PIXELS][4];
+    I8_FOR(p, pixels) {
+        I8_FOR(v, 4) sums[p][v] = acc[p][v];
+        i8_depthwise_words(t, line, pixel + p, sums[p]);
+    }
+}
