@@ -15,7 +15,7 @@ from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.progress import Progress
 from int8blas._bench.results import Entry, GemmRow, class_means
 from int8blas._bench.shapes import CLASSES, MINUTE, Problem
-from int8blas._bench.timing import Plan, Timing, measure
+from int8blas._bench.timing import WARM_CALLS, Plan, Timing, measure
 
 SHORT = ("-m", "int8blas", "bench", "--seconds", "1", "--no-peers")
 NUMBER = (int, float)
@@ -208,8 +208,9 @@ def test_contestants_take_turns():
     timings = measure(calls, Plan(rounds=5, budget=10, min_sample=0, settle=0), lambda: watched.append(len(order)))
     assert [len(timing.seconds) for timing in timings.values()] == [5, 5]
     assert len(watched) == 10
-    rounds = [order[start : start + 4] for start in range(watched[0], len(order), 4)]
-    assert all(sorted(turn) == ["a", "a", "b", "b"] for turn in rounds)
+    turn = WARM_CALLS + 1
+    rounds = [order[start : start + 2 * turn] for start in range(watched[0], len(order), 2 * turn)]
+    assert all(sorted(names) == ["a"] * turn + ["b"] * turn for names in rounds)
 
 
 def test_means_are_geometric_and_leave_wrong_results_out():

@@ -41,6 +41,9 @@ class Timing:
 
 
 MIN_SAMPLES = 3
+# Calls before a sample, at most, and seconds: operands of half a shared L3 cache, which others have driven out of it,
+# are back after four passes.
+WARM_CALLS, WARM_SECONDS = 4, 2e-3
 LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early
 
 
@@ -68,17 +71,19 @@ def measure(
 ) -> dict[Name, Timing]:
     """Time every contestant in turn, round after round, in a new order each round.
 
-    Each sample is preceded by one call that is not timed: it brings the contestant's own operands back into the cache
-    and wakes its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
+    Each sample is preceded by calls that are not timed: they bring the contestant's own operands back into the caches
+    and wake its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
     evenly spread part of them, at least three. `watch` is called before each sample, outside of what is timed.
     """
     timings: dict[Name, Timing] = {}
     samples: dict[Name, int] = {}
+    warm: dict[Name, int] = {}
     share = plan.budget / max(len(contestants), 1)
     for name, run in contestants.items():
         inner, seconds = _calibrate(run, plan.min_sample)
         timings[name] = Timing(inner)
-        cost = (inner + 1) * seconds + plan.settle
+        warm[name] = max(1, min(WARM_CALLS, int(WARM_SECONDS / seconds)))
+        cost = (inner + warm[name]) * seconds + plan.settle
         samples[name] = max(min(int(share / cost), plan.rounds), min(MIN_SAMPLES, plan.rounds))
 
     start = time.perf_counter()
@@ -96,7 +101,8 @@ def measure(
                     watch()
                 if plan.settle:
                     time.sleep(plan.settle)
-                contestants[name]()
+                for _ in range(warm[name]):
+                    contestants[name]()
                 timings[name].seconds.append(_sample(contestants[name], timings[name].inner))
             late = time.perf_counter() - start > LATEST * plan.budget
             if late and all(len(timing.seconds) >= MIN_SAMPLES for timing in timings.values()):
