@@ -318,13 +318,25 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     p.k_parts = parts_of_k(g, p)
 
 
+cdef bint has_padding(const i8_image *m) noexcept nogil:
+    """Whether windows reach beyond the image."""
+    cdef int d
+    for d in range(3):
+        if m.before[d] > 0:
+            return True
+        if (m.out[d] - 1) * m.stride[d] + (m.kernel[d] - 1) * m.dilation[d] >= m.before[d] + m.size[d]:
+            return True
+    return False
+
+
 cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     """Tiles that leave out products with padding, if that adds nothing: rows that fill the lines of the output evenly,
     and all of K in a block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
-        (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.splits and not g.saturating and p.matrix is NULL
+        has_padding(m) and (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.splits and not g.saturating
+        and p.matrix is NULL
     )
     if not p.skips:
         return

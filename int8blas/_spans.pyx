@@ -97,6 +97,7 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1
+    cdef int64_t fetched = 0
     cdef int i
     for i in range(count):
         t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
@@ -106,12 +107,15 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
         if i > 0:
             t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
             t.row_init = t.col_init = NULL
-            t.fetch = t.ahead = NULL
+            t.fetch = NULL
+            if t.ahead is not NULL:
+                t.ahead += t.ahead_step * fetched
         if i < count - 1:
             t.dst, t.dst_row, t.cols, t.output = tile.dst + spans[i].row * row, row, <int>row, NULL
         else:
             t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
         kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
+        fetched = t.groups * (t.more_segments + 1)
 
 
 cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
