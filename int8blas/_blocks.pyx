@@ -116,8 +116,9 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
             for i in range(panels):
                 w.certified[first + i] = g.kernels.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
     if w.bo is not NULL:
-        for i in range(columns):
-            w.bo[first * I8_PANEL + i] = g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
+        # Zeros up to whole panels: output stages compute with all of their columns.
+        for i in range(panels * I8_PANEL):
+            w.bo[first * I8_PANEL + i] = 0 if i >= columns else g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
     if w.col_init is not NULL:
         init = w.col_init + first * I8_PANEL
         for i in range(panels * I8_PANEL):

@@ -261,11 +261,12 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
             for (int l = 0; l < I8_STRIDED; ++l) {
                 src[l] = i8_depthwise_column(t, lines[l], column, whole, copy[l][0]);
                 step[l] = lines[l] ? t->column_step : 0;
-                /* The fourth byte of a dword has no weight: it may be any. */
-                if (!inside)
-                    step[l] = column + 1 < t->end
-                                  ? i8_depthwise_column(t, lines[l], column + 1, whole, copy[l][1]) - src[l]
-                                  : 0;
+                if (inside)
+                    continue;
+                I8_FOR(i, 2)
+                    i8_store(copy[l][i], i8_load(i8_depthwise_column(t, lines[l], column + i, whole, copy[l][i])));
+                src[l] = copy[l][0];
+                step[l] = I8_DEPTHWISE_CHANNELS;
             }
             run[flips][kind](t, s, line, pixel, end, src, step, before);
         }
