@@ -62,6 +62,29 @@ def class_ratios(members: list[tuple[tuple, list[dict]]], name: str) -> dict[str
     return ratios
 
 
+def bound(row: dict) -> float:
+    """GOPS that the machine's peaks allow a product: of multiply-adds, and of reading A and B once."""
+    m, n, k = (row[name] for name in "mnk")
+    return min(row["peak_gops"], 2 * m * n * k * row["read_gbs"] / (m * k + k * n))
+
+
+def print_bounds(members: list[tuple[tuple, list[dict]]]) -> None:
+    """The machine's bounds over the best peer, by class: no library could be faster than that."""
+    if not all(row.get("read_gbs") and row["peak_gops"] for _, rows in members for row in rows):
+        return
+    kinds = list(members[0][1][0]["best_peer"])
+    ratios: dict[str, dict[str, list[float]]] = {}
+    for key, rows in members:
+        for kind in kinds:
+            peers = [row["contestants"][row["best_peer"][kind]]["gops"] for row in rows if row["best_peer"][kind]]
+            if peers:
+                value = median(map(bound, rows)) / median(peers)
+                ratios.setdefault(key[2], {}).setdefault(kind, []).append(value)
+    body = [[cls, *(f"{geometric_mean(of_kind[kind]):.2f}" for kind in kinds)] for cls, of_kind in ratios.items()]
+    print("\nThe machine's bounds over the best peer:\n")
+    print_table(["class", *kinds], body)
+
+
 def print_table(head: list[str], body: list[list[str]]) -> None:
     for cells in [head, ["---"] * len(head), *body]:
         print("| " + " | ".join(cells) + " |")
@@ -171,6 +194,7 @@ def main() -> None:
         groups.append((title, members))
         print(f"\n{title}; medians of {len(runs)} runs\n")
         print_classes(members)
+        print_bounds(members)
         print()
         print_shapes(members)
         print_network(runs, title)
