@@ -28,6 +28,9 @@ from int8blas._tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
 cdef enum:
     # Panels are prepared in steps of so many: four make whole cache lines of a C-ordered B.
     PREPARE_PANELS = 4
+    # Panels of a packed B whose vectors one thread prepares before the others begin: sooner than they have waited for
+    # one another.
+    FEW_PANELS = 64
 
 
 cdef bint has_ao(const Gemm *g) noexcept nogil:
@@ -244,6 +247,7 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
     cdef char *memory
     cdef int64_t i, steps
     cdef int part, parts = part_count(&p.grid)
+    cdef bint shares            # panels are prepared by all threads before any multiplies
     w.thread_size = 0
     lay_out(g, p, &w, <char *>ALIGNMENT, 0)  # for the sizes
     memory = <char *>acquire(w.shared_size + parts * w.thread_size)
@@ -264,9 +268,13 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
         if g.col_init is not NULL and not p.from_registers and not outer_ao(g, &p[0]):
             s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL
         s.bo = w.bo
+        shares = w.shared_size > 0 and not has_own_columns(&p.grid)
+        if shares and g.packed is not NULL and s.panels <= FEW_PANELS:
+            prepare_panels(g, p, &w, &s, 0, s.panels)
+            shares = False
         if parts == 1:
             multiply_part(g, p, &w, &s, 0, memory)
-        elif w.shared_size == 0 or has_own_columns(&p.grid):
+        elif not shares:
             for part in prange(parts, num_threads=parts, schedule="static"):
                 multiply_part(g, p, &w, &s, part, memory)
         else:
