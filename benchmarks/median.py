@@ -69,7 +69,7 @@ def bound(row: dict) -> float:
 
 
 def print_bounds(members: list[tuple[tuple, list[dict]]]) -> None:
-    """The machine's bounds over the best peer, by class: no library could be faster than that."""
+    """The machine's bounds, as far as they are measured, over the best peer, by class."""
     if not all(row.get("read_gbs") and row["peak_gops"] for _, rows in members for row in rows):
         return
     kinds = list(members[0][1][0]["best_peer"])
@@ -80,7 +80,10 @@ def print_bounds(members: list[tuple[tuple, list[dict]]]) -> None:
             if peers:
                 value = median(map(bound, rows)) / median(peers)
                 ratios.setdefault(key[2], {}).setdefault(kind, []).append(value)
-    body = [[cls, *(f"{geometric_mean(of_kind[kind]):.2f}" for kind in kinds)] for cls, of_kind in ratios.items()]
+    body = [
+        [cls, *(f"{geometric_mean(of_kind[kind]):.2f}" if kind in of_kind else "" for kind in kinds)]
+        for cls, of_kind in ratios.items()
+    ]
     print("\nThe machine's bounds over the best peer:\n")
     print_table(["class", *kinds], body)
 
