@@ -37,6 +37,9 @@ MACROS = [
 # In loops that fill the registers GCC copies sums from one to another, two copies for a multiply-add at worst, on the
 # ports that multiply. These keep it from that; other compilers need not know them.
 REGISTERS = ["-frename-registers", "-fira-region=all"]
+# Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
+# cache, longer than small products take to set up.
+SCALARS = ["-fno-tree-slp-vectorize"]
 PROBE = "int probe(void) { return 0; }"
 OPENMP_PROBE = """
 #include <omp.h>
@@ -120,13 +123,13 @@ EXTENSIONS = [
 ]
 
 
-def compile_each(compile_all, pool, own_args):
-    """A compiler's `compile` whose sources are compiled side by side, our own C with further arguments."""
+def compile_each(compile_all, pool, own_args, cython_args):
+    """A compiler's `compile` whose sources are compiled side by side, our own C and Cython's with further arguments."""
 
     def compile(sources, extra_postargs=(), **options):
         futures = []
         for source in sources:
-            arguments = own_args if Path(source).parent == CSRC else []
+            arguments = own_args if Path(source).parent == CSRC else cython_args
             futures.append(pool.submit(compile_all, [source], extra_postargs=[*extra_postargs, *arguments], **options))
         return [path for future in futures for path in future.result()]
 
@@ -164,12 +167,11 @@ class BuildExt(build_ext):
         for ext in self.extensions:
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
-        # For the C of csrc/ alone, not for what Cython writes.
-        own_args = [arg for arg in REGISTERS if not msvc and self.links(PROBE, ["-Werror", arg], [])]
+        own_args, cython_args = self.known(REGISTERS), self.known(SCALARS)
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
         with ThreadPoolExecutor(self.parallel) as pool:
-            self.compiler.compile = compile_each(self.compiler.compile, pool, own_args)
+            self.compiler.compile = compile_each(self.compiler.compile, pool, own_args, cython_args)
             super().build_extensions()
 
     def openmp_flags(self, msvc):
@@ -187,6 +189,11 @@ class BuildExt(build_ext):
                 return list(compile_args), list(link_args)
         warnings.warn("OpenMP does not compile and link here: int8blas is built for one thread", stacklevel=2)
         return [], []
+
+    def known(self, arguments):
+        """Those of GCC's arguments that the compiler knows."""
+        msvc = self.compiler.compiler_type == "msvc"  # which ignores what it does not know
+        return [argument for argument in arguments if not msvc and self.links(PROBE, ["-Werror", argument], [])]
 
     def links(self, source, compile_args, link_args):
         """Whether C source compiles and links with the given flags, as a module does: LDFLAGS is for those alone."""

@@ -3,8 +3,21 @@ cimport numpy as cnp
 
 cdef enum:
     MAX_DIMS = 64               # NPY_MAXDIMS
+    LARGE_BYTES = 128 << 10     # from this size on results begin on a cache line
+    ELEMENT_BYTES = 8           # of the largest dtype that results have
 
-cdef cnp.ndarray empty(int ndim, cnp.npy_intp *shape, int typenum)
+cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum)
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum)
+
+
+cdef inline cnp.ndarray empty(int ndim, cnp.npy_intp *shape, int typenum):
+    """A C-contiguous array, as PyArray_EMPTY makes it."""
+    cdef double size = 1
+    cdef int axis
+    for axis in range(ndim):
+        size *= shape[axis]
+    if size < LARGE_BYTES // ELEMENT_BYTES:
+        return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
+    return empty_large(ndim, shape, typenum, size)

@@ -37,11 +37,6 @@ cdef extern from "numpy/arrayobject.h":
     object PyDataMem_SetHandler(object handler)
     PyObject *PyDataMem_DefaultHandler
 
-# From this size on results begin on a cache line.
-cdef enum:
-    LARGE_BYTES = 128 << 10
-
-
 cdef void *new(void *ctx, size_t size) noexcept nogil:
     return allocate(size)
 
@@ -80,13 +75,9 @@ cdef object set_handler(double size):
     return PyDataMem_SetHandler(CAPSULE)
 
 
-cdef cnp.ndarray empty(int ndim, cnp.npy_intp *shape, int typenum):
-    """A C-contiguous array, as PyArray_EMPTY makes it."""
-    cdef double size = cnp.PyArray_DescrFromType(typenum).itemsize
-    cdef int d
-    for d in range(ndim):
-        size *= shape[d]
-    before = set_handler(size)
+cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size):
+    """The same for any number of elements, `size`."""
+    before = set_handler(size * cnp.PyArray_DescrFromType(typenum).itemsize)
     if before is None:
         return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
     try:

@@ -87,29 +87,11 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-I8_INLINE uint64_t i8_read64(const void *p)
+/* 0xff in the first `count` bytes, 0 in the others. */
+I8_INLINE __m128i i8_first_bytes(const int count)
 {
-    uint64_t x;
-    memcpy(&x, p, 8);
-    return x;
-}
-
-/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
-I8_INLINE __m128i i8_load_up_to_16(const uint8_t *p, const int count)
-{
-    if (count == 16)
-        return _mm_loadu_si128((const __m128i *)(const void *)p);
-    if (count == 8)
-        return _mm_loadl_epi64((const __m128i *)(const void *)p);
-    if (count > 8)
-        return _mm_set_epi64x((int64_t)(i8_read64(p + count - 8) >> (8 * (16 - count))), (int64_t)i8_read64(p));
-    if (count >= 4)
-        return _mm_cvtsi64_si128(
-            (int64_t)(i8_read32(p) | (uint64_t)i8_read32(p + count - 4) << (8 * (count - 4))));
-    if (count == 1)
-        return _mm_cvtsi32_si128(p[0]);
-    return _mm_cvtsi32_si128((int)(p[0] | (uint32_t)p[count / 2] << (8 * (count / 2)) |
-                                   (uint32_t)p[count - 1] << (8 * (count - 1))));
+    const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm_cmpgt_epi8(_mm_set1_epi8((char)count), number);
 }
 
 /* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the
@@ -119,27 +101,27 @@ I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const i
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
-    uint8_t flips[16];
-    memset(flips, flip, sizeof flips);
-    const __m128i f = i8_load_up_to_16(flips, rows);
+    const __m128i f = _mm_and_si128(_mm_set1_epi8((char)flip), i8_first_bytes(rows));
     /* What is stored behind the end of a group belongs to the next ones, which are stored later. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
         __m128i r[4];
         if (k >= 4)
-            I8_FOR(j, 4) r[j] = _mm_xor_si128(i8_load_up_to_16(src + j * k_stride, rows), f);
+            I8_FOR(j, 4) r[j] = _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f);
         else
             I8_FOR(j, 4)
-                r[j] = j < k ? _mm_xor_si128(i8_load_up_to_16(src + j * k_stride, rows), f) : _mm_setzero_si128();
+                r[j] = j < k ? _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f) : _mm_setzero_si128();
         const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
-        _mm_storeu_si128((__m128i *)(void *)d, _mm_unpacklo_epi16(lo01, lo23));
-        if (stored > 16)
-            _mm_storeu_si128((__m128i *)(void *)(d + 16), _mm_unpackhi_epi16(lo01, lo23));
-        if (stored > 32) {
-            const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
-            _mm_storeu_si128((__m128i *)(void *)(d + 32), _mm_unpacklo_epi16(hi01, hi23));
-            _mm_storeu_si128((__m128i *)(void *)(d + 48), _mm_unpackhi_epi16(hi01, hi23));
+        const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
+        const __m128i units[4] = {_mm_unpacklo_epi16(lo01, lo23), _mm_unpackhi_epi16(lo01, lo23),
+                                  _mm_unpacklo_epi16(hi01, hi23), _mm_unpackhi_epi16(hi01, hi23)};
+        if (stored == 64)
+            i8_store_units(d, units);
+        else {
+            _mm_storeu_si128((__m128i *)(void *)d, units[0]);
+            if (stored == 32)
+                _mm_storeu_si128((__m128i *)(void *)(d + 16), units[1]);
         }
         if (d == last)
             memcpy(dst, last, 4 * (size_t)(width < 16 ? width : 16));
@@ -170,7 +152,7 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                           ptrdiff_t k_stride, uint8_t flip)
 {
     int packed = 0;
@@ -237,7 +219,7 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
  * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
-static int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
+I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
                              ptrdiff_t k_stride, uint8_t flip)
 {
     const uint32_t flip4 = 0x01010101u * flip;
@@ -275,14 +257,22 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
 {
     int64_t packed = 0;
 #ifdef I8_SSE2
-    if (column_stride == 1 && k_stride != 1 && columns >= I8_PANEL * I8_PACK_PANELS) {
+    const int lines = column_stride == 1 && k_stride != 1;
+    if (lines && columns >= I8_PANEL * I8_PACK_PANELS)
         packed = i8_pack_lines(dst, panel_stride, columns / I8_PANEL, k, src, k_stride, flip);
-    }
 #endif
     for (; packed * I8_PANEL < columns; ++packed) {
         const int64_t rest = columns - packed * I8_PANEL;
-        i8_pack_panel(dst + packed * panel_stride, I8_PANEL, rest < I8_PANEL ? (int)rest : I8_PANEL, k,
-                      src + packed * I8_PANEL * column_stride, column_stride, k_stride, flip);
+        const int width = rest < I8_PANEL ? (int)rest : I8_PANEL;
+        uint8_t *d = dst + packed * panel_stride;
+        const uint8_t *s = src + packed * I8_PANEL * column_stride;
+#ifdef I8_SSE2
+        if (lines) {
+            i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
+            continue;
+        }
+#endif
+        i8_pack_panel(d, I8_PANEL, width, k, s, column_stride, k_stride, flip);
     }
 }
 

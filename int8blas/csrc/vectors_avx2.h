@@ -38,6 +38,31 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     if (from < to)
         memcpy(p + from, lanes + from, sizeof(int32_t) * (size_t)(to - from));
 }
+/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
+I8_INLINE __m128i i8_load_bytes(const uint8_t *p, const int count)
+{
+    uint64_t low = p[0], high = 0;
+    if (count == 16)
+        return _mm_loadu_si128((const __m128i *)(const void *)p);
+    if (count >= 8) {
+        memcpy(&low, p, 8);
+        memcpy(&high, p + count - 8, 8);
+        high = count > 8 ? high >> (8 * (16 - count)) : 0;
+    } else if (count >= 4) {
+        uint32_t first, last;
+        memcpy(&first, p, 4);
+        memcpy(&last, p + count - 4, 4);
+        low = first | (uint64_t)last << (8 * (count - 4));
+    } else if (count > 1)
+        low |= (uint64_t)p[count / 2] << (8 * (count / 2)) | (uint64_t)p[count - 1] << (8 * (count - 1));
+    return _mm_set_epi64x((int64_t)high, (int64_t)low);
+}
+/* 64 bytes, in stores of whole vectors: a load of a vector that waits for several stores waits until they are done. */
+I8_INLINE void i8_store_units(void *p, const __m128i units[4])
+{
+    I8_FOR(v, 2)
+        i8_store((char *)p + 32 * v, _mm256_set_m128i(units[2 * v + 1], units[2 * v]));
+}
 I8_INLINE void i8_stream(void *p, i8_vec v) { _mm256_stream_si256((__m256i *)p, v); }
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {

@@ -31,6 +31,17 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
+/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
+I8_INLINE __m128i i8_load_bytes(const uint8_t *p, const int count)
+{
+    return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
+}
+/* 64 bytes, in stores of whole vectors: a load of a vector that waits for several stores waits until they are done. */
+I8_INLINE void i8_store_units(void *p, const __m128i units[4])
+{
+    const __m256i low = _mm256_set_m128i(units[1], units[0]), high = _mm256_set_m128i(units[3], units[2]);
+    i8_store(p, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+}
 I8_INLINE void i8_stream(void *p, i8_vec v) { _mm512_stream_si512(p, v); }
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
