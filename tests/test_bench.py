@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -211,6 +212,19 @@ def test_contestants_take_turns():
     turn = WARM_CALLS + 1
     rounds = [order[start : start + 2 * turn] for start in range(watched[0], len(order), 2 * turn)]
     assert all(sorted(names) == ["a"] * turn + ["b"] * turn for names in rounds)
+
+
+@pytest.mark.parametrize("slow", [1, 2, 3])
+def test_a_slow_first_call_does_not_decide_how_many_a_sample_has(slow):
+    """Or its sample would be one call that wakes its threads."""
+    calls = []
+
+    def run():
+        calls.append(None)
+        time.sleep(2e-3 if len(calls) <= slow else 0)
+
+    timing = measure({"a": run}, Plan(rounds=1, budget=1, min_sample=1e-3, settle=0))["a"]
+    assert timing.inner > 1
 
 
 def test_means_are_geometric_and_leave_wrong_results_out():

@@ -44,6 +44,7 @@ MIN_SAMPLES = 3
 # Calls before a sample, at most, and seconds: operands of half a shared L3 cache, which others have driven out of it,
 # are back after four passes.
 WARM_CALLS, WARM_SECONDS = 4, 2e-3
+SLOW_SAMPLE = 0.05  # seconds; one that takes longer is not slow by chance
 LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early
 
 
@@ -54,16 +55,23 @@ def _sample(run: Callable[[], object], inner: int) -> float:
     return (time.perf_counter() - start) / inner
 
 
-def _calibrate(run: Callable[[], object], min_sample: float) -> tuple[int, float]:
-    """The calls per sample that take at least `min_sample` seconds, and the seconds per call that say so."""
+def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
+    """The calls per sample that take at least `plan.min_sample` seconds, and the seconds per call that say so.
+
+    The best of three samples says so, where they are short: a thread that wakes up, or waits for a core on which
+    another contestant's still spins, makes one call as long as hundreds.
+    """
+    time.sleep(plan.settle)
     run()
     inner = 1
     while True:
         seconds = _sample(run, inner)
-        if seconds * inner >= min_sample:
+        if plan.min_sample <= seconds * inner < SLOW_SAMPLE:
+            seconds = min(seconds, _sample(run, inner), _sample(run, inner))
+        if seconds * inner >= plan.min_sample:
             return inner, seconds
         # The estimate of a short sample is coarse: grow by at most a factor of ten at a time.
-        inner = max(inner + 1, min(10 * inner, int(1.1 * min_sample / max(seconds, 1e-9)) + 1))
+        inner = max(inner + 1, min(10 * inner, int(1.1 * plan.min_sample / max(seconds, 1e-9)) + 1))
 
 
 def measure(
@@ -80,7 +88,7 @@ def measure(
     warm: dict[Name, int] = {}
     share = plan.budget / max(len(contestants), 1)
     for name, run in contestants.items():
-        inner, seconds = _calibrate(run, plan.min_sample)
+        inner, seconds = _calibrate(run, plan)
         timings[name] = Timing(inner)
         warm[name] = max(1, min(WARM_CALLS, int(WARM_SECONDS / seconds)))
         cost = (inner + warm[name]) * seconds + plan.settle
