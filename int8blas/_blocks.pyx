@@ -101,6 +101,13 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.thread_size = memory - start
 
 
+cdef void scale_sums(int32_t *init, const int64_t *sums, int64_t count, uint32_t factor) noexcept nogil:
+    """Column sums times a factor, modulo 2**32."""
+    cdef int64_t i
+    for i in range(count):
+        init[i] = <int32_t>(factor * <uint32_t>sums[i])
+
+
 cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t first,
                          int64_t panels) noexcept nogil:
     """What the parts need of some panels of the slab beyond the user's own memory."""
@@ -124,8 +131,10 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
             w.bo[first * I8_PANEL + i] = 0 if i >= columns else g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
     if w.col_init is not NULL:
         init = w.col_init + first * I8_PANEL
-        for i in range(panels * I8_PANEL):
-            init[i] = 0 if g.ao_rows is not NULL or g.ao == 0 else <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
+        if g.ao_rows is not NULL or g.ao == 0:
+            memset(init, 0, panels * I8_PANEL * sizeof(int32_t))
+        else:
+            scale_sums(init, sums, panels * I8_PANEL, <uint32_t>-g.ao)
         if p.from_registers and g.co_cols is not NULL and s.k0 == 0:
             for i in range(columns):
                 init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])

@@ -38,34 +38,29 @@ I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
 }
 #endif
 
-/* Rows [from, to) of the panel, any strides. */
-static void i8_pack_any(uint8_t *dst, int width, int from, int to, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+/* All rows of the panel, any strides. */
+static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip)
 {
-    const uint32_t flip4 = 0x01010101u * flip;
     for (int64_t g = 0; g < (k + 3) / 4; ++g) {
         const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
-        for (int i = from; i < to; ++i) {
+        for (int i = 0; i < rows; ++i) {
             const uint8_t *s = src + i * row_stride + 4 * g * k_stride;
-            uint32_t x;
-            if (k_stride == 1 && valid == 4)
-                x = i8_read32(s) ^ flip4;
+            uint8_t *d = dst + 4 * (g * width + i);
 #ifdef I8_SSE2
-            else if (valid == 4)
-                x = i8_gather_4(s, k_stride) ^ flip4;
-            else if (k_stride == 1 && g > 0)
-                x = i8_gather_last(s, valid, flip4);
+            if (valid == 4) {
+                i8_write32(d, i8_gather_4(s, k_stride) ^ 0x01010101u * flip);
+                continue;
+            }
 #endif
-            else
-                x = i8_gather(s, k_stride, valid, flip);
-            i8_write32(dst + 4 * (g * width + i), x);
+            i8_write32(d, i8_gather(s, k_stride, valid, flip));
         }
     }
 }
 
 #ifdef I8_SSE2
-/* Rows [from, from + 4) with k contiguous, 16 bytes of each at a time: a 4 x 4 transpose of dwords. */
-I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k, const uint8_t *src,
+/* 1, 2 or 4 rows from `from` on, with k contiguous, 16 bytes of each at a time: a transpose of dwords. */
+I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t row_stride, uint8_t flip)
 {
     const __m128i f = _mm_set1_epi8((char)flip);
@@ -74,15 +69,24 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, int64_t k
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
         __m128i v[4];
-        I8_FOR(i, 4) v[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + i * row_stride)), f);
-        i8_transpose_unit(v);
-        I8_FOR(i, 4) _mm_storeu_si128((__m128i *)(void *)(d + 4 * i * width), v[i]);
+        I8_FOR(i, rows) v[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + i * row_stride)), f);
+        if (rows == 4) {
+            i8_transpose_unit(v);
+            I8_FOR(i, 4) _mm_storeu_si128((__m128i *)(void *)(d + 4 * i * width), v[i]);
+        } else if (rows == 2) {
+            const __m128i low = _mm_unpacklo_epi32(v[0], v[1]), high = _mm_unpackhi_epi32(v[0], v[1]);
+            _mm_storel_epi64((__m128i *)(void *)d, low);
+            _mm_storel_epi64((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(low, low));
+            _mm_storel_epi64((__m128i *)(void *)(d + 8 * width), high);
+            _mm_storel_epi64((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(high, high));
+        } else
+            I8_FOR(i, 4) i8_write32(d + 4 * i * width, (uint32_t)_mm_extract_epi32(v[0], i));
     }
     const uint32_t flip4 = 0x01010101u * flip;
     for (; done + 4 <= k; done += 4, s += 4, d += 4 * width)
-        I8_FOR(i, 4) i8_write32(d + 4 * i, i8_read32(s + i * row_stride) ^ flip4);
+        I8_FOR(i, rows) i8_write32(d + 4 * i, i8_read32(s + i * row_stride) ^ flip4);
     if (done < k)
-        I8_FOR(i, 4)
+        I8_FOR(i, rows)
             i8_write32(d + 4 * i, k >= 4 ? i8_gather_last(s + i * row_stride, (int)(k - done), flip4)
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
@@ -152,23 +156,27 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
+/* A single row, side by side in memory, is its own micro-panel. */
+static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
+{
+    int64_t i = 0;
+#ifdef I8_SSE2
+    const uint32_t flip4 = 0x01010101u * flip;
+    const i8_vec f = i8_broadcast(&flip4);
+    for (; i + 4 * I8_LANES <= k; i += 4 * I8_LANES)
+        i8_store(dst + i, i8_xor(i8_load(src + i), f));
+#endif
+    for (; i < k; ++i)
+        dst[i] = (uint8_t)(src[i] ^ flip);
+    for (; i & 3; ++i)
+        dst[i] = 0;
+}
+
 I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                           ptrdiff_t k_stride, uint8_t flip)
 {
-    int packed = 0;
     if (width == 1 && k_stride == 1 && k > 0) {
-        /* A single row is its own micro-panel. */
-        int64_t i = 0;
-#ifdef I8_SSE2
-        for (; i + 16 <= k; i += 16)
-            _mm_storeu_si128((__m128i *)(void *)(dst + i),
-                             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(src + i)),
-                                           _mm_set1_epi8((char)flip)));
-#endif
-        for (; i < k; ++i)
-            dst[i] = (uint8_t)(src[i] ^ flip);
-        for (; i & 3; ++i)
-            dst[i] = 0;
+        i8_pack_row(dst, k, src, flip);
         return;
     }
 #ifdef I8_SSE2
@@ -180,12 +188,18 @@ I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, con
     if (rows < width)
         memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
 #ifdef I8_SSE2
-    if (k_stride == 1)
+    if (k_stride == 1) {
+        int packed = 0;
         for (; packed + 4 <= rows; packed += 4)
-            i8_pack_k_contiguous(dst, width, packed, k, src, row_stride, flip);
+            i8_pack_k_contiguous(dst, width, packed, 4, k, src, row_stride, flip);
+        if (rows & 2)
+            i8_pack_k_contiguous(dst, width, packed, 2, k, src, row_stride, flip);
+        if (rows & 1)
+            i8_pack_k_contiguous(dst, width, packed + (rows & 2), 1, k, src, row_stride, flip);
+        return;
+    }
 #endif
-    if (packed < rows)
-        i8_pack_any(dst, width, packed, rows, k, src, row_stride, k_stride, flip);
+    i8_pack_any(dst, width, rows, k, src, row_stride, k_stride, flip);
 }
 
 /* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache
