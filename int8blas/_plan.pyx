@@ -130,7 +130,7 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
     cdef Grid narrower
     split(rows, ceil_div(panels, p.grid_np), threads, columns_first, &p.grid)
-    if columns_first and p.grid_np > 2 and part_count(&p.grid) > 1:
+    if p.grid_np > 2 and part_count(&p.grid) > 1:
         # Tiles that are a panel narrower cost little, an uneven division of the columns more.
         split(rows, ceil_div(panels, p.grid_np - 1), threads, columns_first, &narrower)
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):

@@ -43,6 +43,18 @@ def test_stretches_where_rectangles_are_not():
     assert split_of(3, 3, 2) == [[(0, 3, 0, 1), (0, 1, 1, 2)], [(1, 3, 1, 2), (0, 3, 2, 3)]]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_columns_of_whole_panels_fall_into_equal_halves(packed, isa):
+    """196 rows are an odd number of tiles of 8, so columns are divided: 16 panels into 8 and 8, not 9 and 7."""
+    b = np.zeros((1024, 256), np.int8)
+    with int8blas.num_threads(2):
+        plan = int8blas.explain(np.zeros((196, 1024), np.uint8), int8blas.pack_b(b) if packed else b)
+    if plan.thread_grid == (1, 2):
+        assert plan.block[1] <= 128
+    else:
+        assert plan.thread_grid == (2, 1)
+
+
 # Rows, columns and other parts of C for each thread, of small and of large B, of few columns, and of a small K.
 UNEVEN = (150, 250, 301), (49, 700, 270), (70, 65, 5000), (333, 97, 300), (301, 333, 22), (1001, 7, 300), (260, 48, 410)
 
