@@ -17,7 +17,7 @@ cdef struct Job:
     int64_t panels              # of a group
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
-    int64_t block, blocks       # lines of the output in a block, blocks of a plane
+    int64_t blocks              # of lines of the output, in a plane
     int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
     int64_t room                # bytes for a part of the image
     ptrdiff_t pitch             # bytes from one copied line to the next

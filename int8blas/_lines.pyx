@@ -231,9 +231,11 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
     k.group = unit % j.groups
     unit //= j.groups
     k.first = unit % j.stretches * j.stretch
-    k.line = unit // j.stretches % j.blocks * j.block
-    k.plane = unit // j.stretches // j.blocks
-    k.outputs, k.lines = min(j.stretch, j.size[3] - k.first), min(j.block, j.size[2] - k.line)
+    k.outputs = min(j.stretch, j.size[3] - k.first)
+    unit //= j.stretches
+    k.line = share(j.size[2], unit % j.blocks, j.blocks)
+    k.lines = share(j.size[2], unit % j.blocks + 1, j.blocks) - k.line
+    k.plane = unit // j.blocks
     z = k.plane % j.size[1] * m.stride[0] - m.before[0]
     m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + k.group * m.channels * m.steps[4]
     m.channels = min(m.channels, j.channels - k.group * m.channels)
@@ -284,7 +286,7 @@ cdef int busy_threads(const Job *j, int threads) noexcept nogil:
 
 cdef bint set_blocks(Job *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
-    cdef int64_t least = j.mr, lines, stretch, threads
+    cdef int64_t least = j.mr, lines, stretch, threads, planes
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
     stretch = j.room // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
@@ -294,12 +296,13 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     j.stretch = ceil_div(j.size[3], j.stretches)
     j.pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
+    j.blocks = ceil_div(j.size[2], lines)
     threads = busy_threads(j, max_threads())
     if threads > 1:
-        # Some blocks for each thread.
-        lines = min(lines, max(<int64_t>1, j.size[0] * j.size[1] * j.stretches * j.groups * j.size[2] // (4 * threads)))
-    j.block = ceil_div(j.size[2], ceil_div(j.size[2], min(lines, j.size[2])))
-    j.blocks = ceil_div(j.size[2], j.block)
+        # Some blocks for each thread, and as many for all.
+        planes = j.size[0] * j.size[1] * j.stretches * j.groups
+        j.blocks = max(j.blocks, 4 * threads // planes)
+        j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
     j.g.threads = <int>min(threads, all_units(j))
     return True
 
