@@ -195,7 +195,7 @@ cdef class GroupFilters(Filters):
         set_image(&j.image, src, dst, bound)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
-        j.room, j.mr = ROOM, j.g.kernels.mr
+        j.room, j.mr, j.together = ROOM, j.g.kernels.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip

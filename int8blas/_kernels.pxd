@@ -413,8 +413,9 @@ cdef extern from "i8_types.h" nogil:
                                 uint8_t flip) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil
-        void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines,
-                            int64_t x, int64_t columns, uint8_t flip) noexcept nogil
+        void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups,
+                            const i8_image *image, int64_t y, int64_t lines, int64_t x, int64_t columns,
+                            uint8_t flip) noexcept nogil
         void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                         int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil

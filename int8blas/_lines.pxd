@@ -15,12 +15,14 @@ cdef struct Job:
     int64_t groups, outputs     # as in Filters
     int64_t channels            # of the source
     int64_t panels              # of a group
+    int64_t together            # groups whose parts of the image are copied together
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     int64_t blocks              # of lines of the output, in a plane
     int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
     int64_t room                # bytes for a part of the image
-    ptrdiff_t pitch             # bytes from one copied line to the next
+    ptrdiff_t pitch             # bytes from one copied line to the next, and
+    ptrdiff_t group_pitch       # from one group's to the next one's
     int dot                     # the multiply-add
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     int64_t mr, np              # rows and panels of a tile
@@ -28,7 +30,7 @@ cdef struct Job:
     bint skips                  # padding adds nothing
 
 
-# A block of the output: lines and outputs of them, in a plane (n, d), for a group.
+# A block of the output: lines and outputs of them, in a plane (n, d), for the groups from one on.
 cdef struct Block:
     int64_t plane, line, lines, first, outputs, group
 

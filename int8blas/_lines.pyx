@@ -46,6 +46,9 @@ cdef enum:
     SPLIT_OUTPUTS = 48
     # Bytes that a tile may read behind a line, and that copying may write there.
     SLACK = 64
+    CACHE_LINE = 64
+    # Groups that are copied together, at most.
+    MOST_TOGETHER = 4
     # Channels from which windows that are not for the matrix unit as they lie in lines, if there is one, are gathered
     # for it, without groups; and which part of a step a line has to fill.
     MATRIX_CHANNELS = 32
@@ -149,7 +152,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
     cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
-    cdef const uint8_t *a = w.region
+    cdef const uint8_t *a = w.region + k.group % j.together * j.group_pitch
     cdef char *c
     cdef Span spans[MAX_SPANS]
     cdef int count
@@ -169,7 +172,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         for i in range(width):
             g.kernels.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
         b = <const int8_t *>w.wide_panels
-        a = <const uint8_t *>w.wide_region
+        a = <const uint8_t *>(w.wide_region + k.group % j.together * j.group_pitch)
     t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
     t.dst_row = t.cols
@@ -228,8 +231,8 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
     cdef i8_image m = j.image
     cdef Block k
     cdef int64_t z
-    k.group = unit % j.groups
-    unit //= j.groups
+    k.group = unit % (j.groups // j.together) * j.together
+    unit //= j.groups // j.together
     k.first = unit % j.stretches * j.stretch
     k.outputs = min(j.stretch, j.size[3] - k.first)
     unit //= j.stretches
@@ -242,24 +245,26 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
     if not 0 <= z < m.size[0]:
         m.size[1] = 0
     j.g.kernels.image_lines(
-        region, j.pitch, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
+        region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
         k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
     return k
 
 
 cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
-    """One block, for one group."""
+    """One block, for the groups that are copied together."""
     cdef Block k = copy_block(j, w.region, unit)
-    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), i
+    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
     if j.dot == I8_DOT2:
         j.g.kernels.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines), j.pitch, 0)
-    for i in range(tiles):
-        panel = share(j.panels, i, tiles)
-        do_tiles(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+    while k.group < end:
+        for i in range(tiles):
+            panel = share(j.panels, i, tiles)
+            do_tiles(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+        k.group += 1
 
 
 cdef int64_t all_units(const Job *j) noexcept nogil:
-    return j.size[0] * j.size[1] * j.blocks * j.stretches * j.groups
+    return j.size[0] * j.size[1] * j.blocks * j.stretches * (j.groups // j.together)
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
@@ -278,6 +283,12 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
         j.matrix.leave()
 
 
+cdef int64_t groups_of_line(const Job *j) noexcept nogil:
+    """Groups that share cache lines of the image: copied one after the other, each would bring them to the cache."""
+    cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
+    return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
+
+
 cdef int busy_threads(const Job *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
@@ -288,19 +299,20 @@ cdef bint set_blocks(Job *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
     cdef int64_t least = j.mr, lines, stretch, threads, planes
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
-    stretch = j.room // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
+    stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
         return False
     j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
     j.stretch = ceil_div(j.size[3], j.stretches)
-    j.pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
+    j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
+    j.pitch = j.together * j.group_pitch
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     threads = busy_threads(j, max_threads())
     if threads > 1:
         # Some blocks for each thread, and as many for all.
-        planes = j.size[0] * j.size[1] * j.stretches * j.groups
+        planes = j.size[0] * j.size[1] * j.stretches * (j.groups // j.together)
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
     j.g.threads = <int>min(threads, all_units(j))
@@ -357,6 +369,7 @@ cdef class LineFilters(Filters):
         set_image(&j.image, src, dst, bound)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
         j.channels = j.groups * j.image.channels
+        j.together = groups_of_line(j)
         # A quarter of a block of A, as B is in the cache too.
         j.room = j.g.kernels.a_bytes // 4
         set_target(j.size, j.steps, dst)

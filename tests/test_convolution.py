@@ -144,6 +144,8 @@ def test_every_number_of_channels(isa, layout, transposed, rng):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_groups(isa, grouped, transposed, rng):
     sizes = ((2, 1, 1), (2, 3, 5), (3, 4, 2), (4, 8, 16), (2, 17, 15), (5, 16, 1), (2, 1, 33), (8, 5, 4), (2, 64, 48))
+    # Some of which share cache lines of the image.
+    sizes += ((8, 16, 16), (6, 20, 5), (4, 32, 20))
     for (groups, ic, oc), layout in product(sizes, LAYOUTS[2]):
         for geometry in (((4, 5), (3, 3), 1, 1, 1), ((4, 5), (1, 1), 1, 0, 1), ((6, 7), (2, 3), 2, [(0, 1), 1], 2)):
             problem_of(

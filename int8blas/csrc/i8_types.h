@@ -631,10 +631,11 @@ typedef struct {
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Columns x, x + 1, ... of `lines` lines of image 0 from line y on, with the channels side by side and without gaps
-     * between the columns, XORed with flip; padding where they are outside. Lines are dst_line bytes apart, 63 of them
-     * at least behind the last column, which may change too. */
-    void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, const i8_image *image, int64_t y, int64_t lines, int64_t x,
-                        int64_t columns, uint8_t flip);
+     * between the columns, XORed with flip; padding where they are outside. Lines are dst_line bytes apart. They are
+     * those of `groups` groups of image.channels, side by side in the image, whose copies are dst_group bytes apart, 63
+     * of them at least behind the last column, which may change too. */
+    void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *image,
+                        int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip);
     /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4:
      * k bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements.
      * Groups of a panel of B', each as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */

@@ -14,53 +14,66 @@ typedef struct {
     uint8_t flip;
 } i8_copies;
 
+/* 1, 4, 16, 32 or 64 bytes. */
 I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src, const int n, uint8_t flip)
 {
+#ifdef I8_SSE2
+    const uint32_t flip4 = 0x01010101u * flip;
+    if (n >= 4 * I8_LANES) {
+        const i8_vec f = i8_broadcast(&flip4);
+        for (int at = 0; at < n; at += 4 * I8_LANES)
+            i8_store(dst + at, i8_xor(i8_load(src + at), f));
+        return;
+    }
+    if (n >= 16) {
+        const __m128i f = _mm_set1_epi8((char)flip);
+        for (int at = 0; at < n; at += 16)
+            _mm_storeu_si128((__m128i *)(void *)(dst + at),
+                             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(src + at)), f));
+        return;
+    }
+#endif
     for (int v = 0; v < n; ++v)
         dst[v] = src[v] ^ flip;
 }
 
-/* Whole chunks, of which the last one overlaps the one before, or, where that is allowed, goes beyond the end. */
-I8_INLINE void i8_copy_chunks(const i8_copies *r, const int chunk, const int beyond)
+/* Whole chunks, of which the last one overlaps the one before, or, where that is allowed, goes beyond the end. By
+ * value: stores of bytes could change what a pointer leads to. */
+I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
-    const uint8_t *src = r->src, flip = r->flip;
-    uint8_t *dst = r->dst;
-    const int64_t n = r->n;
-    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row)
-        for (int64_t i = 0; i < n; i += chunk) {
-            const int64_t at = beyond || i + chunk <= n ? i : n - chunk;
-            i8_copy_bytes(dst + at, src + at, chunk, flip);
+    for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
+        for (int64_t i = 0; i < r.n; i += chunk) {
+            const int64_t at = beyond || i + chunk <= r.n ? i : r.n - chunk;
+            i8_copy_bytes(r.dst + at, r.src + at, chunk, r.flip);
         }
 }
 
 /* One chunk a row, which goes beyond the end. */
-I8_INLINE void i8_copy_chunk(const i8_copies *r, const int chunk)
+I8_INLINE void i8_copy_chunk(i8_copies r, const int chunk)
 {
-    const uint8_t *src = r->src, flip = r->flip;
-    uint8_t *dst = r->dst;
-    for (int64_t row = 0; row < r->rows; ++row, src += r->src_row, dst += r->dst_row)
-        i8_copy_bytes(dst, src, chunk, flip);
+    for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
+        i8_copy_bytes(r.dst, r.src, chunk, r.flip);
 }
 
 /* `beyond`: up to 63 bytes behind each run may be read and written. */
 static void i8_copy_run(const i8_copies *r, int beyond)
 {
     if (beyond && r->n <= 16)
-        i8_copy_chunk(r, 16);
+        i8_copy_chunk(*r, 16);
     else if (beyond && r->n <= 32)
-        i8_copy_chunk(r, 32);
+        i8_copy_chunk(*r, 32);
     else if (beyond && r->n <= 64)
-        i8_copy_chunk(r, 64);
+        i8_copy_chunk(*r, 64);
     else if (beyond)
-        i8_copy_chunks(r, 64, 1);
+        i8_copy_chunks(*r, 64, 1);
     else if (r->n >= 64)
-        i8_copy_chunks(r, 64, 0);
+        i8_copy_chunks(*r, 64, 0);
     else if (r->n >= 16)
-        i8_copy_chunks(r, 16, 0);
+        i8_copy_chunks(*r, 16, 0);
     else if (r->n >= 4)
-        i8_copy_chunks(r, 4, 0);
+        i8_copy_chunks(*r, 4, 0);
     else
-        i8_copy_chunks(r, 1, 0);
+        i8_copy_chunks(*r, 1, 0);
 }
 
 /* Columns [from, to) of a run of one row; tap t of the run lies at the position x + t * dilation of its line. */
@@ -152,35 +165,45 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
     }
 }
 
-/* See i8_kernels.image_lines. */
-static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, const i8_image *m, int64_t y, int64_t lines, int64_t x,
-                           int64_t columns, uint8_t flip)
+/* One line of i8_image_lines, of one group's channels; `src` is column 0 of the image's line, NULL in the padding. */
+static void i8_image_line(uint8_t *dst, const i8_image *m, const uint8_t *src, int64_t x, int64_t columns, uint8_t flip)
 {
     const int64_t channels = m->channels;
     const int64_t left = x >= 0 ? 0 : -x < columns ? -x : columns;
-    const int64_t end = m->size[2] - x < columns ? m->size[2] - x : columns, inside = end > left ? end - left : 0;
+    const int64_t end = m->size[2] - x < columns ? m->size[2] - x : columns;
+    const int64_t n = src && end > left ? end - left : 0;
     const int gapless = m->steps[4] == 1 && m->steps[3] == channels;
-    for (; lines > 0; --lines, ++y, dst += dst_line) {
-        const int64_t n = y >= 0 && y < m->size[1] ? inside : 0;
-        const uint8_t *src = m->src + y * m->steps[2] + (x + left) * m->steps[3];
-        uint8_t *to = dst + left * channels;
-        if (n == 0 || left > 0)
-            memset(dst, m->padding ^ flip, (size_t)((n == 0 ? columns : left) * channels));
-        if (n > 0 && m->steps[4] == 1) {
-            const i8_copies run = {
-                to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
-            const uint8_t *last = src + (n - 1) * m->steps[3];
-            i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
-        } else if (n > 0 && m->steps[3] == 1) {
-            i8_turn((char *)to, 1, channels, (const char *)src, m->steps[4], (int)channels, (int)n, 1);
-            for (int64_t i = 0; flip && i < n * channels; ++i)
-                to[i] ^= flip;
-        } else if (n > 0) {
-            for (int64_t c = 0; c < channels; ++c)
-                for (int64_t i = 0; i < n; ++i)
-                    to[i * channels + c] = src[c * m->steps[4] + i * m->steps[3]] ^ flip;
-        }
-        if (n > 0 && left + n < columns)
-            memset(to + n * channels, m->padding ^ flip, (size_t)((columns - left - n) * channels));
+    uint8_t *to = dst + left * channels;
+    if (n == 0 || left > 0)
+        memset(dst, m->padding ^ flip, (size_t)((n == 0 ? columns : left) * channels));
+    if (n == 0)
+        return;
+    src += (x + left) * m->steps[3];
+    if (m->steps[4] == 1) {
+        const i8_copies run = {
+            to, channels, src, m->steps[3], gapless ? 1 : n, gapless ? n * channels : channels, flip};
+        const uint8_t *last = src + (n - 1) * m->steps[3];
+        i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
+    } else if (m->steps[3] == 1) {
+        i8_turn((char *)to, 1, channels, (const char *)src, m->steps[4], (int)channels, (int)n, 1);
+        for (int64_t i = 0; flip && i < n * channels; ++i)
+            to[i] ^= flip;
+    } else {
+        for (int64_t c = 0; c < channels; ++c)
+            for (int64_t i = 0; i < n; ++i)
+                to[i * channels + c] = src[c * m->steps[4] + i * m->steps[3]] ^ flip;
     }
+    if (left + n < columns)
+        memset(to + n * channels, m->padding ^ flip, (size_t)((columns - left - n) * channels));
+}
+
+/* See i8_kernels.image_lines. */
+static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *m,
+                           int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip)
+{
+    for (; lines > 0; --lines, ++y, dst += dst_line)
+        for (int64_t g = 0; g < groups; ++g) {
+            const uint8_t *line = m->src + y * m->steps[2] + g * m->channels * m->steps[4];
+            i8_image_line(dst + g * dst_group, m, y >= 0 && y < m->size[1] ? line : NULL, x, columns, flip);
+        }
 }
