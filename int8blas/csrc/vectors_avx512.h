@@ -22,7 +22,13 @@ I8_INLINE i8_vec i8_zero(void) { return _mm512_setzero_si512(); }
 I8_INLINE i8_vec i8_add(i8_vec x, i8_vec y) { return _mm512_add_epi32(x, y); }
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    if (n > 0)
+    /* A load whose address agrees in its last 12 bits with that of a masked store waits for it: the smallest C, which
+     * take no longer than that, are stored without a mask. */
+    if (n == 4)
+        _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(v));
+    else if (n == 8)
+        _mm256_storeu_si256((__m256i *)(void *)p, _mm512_castsi512_si256(v));
+    else if (n > 0)
         _mm512_mask_storeu_epi32(p, n < I8_LANES ? (__mmask16)((1u << n) - 1) : (__mmask16)0xffff, v);
 }
 /* The lanes [from, to), of which the ends may lie outside the vector. */
