@@ -152,7 +152,8 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
     cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
-    cdef const uint8_t *a = w.region + k.group % j.together * j.group_pitch
+    cdef int64_t own = k.group % j.together * j.group_pitch
+    cdef const uint8_t *a = w.region + own
     cdef char *c
     cdef Span spans[MAX_SPANS]
     cdef int count
@@ -172,7 +173,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         for i in range(width):
             g.kernels.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
         b = <const int8_t *>w.wide_panels
-        a = <const uint8_t *>(w.wide_region + k.group % j.together * j.group_pitch)
+        a = <const uint8_t *>(w.wide_region + own)
     t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     t.cols = width * I8_PANEL
     t.dst_row = t.cols

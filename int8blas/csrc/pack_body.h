@@ -156,7 +156,8 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* A single row, side by side in memory, is its own micro-panel. */
+/* A single row, side by side in memory, is its own micro-panel. Not by i8_copy_run, whose chunks may overlap: that
+ * takes 64 x 64 x 64 with a signed A a twentieth longer. */
 static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
@@ -173,7 +174,7 @@ static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t fli
 }
 
 I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
-                          ptrdiff_t k_stride, uint8_t flip)
+                               ptrdiff_t k_stride, uint8_t flip)
 {
     if (width == 1 && k_stride == 1 && k > 0) {
         i8_pack_row(dst, k, src, flip);
@@ -234,7 +235,7 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
-                             ptrdiff_t k_stride, uint8_t flip)
+                                  ptrdiff_t k_stride, uint8_t flip)
 {
     const uint32_t flip4 = 0x01010101u * flip;
     const i8_vec f = i8_broadcast(&flip4);
@@ -281,7 +282,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_SSE2
-        if (lines) {
+        if (lines) { /* as i8_pack_panel would, but for 5 to 10 ns, a twentieth of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }
