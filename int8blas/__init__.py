@@ -1,7 +1,8 @@
 """Exact 8-bit integer matrix multiplication for NumPy arrays.
 
 Arrays of other libraries are taken as NumPy views them: buffers, DLPack and ``__array__``, on the CPU, for results too.
-float16 and bfloat16 (of ml_dtypes) are taken wherever float32 is. docs/howto/arrays.md has the rules.
+float16 and bfloat16 (of ml_dtypes) are taken wherever float32 is, as is float64, which is rounded to it, and bool
+wherever uint8 is. docs/howto/arrays.md has the rules.
 
 The modules, and who calls whom::
 

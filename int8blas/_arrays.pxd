@@ -10,8 +10,16 @@ cpdef cnp.ndarray as_array(object x, str name)
 cpdef bint is_bfloat16(cnp.dtype dtype)
 cpdef object bfloat16_dtype()
 cpdef cnp.ndarray widened(object x, str name)
+cpdef cnp.ndarray in_float32(object x, str name)
 cdef cnp.ndarray float32s(object x, str name)
-cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1
+cpdef object dtype_from(object x)
+cpdef str dtype_name(object dtype)
+cpdef str dtype_argument(object x)
+cpdef str either(object names)
+cpdef object dtype_error(cnp.ndarray array, str name, object wanted)
+cpdef str shown(object x)
+cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1
+cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum)
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
 cdef int transpose_from(object flag, str name) except -1
@@ -34,9 +42,9 @@ cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
-    """An input array must be of that type; it may have any number of dimensions."""
+    """An input array must be of that type, or bool for uint8; it may have any number of dimensions."""
     if cnp.PyArray_TYPE(array) != typenum:
-        raise_type(array, name, typenum)
+        check_other_type(array, name, typenum)
     return 0
 
 

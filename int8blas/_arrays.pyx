@@ -23,6 +23,12 @@ cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_FLOAT32: "float32",
                    cnp.NPY_FLOAT16: "float16"}
+# Of dtypes whose own names say more than a reader wants to know.
+cdef dict KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
+# Elements of an array of objects that an error looks at.
+cdef Py_ssize_t MOST_OBJECTS = 1 << 20
+# Characters of a value in an error.
+cdef Py_ssize_t MOST_CHARACTERS = 80
 
 
 # Device types of DLPack: those whose memory is the CPU's, and the names of others.
@@ -87,7 +93,7 @@ cdef cnp.ndarray without_subclass(cnp.ndarray array, str name):
 
 
 cdef int check_exporter(object x, str name) except -1:
-    """An array of another library must lie in the CPU's memory, and must not need a gradient."""
+    """An array of another library must lie in the CPU's memory, have no nulls, and must not need a gradient."""
     device = "a CUDA device" if hasattr(x, "__cuda_array_interface__") else None
     if hasattr(x, "__dlpack_device__"):
         try:
@@ -98,6 +104,11 @@ cdef int check_exporter(object x, str name) except -1:
     if device is not None:
         raise TypeError(f"{name} must be in the CPU's memory, got {type(x).__name__} on {device}: copy it, as x.cpu() "
                         "does in torch, x.get() in CuPy and jax.device_get(x) in JAX")
+    nulls = getattr(x, "null_count", 0)
+    nulls = nulls() if callable(nulls) else nulls  # pyarrow has an attribute, polars a method
+    if isinstance(nulls, int) and nulls > 0:
+        raise TypeError(f"{name} must not have nulls, got {nulls} in {type(x).__name__}: fill them first, as "
+                        ".fill_null(0) does")
     if getattr(x, "requires_grad", False) is True:
         raise TypeError(f"{name} must not require a gradient, as int8blas computes none, got {type(x).__name__}: give "
                         ".detach() of it")
@@ -146,30 +157,165 @@ cpdef cnp.ndarray widened(object x, str name):
     return array
 
 
+cpdef cnp.ndarray in_float32(object x, str name):
+    """`widened` with float64 as float32 too, which rounds."""
+    cdef cnp.ndarray array = widened(x, name)
+    return rounded(array) if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT64 else array
+
+
 cdef cnp.ndarray float32s(object x, str name):
-    """An array of float32, float16 or bfloat16, as float32 in native byte order."""
+    """An array of float32, float64, float16 or bfloat16, as float32 in native byte order."""
     cdef cnp.ndarray array = elements(x, name, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
     return array if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 else array.astype(np.float32)
 
 
+# ------------------------------------------------------------------------------------------ dtypes, and one for another
+
+cdef cnp.ndarray rounded(cnp.ndarray array):
+    """float64 as float32, as `astype` has it: infinite beyond the range of float32, but without a warning."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return array.astype(np.float32)
+
+
+cdef bint is_torch_dtype(object x):
+    return type(x).__name__ == "dtype" and type(x).__module__ == "torch"
+
+
+cpdef object dtype_from(object x):
+    """The NumPy dtype that `x` stands for, which may be one of torch, or None if there is none."""
+    name = str(x).partition(".")[2] if is_torch_dtype(x) else x
+    if isinstance(name, str) and name == "bfloat16":
+        return bfloat16_dtype()
+    try:
+        return None if x is None else np.dtype(name)
+    except (TypeError, ValueError):
+        return None
+
+
+cpdef str dtype_name(object dtype):
+    """A dtype in an error."""
+    if dtype.names:
+        return f"a structured dtype with the fields {', '.join(dtype.names)}"
+    name = KINDS.get(dtype.kind, dtype.name)
+    return name if dtype.isnative else f"{name} in the other byte order"
+
+
+cpdef str dtype_argument(object x):
+    """An argument for a dtype in an error."""
+    found = dtype_from(x)
+    return shown(x) if found is None else dtype_name(found)
+
+
+cdef str found_in(object x, cnp.ndarray array):
+    """What came as the array, in an error: its dtype, or the type of a single value."""
+    return dtype_name(array.dtype) if cnp.PyArray_NDIM(array) or x is array else type(x).__name__
+
+
 cdef str type_name(int typenum):
-    return NAMES[typenum] if typenum in NAMES else str(cnp.PyArray_DescrFromType(typenum))
+    return NAMES[typenum] if typenum in NAMES else dtype_name(cnp.PyArray_DescrFromType(typenum))
+
+
+cpdef str either(object names):
+    """Names in a sentence: a, b or c."""
+    cdef list items = list(map(str, names))
+    return f"{', '.join(items[:-1])} or {items[-1]}" if len(items) > 1 else items[0]
+
+
+cpdef object dtype_error(cnp.ndarray array, str name, object wanted):
+    """The TypeError of an input of another dtype than those wanted, a sequence of their names, with a remedy."""
+    wanted = tuple(map(str, wanted))
+    return TypeError(f"{name} must be {either(wanted)}, got {dtype_name(array.dtype)}{remedy(array, name, wanted)}")
+
+
+cdef str remedy(cnp.ndarray array, str name, tuple wanted):
+    """What helps to give an array as one of these dtypes, as the end of an error."""
+    dtype = array.dtype
+    cdef str given = "x" if " " in name else name, conversion = f": give np.asarray({given}, %s)"
+    cdef list integers_ = [one for one in wanted if "int" in one]
+    cdef list floats = [one for one in wanted if "float" in one]
+    if dtype.names:
+        return f": give one of them, such as {given}[{dtype.names[0]!r}]"
+    if dtype.kind == "O":
+        return remedy_of_objects(array, given, wanted)
+    if dtype.name in wanted:  # in the other byte order
+        return conversion % numpy_name(dtype.name)
+    if dtype.kind not in "biuf" and not is_bfloat16(dtype):
+        return ""
+    if dtype.kind in "biu":
+        to = "int32" if "int32" in wanted else (integers_ or floats)[0]
+        return (f"{conversion}, if its values fit" if integers_ else conversion) % numpy_name(to)
+    if floats:
+        return conversion % numpy_name(floats[0])
+    return f": quantize it (int8blas.quantize), or{conversion[1:]} of whole numbers" % numpy_name(integers_[0])
+
+
+cdef str numpy_name(str name):
+    """Where a program finds a dtype."""
+    return "ml_dtypes.bfloat16" if name == "bfloat16" else f"np.{name}"
+
+
+cdef str remedy_of_objects(cnp.ndarray array, str given, tuple wanted):
+    """The same for an array of objects: what pandas makes of columns of its own types."""
+    cdef Py_ssize_t missing = 0, others = 0
+    for value in array.flat[:MOST_OBJECTS]:
+        # NA and NaT of pandas
+        if value is None or type(value).__name__ in ("NAType", "NaTType") or (type(value) is float and value != value):
+            missing += 1
+        elif not isinstance(value, (int, float, np.number, np.bool_)):
+            others += 1
+    if others or not array.size:
+        return ""
+    if missing:
+        return f" with {missing} missing values: fill them first, as .fillna(0) does in pandas"
+    return f": give np.asarray({given}, {numpy_name(wanted[0])}), or .to_numpy({numpy_name(wanted[0])}) of a column"
+
+
+cpdef str shown(object x):
+    """A value in an error: all of a short one, the ends of a long one."""
+    try:
+        text = " ".join(repr(x).split())
+    except ValueError:  # Python writes no integer of thousands of digits
+        return f"an integer of {x.bit_length()} bits" if isinstance(x, int) else type(x).__name__
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS // 2]}...{text[-MOST_CHARACTERS // 2:]} ({len(text)} characters)"
 
 
 # ------------------------------------------------------------------------------------------------------- checks ------
 
-cdef int raise_type(cnp.ndarray array, str name, int typenum) except -1:
-    """The error of `check_type`."""
-    raise TypeError(f"{name} must be {NAMES[typenum]}, got {array.dtype}")
+cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
+    """`check_type` of another type: one that is the same in memory is as good."""
+    if typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL:
+        return 0
+    if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
+        return 0
+    raise dtype_error(array, name, (NAMES[typenum],))
+
+
+cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
+    """An input as this type in native byte order: a bool array is uint8 in place, float64 is rounded to float32."""
+    if cnp.PyArray_ISNOTSWAPPED(array):
+        if cnp.PyArray_TYPE(array) == typenum:
+            return array
+        # C's int and long are two types for NumPy, also where they are alike.
+        if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum) or (
+            typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL
+        ):
+            return array.view(cnp.PyArray_DescrFromType(typenum))
+    if typenum == cnp.NPY_FLOAT32 and cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT64:
+        return rounded(array)
+    raise dtype_error(array, name, (type_name(typenum),))
 
 
 cdef cnp.ndarray int8_operand(object x, str name):
-    """An input array of uint8 or int8 and any number of dimensions."""
+    """An input array of uint8, as which bool is taken, or int8, and any number of dimensions."""
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
-    if typenum != cnp.NPY_UINT8 and typenum != cnp.NPY_INT8:
-        raise TypeError(f"{name} must be uint8 or int8, got {array.dtype}")
-    return array
+    if typenum == cnp.NPY_UINT8 or typenum == cnp.NPY_INT8:
+        return array
+    if typenum == cnp.NPY_BOOL:
+        return array.view(np.uint8)
+    raise dtype_error(array, name, ("uint8", "int8"))
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
@@ -196,14 +342,15 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
 
 
 cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
-    """An array of this type in native byte order. C's int and long are two types for NumPy, also where they are alike:
+    """An output of this type in native byte order. C's int and long are two types for NumPy, also where they are alike:
     then a view."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
         if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
             return array.view(cnp.PyArray_DescrFromType(typenum))
-    raise TypeError(f"{name} must be {type_name(typenum)}, got {array.dtype!r}")
+    same = f": give {name}.view(np.uint8)" if typenum == cnp.NPY_UINT8 and array.dtype.kind == "b" else ""
+    raise TypeError(f"{name} must be {type_name(typenum)}, got {dtype_name(array.dtype)}{same}")
 
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
@@ -224,7 +371,7 @@ cdef int transpose_from(object flag, str name) except -1:
     except TypeError:
         raise TypeError(f"{name} must be a bool or 0, 1, 2, got {type(flag).__name__}") from None
     if not 0 <= value <= 2:
-        raise ValueError(f"{name} must be a bool or 0, 1, 2, got {value}")
+        raise ValueError(f"{name} must be a bool or 0, 1, 2, got {shown(value)}")
     return value != 0
 
 
@@ -239,7 +386,7 @@ cpdef double real_from(object x, str name) except? -1:
     try:
         value = x
     except OverflowError:
-        raise ValueError(f"{name} must be finite, got {x}") from None
+        raise ValueError(f"{name} must be finite, got {shown(x)}") from None
     except TypeError:
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}") from None
     if not isfinite(value):
@@ -256,7 +403,7 @@ cdef bint check_numerics(object numerics) except -1:
             return False
         if numerics == "saturating":
             return True
-    raise ValueError(f"numerics must be 'exact' or 'saturating', got {numerics!r}")
+    raise ValueError(f"numerics must be 'exact' or 'saturating', got {shown(numerics)}")
 
 
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count):
@@ -271,9 +418,9 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
         ndim == 1 and size == 0 and isinstance(x, (list, tuple))
     ):
         if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
-            raise ValueError(f"{name} must be between {low} and {high}, got {x}")
+            raise ValueError(f"{name} must be between {low} and {high}, got {shown(x)}")
         raise TypeError(f"{name} must be an integer{'' if length < 0 else ' or a vector of integers'}, "
-                        f"got {array.dtype if isinstance(x, np.ndarray) else type(x).__name__}")
+                        f"got {found_in(x, array)}")
     if ndim > 1 or (ndim == 1 and size != length and size != 1):
         wanted = "one integer" if length < 0 else f"one integer or {length} ({count})"
         raise ValueError(f"{name} must be {wanted}, got an array of shape {(<object>array).shape}")
@@ -341,26 +488,27 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
     """An input array of one of these types in native byte order, and any number of dimensions.
 
-    Where float16 is taken, bfloat16 is too.
+    Where float16 is taken, bfloat16 is too; bool is taken as uint8, and float64 rounded to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
-    if cnp.PyArray_ISNOTSWAPPED(array):
-        if cnp.PyArray_TYPE(array) in typenums:
-            return array
-        if cnp.NPY_INT32 in typenums and cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), cnp.NPY_INT32):
-            return of_type(array, name, cnp.NPY_INT32)
+    cdef int typenum = cnp.PyArray_TYPE(array)
+    if cnp.PyArray_ISNOTSWAPPED(array) and typenum in typenums:
+        return array
+    if cnp.NPY_FLOAT16 in typenums and is_bfloat16(array.dtype):
+        return array
+    if typenum == cnp.NPY_BOOL and cnp.NPY_UINT8 in typenums:
+        return input_of_type(array, name, cnp.NPY_UINT8)
+    if typenum == cnp.NPY_FLOAT64 and cnp.NPY_FLOAT32 in typenums:
+        return rounded(array)
+    if cnp.NPY_INT32 in typenums and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32) and array.dtype.isnative:
+        return input_of_type(array, name, cnp.NPY_INT32)
     wanted = [NAMES[typenum] for typenum in typenums]
-    if cnp.NPY_FLOAT16 in typenums:
-        if is_bfloat16(array.dtype):
-            return array
-        wanted.append("bfloat16")
-    wanted = f"{', '.join(wanted[:-1])} or {wanted[-1]}" if len(wanted) > 1 else wanted[0]
-    raise TypeError(f"{name} must be {wanted}, got {array.dtype!r}")
+    raise dtype_error(array, name, (*wanted, "bfloat16") if cnp.NPY_FLOAT16 in typenums else wanted)
 
 
 cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
-    """An input array of this type alone in native byte order, and any number of dimensions."""
-    return of_type(as_array(x, name), name, typenum)
+    """An input array as this type in native byte order, and any number of dimensions."""
+    return input_of_type(as_array(x, name), name, typenum)
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
@@ -378,13 +526,13 @@ cdef tuple axes_from(object x, str name, int ndim):
     try:
         axes = [operator.index(axis) for axis in (x if isinstance(x, (tuple, list)) else (x,))]
     except TypeError:
-        raise TypeError(f"{name} must be None, an integer or a tuple of integers, got {x!r}") from None
+        raise TypeError(f"{name} must be None, an integer or a tuple of integers, got {shown(x)}") from None
     for axis in axes:
         if not -ndim <= axis < ndim:
-            raise ValueError(f"{name} must be between {-ndim} and {ndim - 1} for {ndim} dimensions, got {axis}")
+            raise ValueError(f"{name} must be between {-ndim} and {ndim - 1} for {ndim} dimensions, got {shown(axis)}")
     axes = [axis % ndim for axis in axes]
     if len(set(axes)) < len(axes):
-        raise ValueError(f"{name} must not name a dimension twice, got {x}")
+        raise ValueError(f"{name} must not name a dimension twice, got {shown(x)}")
     return tuple(axes)
 
 
@@ -393,9 +541,9 @@ cdef int axis_from(object x, str name, int ndim) except -1:
     try:
         axis = operator.index(x)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {x!r}") from None
+        raise TypeError(f"{name} must be an integer, got {shown(x)}") from None
     if not -ndim <= axis < ndim:
-        raise ValueError(f"{name} must be between {-ndim} and {ndim - 1} for {ndim} dimensions, got {axis}")
+        raise ValueError(f"{name} must be between {-ndim} and {ndim - 1} for {ndim} dimensions, got {shown(axis)}")
     return axis % ndim
 
 
@@ -405,7 +553,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
     if array.dtype.kind not in kinds and not (array.size == 0 and isinstance(x, (list, tuple))):
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
-                            f"got {array.dtype if isinstance(x, np.ndarray) else type(x).__name__}")
+                            f"got {found_in(x, array)}")
         # Integers beyond 64 bits, which are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
@@ -455,7 +603,7 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
         try:
             converted = array.astype(np.float32 if typenum == cnp.NPY_FLOAT32 else np.float64, order="C")
         except OverflowError:
-            raise ValueError(f"{name} must be positive and finite, got {x}") from None
+            raise ValueError(f"{name} must be positive and finite, got {shown(x)}") from None
         wrong = ~((converted > 0) & np.isfinite(converted))
     if wrong.any():
         raise ValueError(f"{name} must be positive and finite{' in float32' if typenum == cnp.NPY_FLOAT32 else ''}, "
@@ -496,7 +644,7 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
     for tensor in x:
         if tensor not in tensors:
             wanted = f"{', '.join(map(repr, tensors[:-1]))} or {tensors[-1]!r}"
-            raise ValueError(f"{name} must be for {wanted}, got {tensor!r}")
+            raise ValueError(f"{name} must be for {wanted}, got {shown(tensor)}")
     return dict(x)
 
 
@@ -510,28 +658,24 @@ cpdef list items_of(object x, str name):
 cdef int choice(object x, str name, tuple choices) except -1:
     """The index of a string among those allowed."""
     if not isinstance(x, str) or x not in choices:
-        raise ValueError(f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, got {x!r}")
+        raise ValueError(f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, got {shown(x)}")
     return choices.index(x)
 
 
 cdef int quantized_type(object dtype, str name) except -1:
     """The type number of uint8, int8 or int32."""
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if dtype is not None and found is not None:
-        for typenum in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
-            if found == cnp.PyArray_DescrFromType(typenum):
-                return typenum
-    raise TypeError(f"{name} must be uint8, int8 or int32, got {dtype!r}")
+    found = dtype_from(dtype)
+    for typenum in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
+        if found is not None and found == cnp.PyArray_DescrFromType(typenum):
+            return typenum
+    raise TypeError(f"{name} must be uint8, int8 or int32, got {dtype_argument(dtype)}")
 
 
 cdef cnp.ndarray finite_numbers(object x, str name):
     """At least one real number, all finite, as float64."""
     cdef cnp.ndarray array = widened(x, name)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of real numbers, got {array.dtype}")
+        raise TypeError(f"{name} must be an array of real numbers, got {dtype_name(array.dtype)}")
     array = np.asarray(array, np.float64)
     if array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {(<object>array).shape}")

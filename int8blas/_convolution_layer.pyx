@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, by_tensor, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._groups cimport GroupFilters, has_small_groups
@@ -75,9 +75,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
-            weights = widened(weights, "weights")
+            weights = in_float32(weights, "weights")
         self.weights_shape = weights.shape
-        bias = None if bias is None else widened(bias, "bias")
+        bias = None if bias is None else in_float32(bias, "bias")
         shape, self._spatial = grouped_shape(self.weights_shape, self.groups, spatial_dimensions(layout), layout)
         self._grouped = len(self.weights_shape) == self._spatial + 3
         self._kernel = shape[3:]
@@ -172,6 +172,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef int d
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
         cdef bint rebinds
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            x = input_of_type(x, "src", self._src_type)
         self.set_shape(x, shape)
         if binds:
             given = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
@@ -206,11 +208,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return result if out is None else out
 
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:
-        """Check a source, and set the shape of the destination."""
+        """Check the shape of a source, and set that of the destination."""
         cdef int d, first = 1 if self._channels_last else 2
         cdef int channel = self._spatial + 1 if self._channels_last else 1
-        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
-            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}")
         if cnp.PyArray_NDIM(x) != self._spatial + 2:
             raise ValueError(f"src must have {self._spatial + 2} dimensions, {self.layout}, got shape "
                              f"{(<object>x).shape}")
@@ -229,6 +229,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Phase phase = self._phases[0]
         if self._constant is None:
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
+        x = input_of_type(x, "src", self._src_type)
         self.set_shape(x, shape)
         set_images(&source, x, self._channels_last)
         set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import is_bfloat16, widened
+from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, is_bfloat16, shown, widened
 from int8blas._file import register
 from int8blas._parameters import integer, scale_values
 from int8blas._weights_scales import AUTOMATIC, scales_of
@@ -50,18 +50,18 @@ register(PackedWeights)
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     """The dtype that an argument stands for, one of those allowed. Where float16 is, bfloat16 is too."""
-    try:
-        found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"{name} must be a dtype, got {dtype!r}") from None
-    if found in allowed:
+    found = dtype_from(dtype)
+    if found is not None and found in allowed:
         return found
     names = list(map(str, allowed))
     if "float16" in names:
-        if is_bfloat16(found):
+        if found is not None and is_bfloat16(found):
             return found
         names.append("bfloat16")
-    raise TypeError(f"{name} must be {', '.join(names[:-1])} or {names[-1]}, got {found}")
+    stand_ins = {"float64": "float32", "bool": "uint8"}
+    taken = stand_ins.get("" if found is None else found.name)
+    more = f": a {found} array is taken as {taken}" if taken in names and name.startswith("src") else ""
+    raise TypeError(f"{name} must be {either(names)}, got {dtype_argument(dtype)}{more}")
 
 
 def check_attributes(attributes: Any) -> Attributes:
@@ -77,10 +77,10 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.
     """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or those of `weights_scales`."""
     flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
-        raise ValueError("weights must be finite")
+        raise ValueError("weights must be finite in float32")
     if isinstance(scale, str):
         if scale not in AUTOMATIC:
-            raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {scale!r}")
+            raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {shown(scale)}")
         scale = scales_of(flat, "weights", 1 if scale == "per_channel" else 0)
     scale = scale_values(scale, "scales['weights']")
     if scale.shape not in ((), (1,), (len(flat),)):
@@ -91,7 +91,9 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.
 
 
 def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...]) -> Any:
-    """Weights (see `widened`) as integers; where they are float32 they are quantized, and `scales` gets the values."""
+    """Weights (see `in_float32`) as integers: those in float32 are quantized, and `scales` gets the values."""
+    if weights.dtype == np.bool_ and np.dtype(np.uint8) in allowed:
+        weights = weights.view(np.uint8)
     if weights.dtype == np.float32:
         if "weights" not in scales:
             raise ValueError(
@@ -100,7 +102,7 @@ def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tup
         weights, scales["weights"] = quantize_weights(weights, scales["weights"])
         return weights
     if weights.dtype not in allowed:
-        raise TypeError(f"weights must be {', '.join(map(str, allowed))} or float32, got {weights.dtype}")
+        raise dtype_error(weights, "weights", (*allowed, "float32"))
     if isinstance(scales.get("weights"), str):
         raise TypeError(f"scales['weights'] must be values for weights of {weights.dtype}, got {scales['weights']!r}")
     return weights

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import widened
+from int8blas._arrays import dtype_error, widened
 from int8blas._histogram import Histogram
 from int8blas._parameters import QuantizationParameters, int8_dtype, integer, scale_of_range
 
@@ -47,7 +47,7 @@ class Observer(ABC):
         """
         array = widened(x, "x")
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-            raise TypeError(f"x must be bfloat16, float16, float32 or float64, got {array.dtype}")
+            raise dtype_error(array, "x", ("float32", "float64", "float16", "bfloat16"))
         with np.errstate(over="ignore", under="ignore"):
             values = array.astype(np.float32, copy=False)
         if self.axis is None:

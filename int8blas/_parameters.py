@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import as_array, widened
+from int8blas._arrays import as_array, dtype_argument, dtype_from, dtype_name, shown, widened
 from int8blas._file import register, replaced
 
 FORMAT = "int8blas quantization parameters"
@@ -23,12 +23,9 @@ SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
 
 def int8_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     """The dtype int8 or uint8."""
-    try:
-        found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"{name} must be uint8 or int8, got {dtype!r}") from None
-    if found not in (np.int8, np.uint8):
-        raise TypeError(f"{name} must be uint8 or int8, got {dtype if dtype is None else found}")
+    found = dtype_from(dtype)
+    if found is None or found not in (np.int8, np.uint8):
+        raise TypeError(f"{name} must be uint8 or int8, got {dtype_argument(dtype)}")
     return found
 
 
@@ -51,7 +48,7 @@ def real(value: Any, name: str) -> float:
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
     """What came, for an error: a value, or the type of many."""
-    return array.dtype if array.ndim else repr(values)
+    return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:

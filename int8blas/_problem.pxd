@@ -80,7 +80,7 @@ cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
     g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
     g.b_row, g.b_col = strides[transpose], strides[1 - transpose]
     g.b = <const uint8_t *>cnp.PyArray_DATA(b)
-    if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8:
+    if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:  # uint8, or bool
         g.b_flip, g.bo = 0x80, -128
 
 

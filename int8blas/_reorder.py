@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas import _layouts, _packed_weights
-from int8blas._arrays import elements_output, widened
+from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, elements_output, in_float32
 from int8blas._layouts import PACKED
 from int8blas._parameters import scale_values, zero_point_values
 from int8blas._weights_scales import AUTOMATIC, scales_of, weights_mask
@@ -24,9 +24,11 @@ DTYPES = ("float32", "int32", "int8", "uint8")
 
 
 def _array(x: Any, name: str) -> Array:
-    array = widened(x, name)
+    array = in_float32(x, name)
+    if array.dtype == np.bool_:
+        array = array.view(np.uint8)
     if array.dtype.name not in DTYPES:
-        raise TypeError(f"{name} must be float32, int32, int8 or uint8, got {array.dtype}")
+        raise dtype_error(array, name, DTYPES)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -328,10 +330,7 @@ def _automatic_scales(
 
 
 def _result_dtype(dtype: Any) -> np.dtype[Any]:
-    try:
-        wanted: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
-    except TypeError:
-        raise TypeError(f"dtype must be float32, int32, int8 or uint8, got {dtype!r}") from None
-    if wanted.name not in DTYPES:
-        raise TypeError(f"dtype must be float32, int32, int8 or uint8, got {wanted}")
-    return wanted
+    wanted = dtype_from(dtype)
+    if wanted is None or wanted.name not in DTYPES:
+        raise TypeError(f"dtype must be {either(DTYPES)}, got {dtype_argument(dtype)}")
+    return wanted.newbyteorder("=")

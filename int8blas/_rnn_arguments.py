@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import widened
+from int8blas._arrays import dtype_error, dtype_name, either, in_float32, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
@@ -27,14 +27,14 @@ def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[
     ndim = len(dimensions)
     wanted = ", ".join(dimensions)
     if isinstance(x, (list, tuple)):
-        layers = [widened(array, name) for array in x]
+        layers = [in_float32(array, name) for array in x]
         if not layers or any(array.ndim not in (ndim, ndim + 1) for array in layers):
             raise ValueError(
                 f"{name} must have an array of shape ({wanted}) or (directions, {wanted}) for each layer, got shapes "
                 f"{[array.shape for array in layers]}"
             )
         return [[array] if array.ndim == ndim else list(array) for array in layers], 2
-    array = widened(x, name)
+    array = in_float32(x, name)
     if not ndim <= array.ndim <= ndim + 2:
         raise ValueError(
             f"{name} must have shape ({wanted}), (directions, {wanted}) or (layers, directions, {wanted}), "
@@ -59,13 +59,13 @@ def check_arrays(
             raise ValueError(f"{name} must have {directions} directions, as direction says, got {len(arrays)}")
         for array in arrays:
             if array.dtype not in dtypes:
-                allowed = " or ".join(map(str, dtypes))
-                unsigned = ": weights of a uint8 state are signed" if array.dtype == np.uint8 else ""
-                raise TypeError(f"{name} must be {allowed}, got {array.dtype}{unsigned}")
+                if array.dtype == np.uint8:
+                    raise TypeError(f"{name} must be {either(dtypes)}, got uint8: weights of a uint8 state are signed")
+                raise dtype_error(array, name, dtypes)
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape} in each layer and direction, got {array.shape}")
             if array.dtype == np.float32 and not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite")
+                raise ValueError(f"{name} must be finite in float32")
 
 
 def cells_of(
@@ -114,10 +114,11 @@ def scale_values(
     wanted = f"values that broadcast to {shape}" if is_int8 else "'per_tensor', 'per_channel' or values"
     if weights_scale is None or (is_int8 and isinstance(weights_scale, str)):
         error = ValueError if weights_scale is None else TypeError
-        raise error(f"weights_scale must be {wanted} for weights of {of_source[0][0].dtype}, got {weights_scale!r}")
+        weights = of_source[0][0].dtype
+        raise error(f"weights_scale must be {wanted} for weights of {weights}, got {shown(weights_scale)}")
     if isinstance(weights_scale, str):
         if weights_scale not in ("per_tensor", "per_channel"):
-            raise ValueError(f"weights_scale must be {wanted}, got {weights_scale!r}")
+            raise ValueError(f"weights_scale must be {wanted}, got {shown(weights_scale)}")
         axis = 0 if weights_scale == "per_channel" else None
         largest = [
             [np.abs(np.concatenate([x, h])).max(axis=axis) for x, h in zip(*arrays, strict=True)]
@@ -126,9 +127,9 @@ def scale_values(
         values = np.float32(63) / np.maximum(np.asarray(largest, np.float32), SMALLEST_WEIGHT)
         values = values if values.ndim == 4 else values[..., np.newaxis, np.newaxis]
     else:
-        values = widened(weights_scale, "weights_scale")
+        values = in_float32(weights_scale, "weights_scale")
         if values.dtype.kind not in "fiu":
-            raise TypeError(f"weights_scale must be {wanted}, got {values.dtype}")
+            raise TypeError(f"weights_scale must be {wanted}, got {dtype_name(values.dtype)}")
         with np.errstate(over="ignore"):
             values = values.astype(np.float32)
         if not (np.isfinite(values) & (values > 0)).all():

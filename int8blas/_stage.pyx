@@ -50,7 +50,7 @@ from int8blas._kernels cimport (
     i8_column_values,
     i8_post_op,
 )
-from int8blas._arrays cimport by_tensor, items_of, widened
+from int8blas._arrays cimport by_tensor, dtype_error, in_float32, items_of
 from int8blas._parameters import scale_values, zero_point_values
 from int8blas._plan cimport Gemm
 from int8blas.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
@@ -153,14 +153,14 @@ cdef class Layer:
         self._bias = None
         if bias is None:
             return
-        array = widened(bias, "bias")
+        array = in_float32(bias, "bias")
         if array.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
-            raise TypeError(f"bias must be float32 or int32, got {array.dtype}")
+            raise dtype_error(array, "bias", ("float32", "int32"))
         if array.shape != (self.columns,):
             raise ValueError(f"bias must have shape {(self.columns,)}, a value for each output channel, got "
                              f"{array.shape}")
         if array.dtype == np.float32 and not np.isfinite(array).all():
-            raise ValueError("bias must be finite")
+            raise ValueError("bias must be finite in float32")
         self.integer_bias = array.dtype == np.int32
         self._bias = array.copy()
         self._bias.flags.writeable = False

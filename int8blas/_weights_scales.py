@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import widened
+from int8blas._arrays import dtype_error, in_float32
 from int8blas._layouts import is_weights, mask_axes, to_logical
 from int8blas._parameters import scale_of_range
 
@@ -54,9 +54,9 @@ def weights_scales(
     >>> int8blas.weights_scales(w, "per_tensor")
     array([1.], dtype=float32)
     """
-    array = widened(w, "w")
+    array = in_float32(w, "w")
     if array.dtype.name != "float32":
-        raise TypeError(f"w must be float32, float16 or bfloat16, got {array.dtype}")
+        raise dtype_error(array, "w", ("float32", "float16", "bfloat16"))
     logical, _ = to_logical(array, "w", layout, "layout")
     return scales_of(logical, "w", weights_mask(mask, layout))
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import by_tensor, items_of, real_from, widened
+from int8blas._arrays import by_tensor, dtype_name, items_of, real_from, widened
 from int8blas._file import register
 from int8blas._parameters import int8_dtype, integer
 
@@ -235,8 +235,8 @@ def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
     """A read-only float32 copy of an operand of a post-op."""
     array = widened(value, name)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be real numbers, got {array.dtype}")
-    with np.errstate(over="ignore"):
+        raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
+    with np.errstate(over="ignore", under="ignore"):
         array = np.array(array, np.float32)
     array.flags.writeable = False
     return array

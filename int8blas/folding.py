@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import widened
+from int8blas._arrays import dtype_name, widened
 from int8blas._parameters import real
 
 __all__ = ["fold_batch_norm", "shifted_bias"]
@@ -155,7 +155,7 @@ def _finite(values: Any, name: str) -> Float64s:
     """Finite real numbers of any shape, in float64."""
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be real numbers, got {array.dtype}")
+        raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():

@@ -9,6 +9,7 @@ import numpy as np
 from int8blas._arrays cimport (
     as_array,
     axis_from,
+    dtype_name,
     elements,
     elements_output,
     integers_in_range,
@@ -82,7 +83,8 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     cdef const int64_t *index
     cdef int64_t i
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
-        raise TypeError(f"indices must be integers, got {array.dtype if isinstance(x, np.ndarray) else repr(x)}")
+        mask = ": give np.flatnonzero(mask) for a mask" if array.dtype.kind == "b" else ""
+        raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
     if array.size and array.dtype == np.uint64 and array.max() >= 2**63:
         raise ValueError(f"indices must be between 0 and {rows - 1}, got {array.max()}")
     array = np.asarray(array, np.int64, order="C")

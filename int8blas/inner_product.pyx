@@ -15,7 +15,7 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport as_array, by_tensor, output_of, widened
+from int8blas._arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas._file import register
 from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, int8_weights
 from int8blas._plan cimport Gemm, Source
@@ -143,7 +143,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
             if self._packed.shape != (prod(weights.shape[1:]), *weights.shape[:1]):
                 raise ValueError(f"weights must have been packed in their shape {weights.shape}, got {self._packed}")
             return 0
-        array = widened(weights, "weights")
+        array = in_float32(weights, "weights")
         if array.ndim < 2:
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
         array = int8_weights(array, scales, INT8_DTYPES[::-1])
@@ -204,7 +204,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
             src = as_array(src, "src")
         x = src
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
-            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype!r}")
+            x = input_of_type(x, "src", self._src_type)
         flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._packed._k
         matrix, leading = (x, None) if flat else self.flattened(x)
         shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._packed._n

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from int8blas._arrays cimport elements_output, int8_operand
+from int8blas._arrays cimport dtype_argument, dtype_from, elements_output, int8_operand
 from int8blas._elementwise cimport share_memory
 from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
 from int8blas._results cimport empty_in_order, empty_like
@@ -23,12 +23,9 @@ cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
     """The type number of an average: that of `src`, or float32."""
     if dst_dtype is None:
         return cnp.PyArray_TYPE(src)
-    try:
-        found = np.dtype(dst_dtype)
-    except TypeError:
-        found = None
+    found = dtype_from(dst_dtype)
     if found is None or (found != src.dtype and found != np.float32):
-        raise TypeError(f"dst_dtype must be {src.dtype}, as src is, or float32, got {found or dst_dtype!r}")
+        raise TypeError(f"dst_dtype must be {src.dtype}, as src is, or float32, got {dtype_argument(dst_dtype)}")
     return found.num
 
 

@@ -33,7 +33,7 @@ CREATION = [
     # weights
     *(({"weights": s8(*shape)}, ValueError, "weights") for shape in ((), (OC,), (OC, IC), (2, 3, 4, 3, 3, 3, 3))),
     *(({"weights": weights}, TypeError, "weights") for weights in
-      (u8(OC, IC, 3, 3), s32(OC, IC, 3, 3), f32(OC, IC, 3, 3).astype(float), None, [[[["w"]]]])),
+      (u8(OC, IC, 3, 3), s32(OC, IC, 3, 3), f32(OC, IC, 3, 3).astype(complex), None, [[[["w"]]]])),
     *(({"weights": s8(*shape)}, ValueError, "weights") for shape in ((OC, IC, 0, 3), (OC, IC, 3, 0))),
     ({"weights": f32(OC, IC, 3, 3)}, ValueError, "scales['weights']"),
     ({"weights": f32(OC, IC, 3, 3) * np.nan, "scales": {"weights": 1}}, ValueError, "weights"),
@@ -48,7 +48,7 @@ CREATION = [
     # 2-D with a dimension of groups, or 3-D
     ({"weights": s8(2, 3, 2, 3, 3), "groups": 2}, ValueError, "layout"),
     # bias
-    *(({"bias": bias}, TypeError, "bias") for bias in (np.ones(OC), [1, 2], "b")),
+    *(({"bias": bias}, TypeError, "bias") for bias in (np.ones(OC, np.int64), [1, 2], "b")),
     *(({"bias": bias}, ValueError, "bias") for bias in
       (f32(IC), f32(), f32(1, OC), f32(OC) * np.nan, f32(OC) * -np.inf)),
     # geometry
@@ -168,7 +168,7 @@ def good_execution():
 
 EXECUTION = [
     *(({"src": src}, TypeError, "src") for src in
-      (s8(N, H, W, IC), f32(N, H, W, IC), u8(N, H, W, IC).astype(bool), [[1] * IC], "a", None)),
+      (s8(N, H, W, IC), f32(N, H, W, IC), u8(N, H, W, IC).astype(float), [[1] * IC], "a", None)),
     *(({"src": u8(*shape)}, ValueError, "src") for shape in
       ((N, H, W, IC + 1), (N, IC, H, W), (H, W, IC), (N, 1, H, W, IC), (), (0,))),
     ({"scales": {"src": 1, "weights": f32(OC)}}, ValueError, "scales['dst']"),

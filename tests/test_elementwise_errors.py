@@ -11,7 +11,7 @@ from int8blas import Binary, PReLU, ReLU, Sum
 
 X, F = np.ones((3, 4), np.uint8), np.ones((3, 4), np.float32)
 WRONG_SOURCES = [
-    *((X.astype(dtype), TypeError) for dtype in (np.float64, np.int16, bool, object, ">i4", complex)),
+    *((X.astype(dtype), TypeError) for dtype in (np.longdouble, np.int16, np.uint32, object, ">i4", complex)),
     (None, TypeError), ("a", TypeError), ([1, 2], TypeError), ([[1], [2, 3]], TypeError), (object(), TypeError),
 ]  # fmt: skip
 WRONG_SCALES = [

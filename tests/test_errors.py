@@ -38,7 +38,7 @@ def check_refused(function, arguments, result, error, named):
 
 WRONG_A = [
     (s8(M, K), TypeError), (u8(M, K).astype(np.int32), TypeError), (u8(M, K).astype(float), TypeError),
-    (u8(M, K).astype(bool), TypeError), (u8(M, K).astype(object), TypeError), (np.zeros((M, K), "u1,u1"), TypeError),
+    (u8(M, K).astype(complex), TypeError), (u8(M, K).astype(object), TypeError), (np.zeros((M, K), "u1,u1"), TypeError),
     (None, TypeError), ("a", TypeError), (b"a", TypeError), ([[1, 2]], TypeError), ([[1], [2, 3]], TypeError),
     ({}, TypeError), (object(), TypeError), (1, TypeError),
     (u8(K), ValueError), (u8(1, M, K), ValueError), (np.uint8(1), ValueError),

@@ -118,7 +118,7 @@ def test_parameters_of_other_rows_are_not_looked_at():
 
 TABLE = np.zeros((3, 4), np.int8)
 WRONG = [
-    *(("table", {"table": TABLE.astype(dtype)}, TypeError) for dtype in (np.int16, np.float32, np.int32, bool, object)),
+    *(("table", {"table": TABLE.astype(dtype)}, TypeError) for dtype in (np.int16, np.float32, np.int32, object)),
     *(("table", {"table": value}, TypeError) for value in (None, "a", [[1, 2], [3, 4]])),
     *(("table", {"table": np.zeros(shape, np.int8)}, ValueError) for shape in ((), 3, (3, 4, 5))),
     *(("indices", {"indices": value}, TypeError) for value in (None, [0.0], "0", [True], np.zeros(2), [10**30])),

@@ -70,7 +70,7 @@ def test_the_parameters_go_through_their_file(batches, tmp_path):
     ([("a", relu), ("b", relu), ("a", relu)], ValueError, "different names, got 'a' 2 times"),
     ([(1, relu)], TypeError, "name of an activation must be a str, got int"),
     ([("a", lambda x: np.log(-np.ones_like(x)))], ValueError, "activation 'a': x must be finite"),
-    ([("a", lambda x: x.astype(int))], TypeError, "activation 'a': x must be bfloat16"),
+    ([("a", lambda x: x.astype(int))], TypeError, "activation 'a': x must be float32"),
     (lambda x, _report: x, ValueError, "network must report an activation"),
     ([], ValueError, "network must report an activation"),
 ])  # fmt: skip

@@ -21,8 +21,8 @@ WRONG = [
     *(("axis", {"axis": value}, TypeError) for value in ("0", 0.0, (0, "1"), ((0,),))),
 ]  # fmt: skip
 WRONG_X = [
-    *((X.astype(dtype), TypeError) for dtype in (np.float64, np.int16, bool, object, ">f4", complex)),
-    (None, TypeError), ("a", TypeError), ([1.0, 2.0], TypeError), ([[1], [2, 3]], TypeError), (object(), TypeError),
+    *((X.astype(dtype), TypeError) for dtype in (np.longdouble, np.int16, np.uint32, object, ">f4", complex)),
+    (None, TypeError), ("a", TypeError), ([1, 2], TypeError), ([[1], [2, 3]], TypeError), (object(), TypeError),
 ]  # fmt: skip
 WRONG_OUT = [
     (np.zeros((3, 4), np.int16), TypeError), (np.zeros((3, 4), np.float64), TypeError), ([[0] * 4] * 3, TypeError),
