@@ -627,7 +627,8 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
             i += 1
         if i == count:
             return array
-    array = one_or_shaped(x, name, "iu", "an integer", shape)
+    # A copy: another thread may write to what came between the check and the conversion.
+    array = one_or_shaped(x, name, "iu", "an integer", shape).copy()
     if array.size:
         smallest, largest = int(array.min()), int(array.max())
         if smallest < low or largest > high:
@@ -641,11 +642,12 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
         return {}
     if not isinstance(x, Mapping):
         raise TypeError(f"{name} must be a mapping, got {type(x).__name__}")
-    for tensor in x:
+    values = dict(x)
+    for tensor in values:
         if tensor not in tensors:
             wanted = f"{', '.join(map(repr, tensors[:-1]))} or {tensors[-1]!r}"
             raise ValueError(f"{name} must be for {wanted}, got {shown(tensor)}")
-    return dict(x)
+    return values
 
 
 cpdef list items_of(object x, str name):
@@ -672,11 +674,11 @@ cdef int quantized_type(object dtype, str name) except -1:
 
 
 cdef cnp.ndarray finite_numbers(object x, str name):
-    """At least one real number, all finite, as float64."""
+    """At least one real number, all finite, as a new array of float64."""
     cdef cnp.ndarray array = widened(x, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be an array of real numbers, got {dtype_name(array.dtype)}")
-    array = np.asarray(array, np.float64)
+    array = np.array(array, np.float64)
     if array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {(<object>array).shape}")
     if not np.isfinite(array).all():

@@ -125,7 +125,9 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
         The file.
     mmap : bool, optional
         Map the file into memory, shared with all processes that do (the default), rather than read it. A mapped file
-        must not change while it is in use; replacing it with `save` leaves what is mapped alone.
+        must not change while it is in use; replacing it with `save` leaves what is mapped alone. Where others rewrite
+        its bytes nevertheless, results are wrong, but nothing outside is read or written; where they truncate it, the
+        operating system ends the process (SIGBUS), which False avoids.
 
     Returns
     -------

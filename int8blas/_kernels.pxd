@@ -419,8 +419,8 @@ cdef extern from "i8_types.h" nogil:
         void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                         int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
-        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t *starts, const int8_t *panel, int64_t groups,
-                               int64_t block) noexcept nogil
+        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
+                               int64_t groups, int64_t block) noexcept nogil
         void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
         void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
                            int64_t rows, int64_t k, uint8_t flip) noexcept nogil

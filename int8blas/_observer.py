@@ -49,7 +49,8 @@ class Observer(ABC):
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             raise dtype_error(array, "x", ("float32", "float64", "float16", "bfloat16"))
         with np.errstate(over="ignore", under="ignore"):
-            values = array.astype(np.float32, copy=False)
+            # A copy, which no other thread writes to between the check and the counting.
+            values = array.astype(np.float32)
         if self.axis is None:
             channels = values.reshape(1, -1)
         elif not -values.ndim <= self.axis < values.ndim:

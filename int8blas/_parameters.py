@@ -66,7 +66,8 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
     """int32 values within the range of `dtype`, of any shape."""
-    array = as_array(values, name)
+    # A copy: another thread may write to what came between the check and the conversion.
+    array = as_array(values, name).copy()
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")
     info = np.iinfo(dtype)

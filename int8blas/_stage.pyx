@@ -153,7 +153,7 @@ cdef class Layer:
         self._bias = None
         if bias is None:
             return
-        array = in_float32(bias, "bias")
+        array = in_float32(bias, "bias").copy()
         if array.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
             raise dtype_error(array, "bias", ("float32", "int32"))
         if array.shape != (self.columns,):
@@ -162,7 +162,7 @@ cdef class Layer:
         if array.dtype == np.float32 and not np.isfinite(array).all():
             raise ValueError("bias must be finite in float32")
         self.integer_bias = array.dtype == np.int32
-        self._bias = array.copy()
+        self._bias = array
         self._bias.flags.writeable = False
 
     cdef object checked(self, parameter, tensor, value):

@@ -78,21 +78,21 @@ cdef void do_all(const Job *job) noexcept:
 
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):
-    """Indices of rows, int64 in C order."""
-    cdef cnp.ndarray array = as_array(x, "indices")
+    """Indices of rows, int64 in C order: a new array, as another thread may write to what came after the check."""
+    cdef cnp.ndarray array = as_array(x, "indices"), chosen
     cdef const int64_t *index
     cdef int64_t i
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
         mask = ": give np.flatnonzero(mask) for a mask" if array.dtype.kind == "b" else ""
         raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
-    if array.size and array.dtype == np.uint64 and array.max() >= 2**63:
-        raise ValueError(f"indices must be between 0 and {rows - 1}, got {array.max()}")
-    array = np.asarray(array, np.int64, order="C")
-    index = <const int64_t *>cnp.PyArray_DATA(array)
-    for i in range(cnp.PyArray_SIZE(array)):
+    chosen = np.array(array, np.int64, order="C")
+    index = <const int64_t *>cnp.PyArray_DATA(chosen)
+    for i in range(cnp.PyArray_SIZE(chosen)):
         if not 0 <= index[i] < rows:
-            raise ValueError(f"indices must be between 0 and {rows - 1}, got {index[i]}")
-    return array
+            # uint64 beyond int64 has wrapped.
+            found = index[i] % 2**64 if array.dtype.kind == "u" else index[i]
+            raise ValueError(f"indices must be between 0 and {rows - 1}, got {found}")
+    return chosen
 
 
 cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
@@ -172,7 +172,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().dequantize[I8_S8 if is_signed else I8_U8]
     result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
-    if source.strides[1] != 1 or not ready(source, chosen, result):
+    if source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
         return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
     if cnp.PyArray_SIZE(result):
@@ -189,6 +189,6 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     return result if out is None else out
 
 
-cdef bint ready(cnp.ndarray table, cnp.ndarray indices, cnp.ndarray out):
+cdef bint ready(cnp.ndarray table, cnp.ndarray out):
     """Whether rows of the table can be written to `out` one after the other."""
-    return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out) and not share_memory(indices, out)
+    return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out)

@@ -13,7 +13,7 @@ import os
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int64_t, uint8_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport cython
 cimport numpy as cnp
 import numpy as np
@@ -183,13 +183,14 @@ cdef class PackedB:
 
     cdef int split(self, const i8_kernels *kernels) except -1:
         """Divide all panels into a dense part and outliers; see csrc/outliers_body.h."""
-        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, first, part, total = 0
+        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, part, total = 0
         cdef int64_t size = self.split_k(), columns = ceil_div(self._k, size) * I8_PANEL
         cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
         cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
-        cdef cnp.ndarray count_array = np.empty(panels, np.int64), split_array = np.empty(panels, np.bool_)
+        cdef cnp.ndarray count_array = np.empty((2, panels), np.int64), split_array = np.empty(panels, np.bool_)
         cdef cnp.ndarray starts_array = np.empty(panels * columns + 1, np.int64), outliers_array
-        cdef int64_t *counts = <int64_t *>cnp.PyArray_DATA(count_array)
+        cdef int64_t *counts = <int64_t *>cnp.PyArray_DATA(count_array)     # outliers of each panel that is split
+        cdef int64_t *firsts = counts + panels                              # and those of the panels before it
         cdef int64_t *starts = <int64_t *>cnp.PyArray_DATA(starts_array)
         cdef uint8_t *is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
         cdef i8_outliers *outliers
@@ -197,25 +198,28 @@ cdef class PackedB:
         cdef int8_t *dense
         cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            counts[i] = kernels.split_panel(NULL, NULL, starts + i * columns, data + i * panel_size, groups,
+            counts[i] = kernels.split_panel(NULL, NULL, 0, starts + i * columns, data + i * panel_size, groups,
                                             size // I8_GROUP)
         for i in range(panels):
             part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
             is_split[i] = 4 * counts[i] * part < panel_size - SUMS_K * columns
-            first = total
-            total += counts[i] if is_split[i] else 0
-            counts[i] = first
+            counts[i] = counts[i] if is_split[i] else 0
+            firsts[i] = total
+            total += counts[i]
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
         # Pages of panels that are not split are never touched.
         dense_array = aligned_bytes(panels * panel_size if split_array.any() else 0)
         dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            if is_split[i]:
-                kernels.split_panel(dense + i * panel_size, outliers + counts[i], starts + i * columns,
-                                    data + i * panel_size, groups, size // I8_GROUP)
+            # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
+            if is_split[i] and counts[i] != kernels.split_panel(
+                    dense + i * panel_size, outliers + firsts[i], counts[i], starts + i * columns,
+                    data + i * panel_size, groups, size // I8_GROUP):
+                is_split[i] = False
+                memset(outliers + firsts[i], 0, counts[i] * sizeof(i8_outliers))
             for j in range(columns):
-                starts[i * columns + j] = counts[i] + (starts[i * columns + j] if is_split[i] else 0)
+                starts[i * columns + j] = firsts[i] + (starts[i * columns + j] if is_split[i] else 0)
         starts[panels * columns] = total
         # Another thread may have come first; its arrays may be in use already.
         if self._split is None:

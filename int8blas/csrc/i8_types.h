@@ -643,11 +643,11 @@ typedef struct {
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
     /* Without VNNI (outliers_body.h): the number of i8_outliers of a panel of B', and their starts, for each block of
-     * so many groups of K, an even number, for each column; the outliers and the rest of the panel are stored too,
-     * unless dst and dense are NULL. Their products in one block; and A', XORed with flip, by columns for them,
-     * `columns` of them, a multiple of 16. */
-    int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t *starts, const int8_t *restrict panel,
-                           int64_t groups, int64_t block);
+     * so many groups of K, an even number, for each column; the outliers, as far as there is room for so many, and the
+     * rest of the panel are stored too, unless room is 0 and dense is NULL. Their products in one block; and A', XORed
+     * with flip, by columns for them, `columns` of them, a multiple of 16. */
+    int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
+                           const int8_t *restrict panel, int64_t groups, int64_t block);
     void (*multiply_outliers)(const i8_outlier_args *);
     void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                        int64_t k, uint8_t flip);

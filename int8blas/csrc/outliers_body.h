@@ -10,8 +10,11 @@
  * columns of it, interleaved, are the groups of 4 of a micro-panel, for two vectors of rows at a time: 20 instructions
  * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier. The dense part takes 10 for as many. */
 
-/* Cuts four values of one sign, magnitudes of them times `sign`, down to a sum of 128 at most. */
-I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t count)
+/* Cuts four values of one sign, magnitudes of them times `sign`, down to a sum of 128 at most. `count` values of their
+ * column, whose outliers begin at dst[first], were cut before. dst has room for so many outliers, and what would lie
+ * beyond is not stored: a panel in a mapped file may be rewritten by others after its outliers were counted. */
+I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t room, int64_t first,
+                         int64_t count)
 {
     int over = -128;
     for (int i = 0; i < 4; ++i)
@@ -26,8 +29,8 @@ I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *ds
             rest = I8_MAX_REST;
         x[largest] -= sign * rest;
         over -= rest;
-        if (dst) {
-            i8_outliers *o = dst + count / 4;
+        if (first + count / 4 < room) {
+            i8_outliers *o = dst + first + count / 4;
             if (count % 4 == 0)
                 memset(o, 0, sizeof *o);
             o->k[count % 4] = (uint16_t)k[largest];
@@ -38,8 +41,8 @@ I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *ds
     return count;
 }
 
-static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t *starts, const int8_t *restrict panel,
-                              int64_t groups, int64_t block)
+static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
+                              const int8_t *restrict panel, int64_t groups, int64_t block)
 {
     int64_t total = 0;
     for (int64_t first = 0; first < groups; first += block) {
@@ -56,8 +59,8 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
                         x[2] = next[0];
                         x[3] = next[1];
                     }
-                    count = i8_cut(x, 1, k, dst ? dst + total : NULL, count);
-                    count = i8_cut(x, -1, k, dst ? dst + total : NULL, count);
+                    count = i8_cut(x, 1, k, dst, room, total, count);
+                    count = i8_cut(x, -1, k, dst, room, total, count);
                     if (!dense)
                         continue;
                     int8_t *d = dense + (b - panel);
