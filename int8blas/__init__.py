@@ -66,6 +66,7 @@ The modules, and who calls whom::
     is below all that can be saved: it knows of them what they register.
 
     _config, __main__           show_config, python -m int8blas
+    _thread_setting             what num_threads and use_isa return
     _bench, with _peak          python -m int8blas bench: see its __init__
 """
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import NoReturn
 
-from int8blas import show_config
+from int8blas import __version__, show_config
 from int8blas._bench import command
 
 
@@ -19,6 +19,7 @@ def main() -> int:
     parser = Parser(
         prog="python -m int8blas", description="Exact 8-bit integer matrix multiplication for NumPy arrays."
     )
+    parser.add_argument("--version", action="version", version=f"int8blas {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="config, if there is none")
     summary = "print the version, the CPU, instruction sets and threads"
     commands.add_parser("config", help=summary, description=f"{summary.capitalize()}.")

@@ -4,8 +4,9 @@ This module alone links ``csrc/``; the others reach the kernel tables through :f
 one selection in the process.
 """
 
-import contextlib
 import os
+
+from int8blas._thread_setting import ThreadSetting, Variable
 
 cdef extern from "i8_types.h" nogil:
     const i8_kernels *const i8_all_kernels[]
@@ -71,18 +72,35 @@ cdef const i8_kernels *find(str name, str argument) except NULL:
     raise ValueError(f"{argument} must be one of {', '.join(built_isas())}, got {name!r}")
 
 
-@contextlib.contextmanager
-def use_isa(name):
-    """Use the kernels of one instruction set inside a ``with`` block, in the calling thread.
+def _selected():
+    return None if i8_selected() is NULL else i8_selected().name.decode()
 
-    Results do not depend on the instruction set; speed does. The selection holds for calls made by the thread that
-    entered the block (with all the OpenMP threads these calls use), and ends with the block. For a whole process set
-    the environment variable ``INT8BLAS_ISA`` before the import.
+
+def _select(name):
+    i8_select(NULL if name is None else find(name, "name"))
+
+
+_variable = Variable("use_isa", _selected, _select)
+
+
+def use_isa(name=...):
+    """Use the kernels of one instruction set in the calling thread, from now on; without `name`, which are used.
+
+    Results do not depend on the instruction set; speed does. The selection holds for calls made by this thread (with
+    all the OpenMP threads these calls use). For a whole process set the environment variable ``INT8BLAS_ISA`` before
+    the import.
 
     Parameters
     ----------
-    name : str
+    name : str, optional
         One of :func:`available_isas`.
+
+    Returns
+    -------
+    str or context manager
+        Without `name`, that of the instruction set in use. With it, an object whose ``with`` block restores, on
+        leaving, what was set before the call; a plain call may ignore it. :func:`num_threads` says how blocks nest, and
+        what a decorator does.
 
     Raises
     ------
@@ -98,18 +116,19 @@ def use_isa(name):
     >>> import numpy as np, int8blas
     >>> a, b = np.full((2, 3), 200, np.uint8), np.full((3, 2), -100, np.int8)
     >>> with int8blas.use_isa("ref"):
+    ...     print(int8blas.use_isa())
     ...     int8blas.gemm_u8s8s32(1, a, b)
+    ref
     array([[-60000, -60000],
            [-60000, -60000]], dtype=int32)
     """
+    used = i8_current().name.decode()
+    if name is ...:
+        return used
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, got {type(name).__name__}")
-    cdef const i8_kernels *previous = i8_selected()
-    i8_select(find(name, "name"))
-    try:
-        yield
-    finally:
-        i8_select(previous)
+    find(name, "name")
+    return ThreadSetting(_variable, name, used)
 
 
 def kernel_info():

@@ -1,8 +1,9 @@
-"""Thread counts: OpenMP's, the environment's, the ``num_threads`` context's, and one after a fork."""
+"""Thread counts: OpenMP's, the environment's, ``num_threads``'s, and one after a fork."""
 
-import contextlib
 import operator
 import os
+
+from int8blas._thread_setting import ThreadSetting, Variable
 
 cdef extern from *:
     """
@@ -62,40 +63,65 @@ def thread_count(value, name):
     return count
 
 
-@contextlib.contextmanager
-def num_threads(n):
-    """Use at most `n` threads for each call inside a ``with`` block, in the calling thread.
+def _limit():
+    return i8_thread_limit
 
-    Without it a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread (which
-    ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and never more than that. Results do
-    not depend on the number.
+
+def _put_limit(limit):
+    global i8_thread_limit
+    i8_thread_limit = limit
+
+
+_variable = Variable("num_threads", _limit, _put_limit)
+
+
+def num_threads(n=...):
+    """Use at most `n` threads for each call of the calling thread, from now on; without `n`, how many that is.
+
+    Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
+    (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and never more than that.
+    Results do not depend on the number.
 
     Parameters
     ----------
-    n : int
+    n : int, optional
         1 to 1024.
+
+    Returns
+    -------
+    int or context manager
+        Without `n`, the number of threads that a call may use now. With it, an object whose ``with`` block restores, on
+        leaving, what was set before the call; a plain call may ignore it.
 
     Raises
     ------
     TypeError, ValueError
         If `n` is not such an integer.
 
+    See Also
+    --------
+    use_isa : the same for instruction sets.
+
+    Notes
+    -----
+    The object may be used in any number of blocks, nested ones too, and by any thread. Each sets the thread that enters
+    it. The first one in the thread of the call undoes the call, if that is its last setting; any other block restores
+    what it found when it was entered. Blocks may be left in another order, by ``contextlib.ExitStack`` for example: of
+    those still open, the one entered last holds, and after the last one everything is as before the first. Leaving
+    one in a thread that is not in it is a RuntimeError, and changes nothing. Threads are meant, not tasks: between
+    ``await`` and the next line other tasks of the thread see the setting.
+
+    As a decorator, ``@num_threads(n)``, it is in effect during each call of the function alone.
+
     Examples
     --------
     >>> import numpy as np, int8blas
     >>> a, b = np.full((64, 64), 2, np.uint8), np.full((64, 64), 3, np.int8)
     >>> with int8blas.num_threads(2):
-    ...     int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
-    384
+    ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
+    (2, 384)
     """
-    global i8_thread_limit
-    cdef int previous = i8_thread_limit
-    cdef int limit = thread_count(n, "n")
-    i8_thread_limit = limit
-    try:
-        yield
-    finally:
-        i8_thread_limit = previous
+    return max_threads() if n is ... else ThreadSetting(_variable, thread_count(n, "n"), max_threads())
 
 
 def threading_info():

@@ -1,0 +1,315 @@
+"""num_threads and use_isa: in effect from the call on, in the calling thread, until a with block undoes them."""
+
+import asyncio
+import contextlib
+import gc
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from processes import run_python
+
+import int8blas
+
+ISAS = int8blas.available_isas()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A function with three values that differ from what is set at first, as far as this CPU has as many."""
+
+    function: Any
+    values: tuple[Any, ...]
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+
+SETTINGS = [
+    Setting(int8blas.num_threads, (5, 6, 7)),
+    Setting(int8blas.use_isa, ("ref", ISAS[min(1, len(ISAS) - 1)], "ref")),
+]
+
+
+@pytest.fixture(params=SETTINGS, ids=lambda setting: setting.function.__name__)
+def setting(request):
+    """Each setting, as it was before once the test has ended."""
+    with request.param(request.param()):
+        yield request.param
+
+
+def in_a_thread(function):
+    """What the function returns, or raises, in a new thread."""
+    results = []
+
+    def run():
+        try:
+            results.append(function())
+        except Exception as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return results[0]
+
+
+def test_a_call_is_in_effect_from_then_on(setting):
+    for value in setting.values:
+        setting(value)
+        assert setting() == value
+
+
+def test_a_call_says_what_is_used(setting):
+    assert type(setting()) is type(setting.values[0])
+    setting(setting.values[0])
+    explanation = int8blas.show_config("dicts")
+    assert setting() in (explanation["threading"]["threads"], explanation["isas"]["selected"])
+
+
+@pytest.mark.parametrize("name", ["nonsense", "", "AVX2"])
+def test_an_unknown_isa_is_refused_by_the_call(name):
+    before = int8blas.use_isa()
+    with pytest.raises(ValueError, match=r"^name must be one of .*ref"):
+        int8blas.use_isa(name)
+    assert int8blas.use_isa() == before
+
+
+@pytest.mark.parametrize(("n", "error"), [(-5, ValueError), (0, ValueError), (1025, ValueError), (None, TypeError)])
+def test_a_wrong_number_of_threads_is_refused_by_the_call(n, error):
+    before = int8blas.num_threads()
+    with pytest.raises(error, match=r"^n must be "):
+        int8blas.num_threads(n)
+    assert int8blas.num_threads() == before
+
+
+def test_the_result_says_what_it_is(setting):
+    before, value = setting(), setting.values[0]
+    assert repr(setting(value)) == (
+        f"<int8blas.{setting.function.__name__}({value!r}), before: {before}; a with block undoes it>"
+    )
+
+
+def test_a_call_concerns_its_thread_only(setting):
+    others = in_a_thread(setting)
+    setting(setting.values[0])
+    assert in_a_thread(setting) == others
+    in_a_thread(lambda: setting(setting.values[1]))
+    assert setting() == setting.values[0]
+
+
+def test_leaving_a_block_undoes_the_call(setting):
+    before, (first, second, _) = setting(), setting.values
+    with setting(first) as entered:
+        assert setting() == first
+    assert setting() == before
+    earlier = setting(first)
+    assert setting() == first
+    with earlier as entered:
+        assert entered is earlier
+        assert setting() == first
+        setting(second)
+        assert setting() == second
+    assert setting() == before
+
+
+def test_an_error_undoes_the_call(setting):
+    before = setting()
+    with contextlib.suppress(KeyError), setting(setting.values[0]):
+        raise KeyError
+    assert setting() == before
+
+
+def test_blocks_nest_with_others_and_with_themselves(setting):
+    before, (first, second, third) = setting(), setting.values
+    outer = setting(first)
+    with outer:
+        with setting(second), outer:
+            assert setting() == first
+            with outer, setting(third):
+                assert setting() == third
+            assert setting() == first
+        assert setting() == first
+    assert setting() == before
+
+
+def test_a_setting_is_used_again(setting):
+    before, (first, second, _) = setting(), setting.values
+    again = setting(first)
+    for _ in range(3):
+        with again:
+            assert setting() == first
+        assert setting() == before
+    with setting(second):
+        with again:
+            assert setting() == first
+        assert setting() == second
+    assert setting() == before
+
+
+def test_a_block_after_later_calls_restores_what_it_found(setting):
+    (first, second, third) = setting.values
+    earlier = setting(first)
+    setting(second)
+    with earlier:
+        assert setting() == first
+    assert setting() == second
+    with setting(third):
+        inner = setting(first)
+    assert setting() == second
+    with inner:
+        assert setting() == first
+    assert setting() == second
+
+
+def test_blocks_are_left_in_any_order(setting):
+    before, values = setting(), setting.values
+    a, b, c = map(setting, values)
+    for order in ((a, b, c), (a, c, b), (b, a, c), (b, c, a), (c, a, b), (c, b, a)):
+        setting(before)
+        opened = [a, b, c]
+        for block in opened:
+            block.__enter__()
+        for block in order:
+            block.__exit__(None, None, None)
+            opened.remove(block)
+            assert setting() == (values[(a, b, c).index(opened[-1])] if opened else before)
+
+
+def test_a_block_is_entered_by_another_thread(setting):
+    others, (first, second, _) = in_a_thread(setting), setting.values
+    shared = setting(first)
+    setting(second)
+
+    def around():
+        with shared:
+            within = setting()
+        return within, setting()
+
+    assert in_a_thread(around) == (first, others)
+    assert setting() == second
+
+
+def test_a_block_is_not_left_by_another_thread(setting):
+    before, (first, _, _) = setting(), setting.values
+    others = in_a_thread(setting)
+    block = setting(first)
+    name = setting.function.__name__
+    with block:
+
+        def leave():
+            with pytest.raises(
+                RuntimeError, match=rf"^{name}\({first!r}\) must be left by the thread that entered it$"
+            ):
+                block.__exit__(None, None, None)
+            return setting()
+
+        assert in_a_thread(leave) == others
+        assert setting() == first
+    assert setting() == before
+    with pytest.raises(RuntimeError, match=rf"^{name}"):
+        block.__exit__(None, None, None)
+    assert setting() == before
+
+
+def test_threads_share_a_block(setting):
+    first = setting.values[0]
+    shared, others = setting(first), in_a_thread(setting)
+    meet = threading.Barrier(2)
+
+    def around():
+        with shared:
+            meet.wait()
+            within = setting()
+            meet.wait()
+        return within, setting()
+
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(around())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [(first, others)] * 2
+
+
+def test_a_decorated_function_has_it_during_its_calls(setting):
+    before, (first, second, _) = setting(), setting.values
+
+    @setting(first)
+    def nested(depth, *, to):
+        """Says what is set."""
+        assert setting() == first
+        with setting(second):
+            return [*nested(depth - 1, to=to), setting()] if depth else to
+
+    assert setting() == before
+    assert (nested.__name__, nested.__doc__) == ("nested", "Says what is set.")
+    assert nested(2, to=[]) == [second] * 2
+    assert setting() == before
+    assert in_a_thread(lambda: nested(1, to=[])) == [second]
+    with setting(second):
+        assert nested(0, to=[3]) == [3]
+        assert setting() == second
+    assert setting() == before
+
+
+def test_a_decorator_is_checked_when_it_is_made():
+    with pytest.raises(ValueError, match=r"^n must be "):
+
+        @int8blas.num_threads(0)
+        def function():
+            """Is never made."""
+
+
+def test_a_decorated_function_must_end_with_its_call(setting):
+    async def coroutine():
+        """Runs after the call."""
+
+    async def asynchronous():
+        yield
+
+    def generator():
+        yield
+
+    before = setting()
+    for function in (coroutine, asynchronous, generator):
+        with setting(setting.values[0]) as decorator, pytest.raises(TypeError, match=r"^function must not be a gene"):
+            decorator(function)
+    assert setting() == before
+
+
+def test_tasks_leave_blocks_as_they_end(setting):
+    before, (first, second, _) = setting(), setting.values
+
+    async def use(value, first_to_leave, other):
+        with setting(value):
+            await asyncio.sleep(0)
+            if other is not None:
+                await other.wait()
+        first_to_leave.set()
+
+    async def both():
+        one, two = asyncio.Event(), asyncio.Event()
+        await asyncio.gather(use(first, one, None), use(second, two, one))
+
+    asyncio.run(both())
+    assert setting() == before
+
+
+def test_calls_in_a_row_keep_nothing(setting):
+    block = setting(setting.values[0])
+    kept = weakref.ref(block)
+    setting(setting.values[1])
+    del block
+    gc.collect()
+    assert kept() is None
+
+
+def test_the_module_says_its_version():
+    process = run_python("-m", "int8blas", "--version")
+    assert (process.returncode, process.stdout, process.stderr) == (0, f"int8blas {int8blas.__version__}\n", "")
