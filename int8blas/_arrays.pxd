@@ -23,6 +23,7 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum)
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
 cdef int transpose_from(object flag, str name) except -1
+cdef bint flag(object x, str name) except -1
 cpdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)

@@ -375,6 +375,17 @@ cdef int transpose_from(object flag, str name) except -1:
     return value != 0
 
 
+cdef bint flag(object x, str name) except -1:
+    """A bool, or 0 or 1, of any integer type."""
+    try:
+        value = int(x) if isinstance(x, np.bool_) else operator.index(x)
+    except TypeError:
+        raise TypeError(f"{name} must be a bool, 0 or 1, got {type(x).__name__}") from None
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a bool, 0 or 1, got {shown(value)}")
+    return value
+
+
 cpdef double real_from(object x, str name) except? -1:
     """`real` of any type."""
     cdef double value

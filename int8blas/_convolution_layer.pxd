@@ -20,7 +20,7 @@ cdef class Phase:
 
 cdef class ConvolutionLayer(QuantizedLayer):
     cdef readonly tuple strides
-    cdef readonly tuple padding
+    cdef readonly object padding        # pairs, or the name of one that depends on the size of the source
     cdef readonly tuple dilation
     cdef readonly int64_t groups
     cdef readonly str layout
@@ -31,7 +31,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef int64_t _channels
     cdef tuple _kernel
     cdef list _phases
+    cdef tuple _shape               # (g, oc, ic, ...) of the weights
+    cdef dict _padded               # filters by their padding before, where that depends on the source
 
+    cdef object padding_from(self, padding)
+    cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
     cdef object phase_count(self)
     cdef list make_phases(self, tuple shape, bias)
     cdef int set_weights(self, weights, tuple shape, dict scales) except -1

@@ -14,7 +14,7 @@ from int8blas.pooling import _Layout, _Padding, _Sizes
 @disjoint_base
 class ConvolutionLayer(QuantizedLayer):
     strides: tuple[int, ...]
-    padding: tuple[Pair, ...]
+    padding: tuple[Pair, ...] | str
     dilation: tuple[int, ...]
     groups: int
     layout: str

@@ -24,7 +24,7 @@ from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
 from int8blas._quantized_layer cimport QuantizedLayer
 from int8blas._results cimport empty
-from int8blas._spatial import LAYOUTS, parse_padding, per_dimension, spatial_dimensions
+from int8blas._spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport Bound, Layer
 from int8blas.attributes import TENSORS
@@ -81,11 +81,12 @@ cdef class ConvolutionLayer(QuantizedLayer):
         shape, self._spatial = grouped_shape(self.weights_shape, self.groups, spatial_dimensions(layout), layout)
         self._grouped = len(self.weights_shape) == self._spatial + 3
         self._kernel = shape[3:]
-        self.layout = LAYOUTS[self._spatial][0] if layout is None else layout
+        self.layout = LAYOUTS[self._spatial][0] if layout is None else layout_name(layout)
         self._channels_last = self.layout == LAYOUTS[self._spatial][0]
         self.strides = per_dimension(strides, self._spatial, "strides", 1)
         self.dilation = per_dimension(dilation, self._spatial, "dilation", 1)
-        self.padding = parse_padding(padding, self._spatial)
+        self.padding = self.padding_from(parse_padding(padding, self._spatial))
+        self._shape, self._padded = shape, {}
         self._channels = self.groups * shape[2]
         outputs = self.groups * shape[1]
         scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
@@ -97,6 +98,27 @@ cdef class ConvolutionLayer(QuantizedLayer):
                             (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, np.dtype(np.int8),
                             self.dst_dtype, scales, zero_points, "convolution")
         self._constant = self._layer.bind_constants(self._channels_last)
+
+    cdef object padding_from(self, padding):
+        """What `parse_padding` returned, with a name as (before, after) where that is the same for every source."""
+        raise NotImplementedError
+
+    cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
+        """The filters of a phase, for the padding that a source has."""
+        cdef int d, first = 1 if self._channels_last else 2
+        cdef Filters filters
+        if not isinstance(self.padding, str):
+            return phase.filters
+        sizes = [cnp.PyArray_DIM(x, first + d) for d in range(self._spatial)]
+        pairs = padding_of(self.padding, sizes, self._kernel, self.strides, self.dilation)
+        before = tuple([before for before, _ in pairs])
+        filters = self._padded.get(before)
+        if filters is None:
+            # What is packed depends on the weights alone.
+            filters = self.make_filters(self._shape, self.strides, self.dilation, before, self._layer._bias, False)
+            filters.restore(phase.filters.packed)
+            self._padded[before] = filters
+        return filters
 
     cdef object phase_count(self):
         return 1
@@ -202,7 +224,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             if rebinds:
                 bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
                                          self.slices(phase))
-            phase.filters.run(bound, &source, &part, self._flip, self._name)
+            self.filters_of(phase, x).run(bound, &source, &part, self._flip, self._name)
         if target is not result:
             result[...] = target
         return result if out is None else out
@@ -234,7 +256,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         set_images(&source, x, self._channels_last)
         set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)
         part = phase.part_of(&part)
-        return phase.filters.describe(self._constant, &source, &part, self._flip, g, image, workspace)
+        return self.filters_of(phase, x).describe(self._constant, &source, &part, self._flip, g, image, workspace)
 
     cdef tuple slices(self, Phase phase):
         """The destination's elements that a phase computes, for an array with its channels last."""

@@ -13,6 +13,7 @@ cimport numpy as cnp
 from int8blas import _spatial
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
 from int8blas._file import register
+from int8blas._split cimport ceil_div
 
 cnp.import_array()
 
@@ -34,14 +35,15 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
     strides, dilation : int or sequence of int, optional
         From one window to the next, and from one element of a window to the next, for all spatial dimensions or for
         each. Dilation 1 is none (oneDNN counts from 0).
-    padding : int or sequence, optional
+    padding : int, sequence or str, optional
         Added on both sides of each spatial dimension, or for each an integer or a pair (before, after). Its elements
-        are zero points, so they stand for 0.
+        are zero points, so they stand for 0. "same" and "same_lower" are as much as makes ``ceil(size / stride)``
+        outputs, an odd one behind ("same_upper" of ONNX, "SAME" of TensorFlow) or before; "valid" is none.
     groups : int, optional
         Groups of channels, each with filters of its own.
     layout : str, optional
         Of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three spatial
-        dimensions "nwc", "ncw", "ndhwc", "ncdhw".
+        dimensions "nwc", "ncw", "ndhwc", "ncdhw"; in any case.
     src_dtype : dtype
         uint8 or int8.
     dst_dtype : dtype
@@ -62,11 +64,12 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
     weights_shape : tuple of int
         The shape in which `weights` were given.
     layout : str
-        As given, or the default.
+        As given, in lower case, or the default.
     groups : int
         As given.
     strides, dilation, padding : tuple
-        One element for each spatial dimension; of `padding` a pair.
+        One element for each spatial dimension; of `padding` a pair. The string "same" or "same_lower" where the padding
+        depends on the size of the source, as it does with strides.
     src_dtype, dst_dtype : numpy.dtype
         Of source and destination.
     attributes : Attributes
@@ -100,13 +103,21 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
            [ 0,  0,  0,  0]], dtype=uint8)
     """
 
+    cdef object padding_from(self, padding):
+        if max(self.strides) > 1:
+            return padding
+        return _spatial.padding_of(padding, (1,) * self._spatial, self._kernel, self.strides, self.dilation)
+
     cdef list make_phases(self, tuple shape, bias):
-        before = tuple([before for before, _ in self.padding])
+        pairs = ((0, 0),) * self._spatial if isinstance(self.padding, str) else self.padding
+        before = tuple([before for before, _ in pairs])
         return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         cdef int64_t before, after, room
         cdef int64_t kernel = self._kernel[d], stride = self.strides[d], dilation = self.dilation[d]
+        if isinstance(self.padding, str):
+            return ceil_div(size, stride)
         before, after = self.padding[d]
         room = size + before + after - dilation * (kernel - 1) - 1
         if room < 0:

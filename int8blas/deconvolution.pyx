@@ -18,7 +18,7 @@ cimport numpy as cnp
 
 from int8blas._convolution_layer cimport ConvolutionLayer, Phase
 from int8blas._file import register
-from int8blas._spatial import per_dimension
+from int8blas._spatial import halves, per_dimension
 
 cnp.import_array()
 
@@ -50,9 +50,10 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
     strides, dilation : int or sequence of int, optional
         In the destination: from what one source element adds to to what the next one does, and from one element of the
         kernel to the next. Dilation 1 is none.
-    padding : int or sequence, optional
+    padding : int, sequence or str, optional
         Elements that are left out on both sides of each spatial dimension of the destination, or for each an integer or
-        a pair (before, after).
+        a pair (before, after). "same" and "same_lower" are as many as leave ``size * stride``, an odd one behind or
+        before, as ONNX's `auto_pad` has it; "valid" is none.
     output_padding : int or sequence of int, optional
         Elements that the destination has more behind, in all spatial dimensions or in each.
 
@@ -61,7 +62,7 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
     weights_shape : tuple of int
         The shape in which `weights` were given.
     layout : str
-        As given, or the default.
+        As given, in lower case, or the default.
     groups : int
         As given.
     strides, dilation, padding, output_padding : tuple
@@ -111,9 +112,19 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
     cdef object phase_count(self):
         return prod(self.strides)
 
+    cdef object padding_from(self, padding):
+        self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
+        if not isinstance(padding, str):
+            return padding
+        totals = [dilation * (kernel - 1) + 1 + extra - stride for dilation, kernel, extra, stride in zip(
+            self.dilation, self._kernel, self.output_padding, self.strides)]
+        if min(totals) < 0:
+            raise ValueError(f"output_padding must be at least {-min(totals)} more for padding {padding!r}, where the "
+                             f"strides {self.strides} are larger than the windows, got {self.output_padding}")
+        return tuple([halves(total, padding) for total in totals])
+
     cdef list make_phases(self, tuple shape, bias):
         cdef list phases = []
-        self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
         absent = (0,) * (3 - self._spatial)
         dimensions = [
             list(_phases(kernel, stride, dilation, before))

@@ -19,7 +19,7 @@ from int8blas._filters cimport Images, set_images
 from int8blas._kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas._parameters import integer
 from int8blas._results cimport empty_of
-from int8blas._spatial import output_size, parse_layout, parse_padding, per_dimension
+from int8blas._spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, parallel_region_ran
 
@@ -53,12 +53,13 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         Size of the window, for all spatial dimensions or for each.
     strides, dilation : int or sequence of int, optional
         From one window to the next, and from one element of a window to the next. Dilation 1 is none.
-    padding : int or sequence, optional
-        Added on both sides of each spatial dimension, or for each an integer or a pair (before, after).
+    padding : int, sequence or str, optional
+        Added on both sides of each spatial dimension, or for each an integer or a pair (before, after); or "same",
+        "same_lower" or "valid", as for :class:`Convolution`.
     groups : int, optional
         Groups of channels, each with a matrix of its own.
     layout : str, optional
-        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw".
+        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw", in any case.
     padding_value : int, optional
         What padding is filled with: the zero point, where it is to mean 0.
     out : ndarray of src's dtype, optional
@@ -108,13 +109,17 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     kernel = (1,) * (3 - spatial) + per_dimension(kernel, spatial, "kernel", 1)
     strides = (1,) * (3 - spatial) + per_dimension(strides, spatial, "strides", 1)
     dilation = (1,) * (3 - spatial) + per_dimension(dilation, spatial, "dilation", 1)
-    padding = ((0, 0),) * (3 - spatial) + parse_padding(padding, spatial)
+    padding = parse_padding(padding, spatial)
     (group_count,) = per_dimension(groups, 1, "groups", 1)
     info = np.iinfo(x.dtype)
     value = integer(padding_value, "padding_value")
     if not info.min <= value <= info.max:
         raise ValueError(f"padding_value must be between {info.min} and {info.max}, got {value}")
     set_images(&images, x, channels_last)
+    sizes = [images.size[d + 1] for d in range(3)]
+    if isinstance(padding, tuple):
+        padding = ((0, 0),) * (3 - spatial) + padding
+    padding = padding_of(padding, sizes, kernel, strides, dilation)
     if images.size[4] % group_count:
         raise ValueError(f"src must have channels that {group_count} groups divide, got {images.size[4]}")
     image.src, image.end = <const uint8_t *>images.data, <const uint8_t *>images.end

@@ -8,8 +8,11 @@ from int8blas._arrays import _Array, _Int8OrUInt8
 
 _Q = TypeVar("_Q", np.uint8, np.int8)
 _Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
-_Padding: TypeAlias = _Sizes | Sequence[SupportsIndex | Sequence[SupportsIndex]]
-_Layout: TypeAlias = Literal["nwc", "nhwc", "ndhwc", "ncw", "nchw", "ncdhw"] | None
+_Padding: TypeAlias = _Sizes | Sequence[SupportsIndex | Sequence[SupportsIndex]] | str
+_Layout: TypeAlias = (
+    Literal["nwc", "nhwc", "ndhwc", "ncw", "nchw", "ncdhw", "NWC", "NHWC", "NDHWC", "NCW", "NCHW", "NCDHW"] | None
+)
+_Flag: TypeAlias = bool | np.bool_ | SupportsIndex
 
 def max_pool(
     src: _Array[_Q],
@@ -18,6 +21,7 @@ def max_pool(
     strides: _Sizes | None = None,
     padding: _Padding = 0,
     dilation: _Sizes = 1,
+    ceil_mode: _Flag = False,
     layout: _Layout = None,
     out: npt.NDArray[_Q] | None = None,
 ) -> npt.NDArray[_Q]: ...
@@ -28,7 +32,9 @@ def avg_pool(
     *,
     strides: _Sizes | None = None,
     padding: _Padding = 0,
-    include_padding: bool = False,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
     layout: _Layout = None,
     dst_dtype: None = None,
     out: npt.NDArray[_Q] | None = None,
@@ -40,7 +46,9 @@ def avg_pool(
     *,
     strides: _Sizes | None = None,
     padding: _Padding = 0,
-    include_padding: bool = False,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
     layout: _Layout = None,
     dst_dtype: npt.DTypeLike,
     out: npt.NDArray[Any] | None = None,

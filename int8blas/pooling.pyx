@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 
-from int8blas._arrays cimport dtype_argument, dtype_from, elements_output, int8_operand
+from int8blas._arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
 from int8blas._elementwise cimport share_memory
 from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
 from int8blas._results cimport empty_in_order, empty_like
-from int8blas._spatial import CHANNELS_LAST_AXES, output_size, parse_layout, parse_padding, per_dimension
+from int8blas._parameters import integer
+from int8blas._spatial import CHANNELS_LAST_AXES, output_size, padding_of, parse_layout, parse_padding, per_dimension
 
 cnp.import_array()
 
@@ -29,12 +30,33 @@ cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
     return found.num
 
 
-cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, int typenum, object out):
+cdef cnp.ndarray padded(cnp.ndarray src, Axis *window, tuple axes, int64_t value):
+    """A copy of the source with its padding, which the windows then have no more of."""
+    cdef cnp.npy_intp shape[5]
+    cdef cnp.ndarray array
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
+    inside = [slice(None)] * ndim
+    for axis in range(ndim):
+        shape[axis] = cnp.PyArray_DIM(src, axis)
+    for d in range(ndim - 2):
+        axis = axes[d + 1]
+        inside[axis] = slice(window[d].before, window[d].before + shape[axis])
+        shape[axis] += window[d].before + window[d].after
+        window[d].before = window[d].after = 0
+    array = empty_in_order(shape, src, cnp.PyArray_TYPE(src))
+    array[...] = value
+    array[tuple(inside)] = src
+    return array
+
+
+cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int typenum, object out,
+                bint ceil_mode=False, int64_t zero_point=0):
     """Pool, after the last checks. `axes` are those of `src` in the order n, d, h, w, c; `window` is spatial."""
     cdef cnp.ndarray array, target
     cdef cnp.npy_intp shape[5]
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
     cdef int64_t size, room
+    cdef bint pads = False, hangs_over = False
     for axis in range(ndim):
         shape[axis] = cnp.PyArray_DIM(src, axis)
     for d in range(ndim - 2):
@@ -47,10 +69,13 @@ cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, 
             raise ValueError(f"padding must be less than the extent of a window, {extent(&window[d])}, "
                              f"got {max(window[d].before, window[d].after)}")
         room = size + window[d].before + window[d].after - extent(&window[d])
-        if room < 0:
-            output_size(size, window[d].kernel, window[d].stride, window[d].dilation,
-                        (window[d].before, window[d].after), "src")  # its error
-        shape[axis] = room // window[d].stride + 1
+        if room < 0 or ceil_mode:
+            shape[axis] = output_size(size, window[d].kernel, window[d].stride, window[d].dilation,
+                                      (window[d].before, window[d].after), "src", ceil_mode)
+        else:
+            shape[axis] = room // window[d].stride + 1
+        pads = pads or window[d].before > 0 or window[d].after > 0
+        hangs_over = hangs_over or (shape[axis] - 1) * window[d].stride > room
         if window[d].dilation > 1 and padding_only(&window[d], size, shape[axis]):
             raise ValueError(f"padding must leave an element of src in every window, got "
                              f"({window[d].before}, {window[d].after}) for {size} elements and dilation "
@@ -60,6 +85,9 @@ cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, 
     else:
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
+    if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
+        # Padding that is in memory counts as what it is, and what is behind it does not.
+        src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)
     if target is not array:
@@ -68,20 +96,23 @@ cdef object run(cnp.ndarray src, const Axis *window, tuple axes, int operation, 
 
 
 cdef object pool_windows(cnp.ndarray src, object kernel, object strides, object padding, object dilation, object layout,
-                         int operation, int typenum, object out):
+                         object ceil_mode, int operation, int typenum, object out, object zero_point=0):
     cdef Axis window[3]
     cdef int d
+    cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
     kernel = per_dimension(kernel, spatial, "kernel", 1)
     strides = kernel if strides is None else per_dimension(strides, spatial, "strides", 1)
     dilation = per_dimension(dilation, spatial, "dilation", 1)
-    padding = parse_padding(padding, spatial)
+    axes = CHANNELS_LAST_AXES[spatial, channels_last]
+    sizes = [cnp.PyArray_DIM(src, axis) for axis in axes[1:-1]]
+    padding = padding_of(parse_padding(padding, spatial), sizes, kernel, strides, dilation)
     if math.prod(kernel) > LARGEST_WINDOW:
         raise ValueError(f"kernel must have at most {LARGEST_WINDOW} elements, got {kernel}")
     for d in range(spatial):
         window[d].kernel, window[d].stride, window[d].dilation = kernel[d], strides[d], dilation[d]
         window[d].before, window[d].after = padding[d]
-    return run(src, window, CHANNELS_LAST_AXES[spatial, channels_last], operation, typenum, out)
+    return run(src, window, axes, operation, typenum, out, rounds_up, zero_point)
 
 
 cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typenum, object out):
@@ -96,7 +127,7 @@ cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typ
     return run(src, window, axes, operation, typenum, out)
 
 
-def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, out=None):
+def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, out=None):
     """Max pooling: the largest element in each window of an image.
 
     ::
@@ -114,13 +145,18 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, o
         The elements of a window, in all spatial dimensions or in each, at least 1.
     strides : int or sequence of int, optional
         From a window to the next, at least 1; as `kernel` by default.
-    padding : int, or sequence of int or of pairs of int, optional
+    padding : int, sequence of int or of pairs of int, or str, optional
         Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
-        Less than the extent of a window, ``dilation * (kernel - 1) + 1``.
+        Less than the extent of a window, ``dilation * (kernel - 1) + 1``. Or "valid", none, or "same" or "same_lower",
+        as many as make ``ceil(size / stride)`` windows, an odd one behind or before.
     dilation : int or sequence of int, optional
         From an element of a window to the next, at least 1.
+    ceil_mode : bool, optional
+        Whether the number of windows is rounded up: the last one may reach behind the padding, where nothing counts,
+        but has to begin in the source or in the padding before it. As in torch.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
+        any case.
     out : ndarray of `src`'s dtype, optional
         Where to store the result. It may have any strides and may overlap `src`.
 
@@ -128,7 +164,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, o
     -------
     ndarray of `src`'s dtype
         ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
-        ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``.
+        ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`,
+        less one if the last window would begin behind the source.
 
     Raises
     ------
@@ -153,12 +190,17 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, layout=None, o
     >>> int8blas.max_pool(x, 3, strides=2, padding=1)[0, :, :, 0]
     array([[ 5,  7],
            [13, 15]], dtype=uint8)
+    >>> int8blas.max_pool(x, 3, ceil_mode=True)[0, :, :, 0]
+    array([[10, 11],
+           [14, 15]], dtype=uint8)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
-    return pool_windows(array, kernel, strides, padding, dilation, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
+    return pool_windows(array, kernel, strides, padding, dilation, layout, ceil_mode, MAXIMUM, cnp.PyArray_TYPE(array),
+                        out)
 
 
-def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, layout=None, dst_dtype=None, out=None):
+def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
+             dst_dtype=None, out=None):
     """Average pooling: the mean of the elements in each window of an image.
 
     ::
@@ -178,14 +220,18 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
         The elements of a window, in all spatial dimensions or in each, at least 1.
     strides : int or sequence of int, optional
         From a window to the next, at least 1; as `kernel` by default.
-    padding : int, or sequence of int or of pairs of int, optional
-        Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
-        Less than `kernel`.
+    padding : int, sequence of int or of pairs of int, or str, optional
+        As for :func:`max_pool`. Less than `kernel`.
     include_padding : bool, optional
-        Whether `count` is the size of the window, with zeros as padding, or the number of its elements that are not
-        padding.
+        Whether `count` is the size of the window, padding included, or the number of its elements that are not padding.
+    zero_point : int, optional
+        Of `src`: what padding is where it counts, 0 by default. Without `include_padding` a mean is the same whatever
+        the zero point is.
+    ceil_mode : bool, optional
+        As for :func:`max_pool`. What the last window has behind the padding is in neither sum nor `count`.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
+        any case.
     dst_dtype : dtype, optional
         `src`'s dtype, the default, or float32, for the quotient itself.
     out : ndarray of `dst_dtype`, optional
@@ -195,7 +241,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
     -------
     ndarray of `dst_dtype`
         ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
-        ``floor((size + before + after - kernel) / stride) + 1``.
+        ``floor((size + before + after - kernel) / stride) + 1``, or as :func:`max_pool` says for `ceil_mode`.
 
     Raises
     ------
@@ -209,8 +255,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
     Notes
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
-    Scale and zero point of the result are those of `src`; with ``include_padding=True`` that holds for a zero point of
-    0 only, because padding is 0. Results are the same bit for bit on every CPU and for every number of threads.
+    Scale and zero point of the result are those of `src`, with ``include_padding=True`` if `zero_point` is given. Where
+    padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results are the same bit for bit on every CPU and for every number of threads.
 
     Examples
     --------
@@ -222,13 +268,17 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, lay
     >>> int8blas.avg_pool(x, 2, dst_dtype=np.float32)[0, :, :, 0]
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
+    >>> int8blas.avg_pool(np.full_like(x, 100), 2, padding=1, include_padding=True, zero_point=100)[0, :, 0, 0]
+    array([100, 100, 100], dtype=uint8)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
     cdef int typenum = result_type(array, dst_dtype)
-    if not isinstance(include_padding, (bool, np.bool_)):
-        raise TypeError(f"include_padding must be a bool, got {type(include_padding).__name__}")
-    return pool_windows(array, kernel, strides, padding, 1, layout,
-                        AVERAGE_WITH_PADDING if include_padding else AVERAGE, typenum, out)
+    cdef int operation = AVERAGE_WITH_PADDING if flag(include_padding, "include_padding") else AVERAGE
+    info = np.iinfo(array.dtype)
+    zero_point = integer(zero_point, "zero_point")
+    if not info.min <= zero_point <= info.max:
+        raise ValueError(f"zero_point must be between {info.min} and {info.max}, got {zero_point}")
+    return pool_windows(array, kernel, strides, padding, 1, layout, ceil_mode, operation, typenum, out, zero_point)
 
 
 def global_max_pool(src, *, layout=None, out=None):

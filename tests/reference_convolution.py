@@ -43,6 +43,21 @@ def steps(tap, strides, dilation, count):
     ]
 
 
+# convolution:    before + after = max((ceil(in / stride) - 1) stride + dilation (k - 1) + 1 - in, 0)
+# deconvolution:  before + after = dilation (k - 1) + 1 + output_padding - stride
+def named_padding(name, sizes, kernel, strides, dilation, output_padding=None):
+    """(before, after) of each spatial dimension for "same", whose odd element is behind, or "same_lower"."""
+    spatial = len(kernel)
+    strides, dilation, extra = (per_dimension(value, spatial) for value in (strides, dilation, output_padding or 0))
+    pads = []
+    for size, k, s, d, more in zip(sizes, kernel, strides, dilation, extra, strict=True):
+        total = d * (k - 1) + 1 + more - s
+        if output_padding is None:
+            total = max((int(np.ceil(size / s)) - 1) * s + d * (k - 1) + 1 - size, 0)
+        pads.append((total - total // 2, total // 2) if name == "same_lower" else (total // 2, total - total // 2))
+    return pads
+
+
 # convolution:    out = (in + before + after - (dilation (k - 1) + 1)) // stride + 1
 # deconvolution:  out = (in - 1) stride - before - after + dilation (k - 1) + 1 + output_padding
 def out_sizes(sizes, kernel, strides, padding, dilation, output_padding=None):

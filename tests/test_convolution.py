@@ -1,5 +1,6 @@
 """Convolution and Deconvolution have the bits of the documented formula, whatever the geometry, channels and types."""
 
+import pickle
 from itertools import combinations, product
 
 import numpy as np
@@ -124,6 +125,55 @@ def test_output_padding_adds_to_the_end(isa, rng):
             random_convolution(
                 rng, (3, 4), (3, 2), 3, 5, strides=stride, padding=1, output_padding=output_padding, transposed=True
             ).check()
+
+
+@every_primitive
+@pytest.mark.parametrize("name", ["same", "same_lower", "valid"])
+def test_padding_by_name(isa, name, transposed, rng):
+    """One layer for sources of several sizes, on every path; with strides their padding differs."""
+    for strides, dilation, kernel, (ic, oc, groups) in product(
+        (1, 2, (3, 1)), (1, 2), ((3, 3), (2, 5)), ((3, 20, 1), (80, 5, 1), (18, 18, 18), (32, 32, 4))
+    ):
+        geometry = {"strides": strides, "dilation": dilation} | ({"output_padding": 1} if transposed else {})
+        first = None
+        for size in ((10, 9), (9, 12), (11, 11)):
+            padding = 0
+            if name != "valid":
+                padding = reference_convolution.named_padding(name, size, kernel, **geometry)
+            problem = random_convolution(
+                rng, size, kernel, ic, oc, n=2, groups=groups, padding=padding, transposed=transposed, **geometry
+            )  # fmt: skip
+            if first is None:
+                first = problem
+                layer = problem.but(geometry=problem.geometry | {"padding": name.upper(), "layout": "NHWC"}).layer()
+            expected = first.but(src=problem.src, geometry=problem.geometry).expected()
+            assert_same_bits(layer(problem.src), expected, size=size, **problem.geometry)
+            if name != "valid":
+                whole = np.multiply(size, strides) if transposed else -(-np.array(size) // np.array(strides))
+                assert expected.shape[1:3] == tuple(whole)
+        assert layer.layout == "nhwc"
+        same = pickle.loads(pickle.dumps(layer))
+        assert same.padding == layer.padding
+        assert_same_bits(same(problem.src), expected)
+
+
+def test_padding_that_depends_on_the_source_is_kept_by_its_name():
+    def layer(**geometry):
+        return int8blas.Convolution(np.ones((1, 1, 3, 3), np.int8), src_dtype="u1", dst_dtype="i4", **geometry)
+
+    assert layer(padding="SAME_UPPER").padding == ((1, 1), (1, 1))
+    assert layer(padding="valid", strides=2).padding == ((0, 0), (0, 0))
+    assert layer(padding="same", strides=2).padding == "same"
+    assert layer(padding="same_lower", strides=(1, 2)).padding == "same_lower"
+
+
+def test_a_deconvolution_by_strides_larger_than_its_windows_needs_output_padding():
+    weights, types = np.ones((1, 1, 2, 2), np.int8), {"src_dtype": "u1", "dst_dtype": "i4"}
+    with pytest.raises(ValueError, match=r"^output_padding must be at least 1 more for padding 'same'"):
+        int8blas.Deconvolution(weights, strides=3, padding="same", **types)
+    layer = int8blas.Deconvolution(weights, strides=3, padding="same", output_padding=1, **types)
+    assert layer.padding == ((0, 0), (0, 0))
+    assert layer(np.ones((1, 4, 5, 1), np.uint8)).shape == (1, 12, 15, 1)
 
 
 # --- channels --------------------------------------------------------------------------------------------------------

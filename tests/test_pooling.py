@@ -77,6 +77,87 @@ def test_windows(isa, spatial, dtype, rng):
         check_windows(x, kernel, layout=layout, **options)
 
 
+CEILED = (
+    (2, {}), (3, {"strides": 2}), (3, {"strides": 2, "padding": 1}), (2, {"strides": 3}), (4, {"padding": 1}),
+    (3, {"strides": 4, "padding": [(1, 2)]}), (5, {"strides": 3, "padding": [(0, 4)]}), (3, {"dilation": 2, "strides": 3}),
+    (9, {"strides": 5}),
+)  # fmt: skip
+
+
+@every_dimension
+@every_type
+def test_ceil_mode_has_the_windows_that_begin_in_the_image_or_before(isa, spatial, dtype, rng):
+    for layout, channels, size in product(LAYOUTS[spatial], (1, 70), (5, 6, 8)):
+        x = image(rng, dtype, spatial, (7, size, 5)[:spatial], channels, layout)
+        for kernel, options in CEILED:
+            padding = options.get("padding", 0)
+            options = options | {"padding": padding * spatial if isinstance(padding, list) else padding}
+            check_windows(x, kernel, layout=layout, ceil_mode=True, **options)
+
+
+def test_the_windows_of_ceil_mode_are_those_of_torch():
+    """Sizes and divisors as torch.nn.functional.avg_pool1d 2.13 has them."""
+    for size, kernel, stride, padding, counts in (
+        (5, 2, 2, 0, [2, 2, 1]),
+        (6, 3, 2, 1, [3, 3, 3, 2]),
+        (2, 3, 2, 0, [2]),
+        (4, 2, 3, 1, [2, 2]),
+        (3, 2, 3, 1, [2, 2]),
+    ):
+        x = np.full((1, size, 1), 60, np.uint8)
+        arguments = {"strides": stride, "padding": padding, "ceil_mode": True}
+        assert int8blas.max_pool(x, kernel, **arguments).shape[1] == len(counts)
+        inside = [sum(0 <= i * stride - padding + j < size for j in range(kernel)) for i in range(len(counts))]
+        mean = int8blas.avg_pool(x, kernel, include_padding=True, dst_dtype=np.float32, **arguments).ravel()
+        np.testing.assert_array_equal(mean, np.float32(60) * np.float32(inside) / np.float32(counts))
+
+
+@every_dimension
+@every_type
+@pytest.mark.parametrize("padding", ["same", "same_lower", "valid"])
+def test_padding_by_name(isa, spatial, dtype, padding, rng):
+    for layout, channels, size, (kernel, stride) in product(
+        LAYOUTS[spatial], (1, 70), (5, 6, 7), ((1, 2), (2, 1), (3, 1), (3, 2), (4, 3), (5, 4))
+    ):
+        x = image(rng, dtype, spatial, (7, size, 5)[:spatial], channels, layout, 1)
+        check_windows(x, kernel, strides=stride, padding=padding, layout=layout)
+        expected = [-(-n // stride) for n in reference.spatial_shape(x, layout)]
+        if padding != "valid":
+            result = int8blas.max_pool(x, kernel, strides=stride, padding=padding.upper(), layout=layout.upper())
+            assert list(reference.spatial_shape(result, layout)) == expected
+
+
+@every_dimension
+@every_type
+def test_padding_that_counts_is_the_zero_point(isa, spatial, dtype, rng):
+    info = np.iinfo(dtype)
+    for layout, channels, zero_point in product(LAYOUTS[spatial], (1, 70), (info.min, 3, info.max)):
+        x = image(rng, dtype, spatial, (5, 6, 4)[:spatial], channels, layout)
+        for ceil_mode, more in product((0, 1), ({}, {"dst_dtype": np.float32})):
+            for kernel, strides, padding in ((3, 2, 1), (2, 2, [(1, 0)] * spatial), (3, 1, 2)):
+                options = {"strides": strides, "padding": padding, "layout": layout, "zero_point": zero_point, **more,
+                           "include_padding": 1, "ceil_mode": ceil_mode}  # fmt: skip
+                assert_same(
+                    int8blas.avg_pool(x, kernel, **options), reference.avg_pool(x, kernel, **options), **options
+                )
+        constant = np.full_like(x, zero_point)
+        result = int8blas.avg_pool(constant, 3, padding=1, include_padding=True, zero_point=zero_point, layout=layout)
+        assert (result == zero_point).all()
+        # Without include_padding a mean is the same for every zero point.
+        assert_same(int8blas.avg_pool(x, 3, padding=1, zero_point=zero_point, layout=layout),
+                    reference.avg_pool(x, 3, padding=1, layout=layout))  # fmt: skip
+
+
+def test_flags_are_bools_or_0_and_1(rng):
+    x = image(rng, np.uint8, 2, (5, 6), 3, "nhwc")
+    for value in (True, np.True_, 1, np.int64(1), np.uint8(1)):
+        assert_same(int8blas.avg_pool(x, 3, padding=1, include_padding=value, ceil_mode=value),
+                    reference.avg_pool(x, 3, padding=1, include_padding=True, ceil_mode=True))  # fmt: skip
+    for value in (False, np.False_, 0, np.int8(0)):
+        assert_same(int8blas.avg_pool(x, 3, padding=1, include_padding=value, ceil_mode=value),
+                    reference.avg_pool(x, 3, padding=1))  # fmt: skip
+
+
 @every_type
 @pytest.mark.parametrize("kind", ["full", "extreme"])
 def test_any_number_of_channels(isa, dtype, kind, rng):

@@ -15,7 +15,10 @@ WRONG = [
     *(("padding", {"padding": value}, ValueError) for value in (-1, 2, (0, (0, 2)), (0,), ((0, 0),) * 3, (0, (-1, 0)))),
     *(("padding", {"padding": value}, ValueError) for value in ((0, (0,)), (0, (0, 0, 0)))),
     *(("layout", {"layout": value}, TypeError) for value in (4, b"nhwc", ("n", "h", "w", "c"))),
-    *(("layout", {"layout": value}, ValueError) for value in ("", "nwc", "NHWC", "nhcw", "ncdhw", "hwio")),
+    *(("layout", {"layout": value}, ValueError) for value in ("", "nwc", "nhcw", "ncdhw", "hwio")),
+    *(("ceil_mode", {"ceil_mode": value}, TypeError) for value in (None, 1.0, "yes")),
+    *(("ceil_mode", {"ceil_mode": value}, ValueError) for value in (2, -1)),
+    *(("padding", {"padding": value}, TypeError) for value in ("", "full", "same ")),
     ("src", {"kernel": 7}, ValueError),
     ("src", {"src": X[0, 0]}, ValueError),
     ("src", {"src": X[None, None]}, ValueError),
@@ -35,7 +38,10 @@ WRONG_MAX = [
 ]
 WRONG_AVERAGE = [
     *(("dst_dtype", {"dst_dtype": value}, TypeError) for value in (np.int8, "int32", np.float64, "x", 3, ">f4")),
-    *(("include_padding", {"include_padding": value}, TypeError) for value in (None, 1, "yes")),
+    *(("include_padding", {"include_padding": value}, TypeError) for value in (None, 1.0, "yes")),
+    *(("include_padding", {"include_padding": value}, ValueError) for value in (2, -1)),
+    *(("zero_point", {"zero_point": value}, TypeError) for value in (None, 1.0, "1", True)),
+    *(("zero_point", {"zero_point": value}, ValueError) for value in (256, -1, 10**30)),
     ("kernel", {"src": np.zeros((1, 1, 1, 1, 1), np.uint8), "kernel": 2**20, "padding": 2**20 - 1}, ValueError),
 ]
 
@@ -62,6 +68,25 @@ def test_wrong_arguments_of_max_pool(named, changes, error):
 @pytest.mark.parametrize(("named", "changes", "error"), WRONG_AVERAGE)
 def test_wrong_arguments_of_avg_pool(named, changes, error):
     check_refused(int8blas.avg_pool, changes, error, named)
+
+
+def test_an_image_without_channels_is_told_what_shape_is_wanted():
+    for call in (lambda x: int8blas.max_pool(x, 2), lambda x: int8blas.im2col(x, 2), int8blas.global_avg_pool):
+        with pytest.raises(
+            ValueError, match=r"^src must have .*\(n, h, w, c\).* got 2: give src\[np\.newaxis, \.\.\., np"
+        ):
+            call(np.zeros((5, 6), np.uint8))
+    image = np.arange(30, dtype=np.uint8).reshape(5, 6)
+    assert int8blas.max_pool(image[np.newaxis, ..., np.newaxis], 5).item() == 28
+
+
+def test_a_memory_format_is_no_layout():
+    torch = pytest.importorskip("torch")
+    for layout in (torch.channels_last, torch.contiguous_format):
+        with pytest.raises(
+            TypeError, match=r"^layout must be a string or None, got torch\..*'nchw', whatever its memory"
+        ):
+            int8blas.max_pool(X, 2, layout=layout)
 
 
 def test_wrong_arguments_of_global_pooling():
