@@ -622,6 +622,20 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
     return converted
 
 
+cdef float divisor(object x, str name) except -1:
+    """A positive number with a finite reciprocal, by which a destination is multiplied."""
+    cdef cnp.ndarray array
+    cdef float value
+    if type(x) is int and x == 1:
+        return 1
+    array = positive_numbers(x, name, cnp.NPY_FLOAT32, ())
+    value = (<float *>cnp.PyArray_DATA(array))[0]
+    if not isfinite(<float>1 / value):
+        raise ValueError(f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, "
+                         f"got {shown(x)}")
+    return value
+
+
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape):
     """An integer, or an array of integers of that shape, in [low, high]: a new int32 array."""
     cdef cnp.ndarray array

@@ -24,7 +24,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._memory cimport carve
-from int8blas._plan cimport Gemm, is_plain, is_turned, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_turned, is_wide, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
@@ -300,7 +300,8 @@ cdef class DepthwiseFilters(Filters):
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
-        j.plain = is_plain(&j.g)
+        # The sums fit s32, but zero points of the destination may be among the offsets.
+        j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
         threads = min(<double>max_threads(), 1 + work / THREAD_WORK)

@@ -86,6 +86,8 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     stage.bias.values += first * stage.bias.step
     stage.dst_scale.values += first * stage.dst_scale.step
     stage.dst_zero.values += first * stage.dst_zero.step
+    if stage.offset is not NULL:
+        stage.offset += first
     for i in range(stage.op_count):
         ops[i] = stage.ops[i]
         if ops[i].operand is not NULL:

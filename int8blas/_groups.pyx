@@ -27,7 +27,7 @@ from int8blas._kernels cimport (
 )
 from int8blas._lines cimport Block, Job, all_units, copy_block, lines_inside, set_blocks, target_of
 from int8blas._memory cimport carve
-from int8blas._plan cimport Gemm, is_plain, set_tile_output
+from int8blas._plan cimport Gemm, is_plain, is_wide, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
@@ -200,7 +200,8 @@ cdef class GroupFilters(Filters):
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
         j.g.c, j.g.c_col = dst.data, j.steps[4]
-        j.plain = is_plain(&j.g)
+        # The sums fit s32, but zero points of the destination may be among the offsets.
+        j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
         j.g.threads = 1
         if not is_empty(dst):

@@ -29,6 +29,7 @@ cdef extern from "i8_types.h" nogil:
         int relu
         int shifts
         int type
+        int integral
         char *c
         ptrdiff_t c_row
 
@@ -165,6 +166,8 @@ cdef extern from "i8_types.h" nogil:
         int finite
         int rescales
         int shifts
+        int integral
+        const int32_t *offset
         const int32_t *col_sums
         int op_count
         const i8_post_op *ops

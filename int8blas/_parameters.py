@@ -64,6 +64,18 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     return array
 
 
+def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
+    """Positive float32 values, of any shape, whose reciprocals are finite: a destination is multiplied by these."""
+    array = scale_values(values, name)
+    with np.errstate(over="ignore"):
+        wrong = array[np.isinf(1 / array)]
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, got {wrong.flat[0]}"
+        )
+    return array
+
+
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
     """int32 values within the range of `dtype`, of any shape."""
     # A copy: another thread may write to what came between the check and the conversion.

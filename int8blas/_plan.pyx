@@ -259,7 +259,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row:
         return False
     return (
-        g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first
+        g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
         and g.co == 0 and g.co_rows is NULL
     )

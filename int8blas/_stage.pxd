@@ -15,6 +15,7 @@ cdef class Layer:
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
+    cdef bint integral              # nothing in the formula is real: the result is exact
     cdef object _bias, _column_sums
     cdef dict dtypes                # of "src", "weights" and "dst"
     cdef readonly dict masks, constants
@@ -29,6 +30,7 @@ cdef class Layer:
     cdef object check_post_ops(self)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
+    cdef object bind_integers(self, Bound bound, object zero_points)
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part)
     cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
                              tuple part)

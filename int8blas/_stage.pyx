@@ -51,7 +51,7 @@ from int8blas._kernels cimport (
     i8_post_op,
 )
 from int8blas._arrays cimport by_tensor, dtype_error, in_float32, items_of
-from int8blas._parameters import scale_values, zero_point_values
+from int8blas._parameters import divisor_values, scale_values, zero_point_values
 from int8blas._plan cimport Gemm
 from int8blas.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
@@ -146,6 +146,11 @@ cdef class Layer:
             self.constants[parameter] = MappingProxyType({
                 tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
         self.check_post_ops()
+        self.integral = (
+            self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
+            and attributes.output_scales is None and not attributes.post_ops
+            and (self._bias is None or self.integer_bias)
+        )
 
     cdef object set_bias(self, bias):
         cdef object array
@@ -169,7 +174,7 @@ cdef class Layer:
         """The values of one tensor: a number or a vector."""
         name = f"{parameter}[{tensor!r}]"
         if parameter == "scales":
-            array = scale_values(value, name)
+            array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
         elif self.dtypes[tensor].kind not in "iu":
             raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         else:
@@ -283,15 +288,17 @@ cdef class Layer:
             mask, values = self.attributes.output_scales
             weights = values if mask else values[0]
             bound.stage.bias_first = 1
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
+            if not np.isfinite(np.max(src, initial=0) * np.max(weights, initial=0)):
+                raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
+                                 f"{np.max(src)} * {np.max(weights)}")
             if np.ndim(src):
                 bound._row_scales = np.ascontiguousarray(src)
                 scale = weights
             else:
                 scale = np.float32(src) * weights
         set_columns(&bound.stage.scale, scale, bound._arrays)
-        with np.errstate(over="ignore"):
-            reciprocal = one / scales["dst"] if "dst" in scales else one
+        reciprocal = one / scales["dst"] if "dst" in scales else one
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
         bound.stage.finite = bool(np.isfinite(scale).all() and np.isfinite(reciprocal).all())
@@ -319,9 +326,25 @@ cdef class Layer:
         if np.ndim(src) or self.kind == "dynamic":
             bound._arrays.append(self._column_sums.astype(np.uint32))
             bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
+        bound.stage.integral, bound.stage.offset = self.integral, NULL
         dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
+        if self.integral:
+            self.bind_integers(bound, zero_points.get("dst", 0))
+            bound.stage.rescales, dst = 0, np.float32(-0.0)
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
         bound.stage.shifts = bool(np.any(dst))
+
+    cdef object bind_integers(self, Bound bound, object zero_points):
+        """The destination's zero points as integers: part of the bias, or apart where int32 has no room for both."""
+        offsets = np.zeros(self.columns, np.int64) + zero_points
+        both = offsets if self._bias is None else offsets + self._bias
+        if not np.any(offsets):
+            return
+        if (both == both.astype(np.int32)).all():
+            bound._co_cols = padded(both, np.int32)
+            return
+        bound._arrays.append(padded(offsets, np.int32))
+        bound.stage.offset = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
 
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
         cdef i8_post_op *p

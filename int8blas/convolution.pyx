@@ -86,8 +86,9 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
 
     Notes
     -----
-    The formula is that of oneDNN's specification. No matrix of windows is ever whole in memory: workspace is bounded
-    per thread, for any size of image.
+    The formula is that of oneDNN's specification, in float32 after an exact sum, or in integers, as
+    :class:`InnerProduct` has it. No matrix of windows is ever whole in memory: workspace is bounded per thread, for any
+    size of image.
 
     Examples
     --------

@@ -84,7 +84,8 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
     Notes
     -----
     In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
-    output_padding elements. It is the formula of oneDNN's deconvolution, with its weights.
+    output_padding elements. It is the formula of oneDNN's deconvolution, with its weights, in float32 after an exact
+    sum, or in integers, as :class:`InnerProduct` has it.
 
     Examples
     --------

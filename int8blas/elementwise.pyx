@@ -9,6 +9,7 @@ from int8blas._arrays cimport (
     axes_from,
     by_tensor,
     choice,
+    divisor,
     elements,
     elements_output,
     integers_in_range,
@@ -137,7 +138,6 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
                 target = empty_like(array, typenum)
                 break
     if cnp.PyArray_SIZE(target):
-        # The reciprocal may be infinite, as in every output stage.
         run([chain(steps, target, <float>1 / scale, zero)])
     if target is not array:
         array[...] = target
@@ -170,7 +170,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
         :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. Without any, `src` is
         converted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst": positive and finite when rounded to float32; 1 by default.
+        The scales of "src" and "dst": positive and finite when rounded to float32, that of "dst" more than 2**-128; 1
+        by default.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", each in the range of its dtype; 0 by default. Floats have none.
     dst_dtype : dtype, optional
@@ -213,7 +214,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
     cdef tuple shape = (<object>array).shape
     cdef dict scale = by_tensor(scales, "scales", ("src", "dst"))
     cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
-    cdef float dst_scale = scale_from(scale.get("dst", 1), "scales['dst']")
+    cdef float dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
     cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
     cdef list steps = [
         reading(array, scale_from(scale.get("src", 1), "scales['src']"),
@@ -245,7 +246,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
         With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
     scales : mapping of str to float, optional
-        The scales of "src0", "src1" and "dst": positive and finite when rounded to float32; 1 by default.
+        The scales of "src0", "src1" and "dst": positive and finite when rounded to float32, that of "dst" more than
+        2**-128; 1 by default.
     zero_points : mapping of str to int, optional
         The zero points of "src0", "src1" and "dst", each in the range of its dtype; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
@@ -302,7 +304,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
             raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {shape}, got "
                              f"{(<object>second).shape}") from None
     typenum = type_of(dst_dtype, first)
-    dst_scale = scale_from(scale.get("dst", 1), "scales['dst']")
+    dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
     dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
     steps = []
     step = reading(broadcast(first, shape, "src0"), scale_from(scale.get("src0", 1), "scales['src0']"),
@@ -339,7 +341,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     zero_points : sequence of int, optional
         A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
     dst_scale : float, optional
-        Positive and finite when rounded to float32.
+        More than 2**-128, and finite, when rounded to float32.
     dst_zero_point : int, optional
         In the range of `dst_dtype`; 0 for floats.
     dst_dtype : dtype, optional
@@ -377,7 +379,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     cdef cnp.ndarray first = arrays[0], array, target
     cdef int typenum = type_of(dst_dtype, first)
     cdef tuple shape = (<object>first).shape
-    cdef float scale = scale_from(dst_scale, "dst_scale")
+    cdef float scale = divisor(dst_scale, "dst_scale")
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
     cdef Step step
     scales = one_for_each(scales, "scales", len(arrays), 1)
@@ -417,7 +419,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     zero_points : sequence of int, optional
         A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
     dst_scale : float, optional
-        Positive and finite when rounded to float32.
+        More than 2**-128, and finite, when rounded to float32.
     dst_zero_point : int, optional
         In the range of `dst_dtype`; 0 for floats.
     dst_dtype : dtype, optional
@@ -451,7 +453,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     cdef list arrays = sources(srcs), chains = []
     cdef cnp.ndarray first = arrays[0], array, target, result
     cdef int typenum = type_of(dst_dtype, first), along, d
-    cdef float scale = scale_from(dst_scale, "dst_scale")
+    cdef float scale = divisor(dst_scale, "dst_scale")
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef Step step

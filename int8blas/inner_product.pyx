@@ -5,6 +5,7 @@
 
 The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
 scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
+Where nothing after the sum is real, an int32 destination is exact: sat(sum + bias_s32 + zp_dst), in integers.
 """
 
 import functools
@@ -84,7 +85,10 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
 
     Notes
     -----
-    float32 arithmetic in the order of the formula, without fused multiply-adds: the same bits on every CPU. The source
+    float32 arithmetic in the order of the formula, without fused multiply-adds: the same bits on every CPU. An int32
+    destination is exact, in integers and saturated once, where there is no scale, none declared either, no post-op, and
+    an int32 bias or none. A scale of the destination is more than 2**-128, and the product of the scales of source and
+    weights is finite. The source
     and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
     bias is added to the accumulator before it is scaled. The range of a dynamic source leaves out infinities, which
     saturate, and NaN, which become the zero point.

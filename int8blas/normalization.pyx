@@ -7,6 +7,7 @@ import numpy as np
 from int8blas._arrays cimport (
     axis_from,
     by_tensor,
+    divisor,
     elements,
     elements_output,
     float32s,
@@ -45,7 +46,7 @@ cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object ds
     if "src" in values:
         args.scale = positive_numbers(values["src"], "scales['src']", cnp.NPY_FLOAT32, ())
     if "dst" in values:
-        args.dst_scale = <float>1 / <float>positive_numbers(values["dst"], "scales['dst']", cnp.NPY_FLOAT32, ())
+        args.dst_scale = <float>1 / divisor(values["dst"], "scales['dst']")
     for tensor, value in by_tensor(zero_points, "zero_points", TENSORS).items():
         name = f"zero_points[{tensor!r}]"
         if dtypes[tensor].kind not in "iu":
@@ -96,8 +97,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     axis : int, optional
         The dimension that the results sum to 1 along.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, by default 1. A scale of 1/255 or 1/256
-        uses all of uint8.
+        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
+        default 1. A scale of 1/255 or 1/256 uses all of uint8.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
         checked, and changes nothing.
@@ -190,7 +191,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     epsilon : float, optional
         Not negative and finite.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, by default 1.
+        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
+        default 1.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
         checked, and changes nothing.

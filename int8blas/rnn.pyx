@@ -17,7 +17,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport (
-    bounds, choice, elements, elements_of_type, elements_output, integers, positive_numbers, widened)
+    bounds, choice, divisor, elements, elements_of_type, elements_output, integers, widened)
 from int8blas._file import register
 from int8blas._kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas._layer_arguments import check_dtype
@@ -253,9 +253,7 @@ def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
     choice(direction, "direction", DIRECTIONS)
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-    scale = positive_numbers(data_scale, "data_scale", cnp.NPY_FLOAT32, ())[()]
-    if scale < 1 / np.finfo(np.float32).max:
-        raise ValueError(f"data_scale must have a reciprocal in float32, got {data_scale}")
+    scale = np.float32(divisor(data_scale, "data_scale"))
     return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
 
 

@@ -7,7 +7,7 @@ that of `reference_quantized`.
 
 import numpy as np
 import reference
-from reference_quantized import destination, post_ops, real_sum
+from reference_quantized import destination, integers, is_integral, post_ops, real_sum
 
 
 def per_dimension(value, spatial):
@@ -202,6 +202,8 @@ def convolution(
         acc = deconvolution_sums(*arguments, output_padding)
     else:
         acc = phase_sums(*arguments, output_padding, product)
+    if is_integral(bias, dst_dtype, scales, ops, output_scales):
+        return in_layout(integers(factor * acc, bias, zero_points.get("dst", 0)), layout)
     y = in_layout(real_sum(factor * acc, bias, scales, output_scales), layout)
     y = channels_last(post_ops(y, ops, operands, old), layout)
     return in_layout(destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst")), layout)

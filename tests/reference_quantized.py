@@ -121,9 +121,22 @@ def real_sum(acc, bias, scales, output_scales=None):
     return y + columns(bias) if real_bias else y
 
 
+def is_integral(bias, dst_dtype, scales, ops, output_scales):
+    """Whether nothing in the formula of a layer is real, so that its result is exact."""
+    real = scales or ops or output_scales is not None or (bias is not None and bias.dtype != np.int32)
+    return dst_dtype == np.int32 and not real
+
+
+# dst = sat(acc + bias_s32 + zero_point), in integers
+def integers(acc, bias, zero_point):
+    """Sums (..., oc) as they are stored where nothing is real."""
+    total = acc + np.asarray(zero_point, np.int64) + (0 if bias is None else bias.astype(np.int64))
+    return np.clip(total, -(2**31), 2**31 - 1).astype(np.int32)
+
+
 # acc = (src - zp_src) @ (weights - zp_weights).T
 # y = post_ops(real_sum(acc))
-# dst = destination(y)
+# dst = destination(y), or integers(acc) where nothing is real
 def inner_product(
     src,
     weights,
@@ -142,6 +155,8 @@ def inner_product(
     scales, zero_points = scales or {}, zero_points or {}
     product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
     acc = product(src, weights, zero_points.get("src", 0), zero_points.get("weights", 0), trans_b=True)
+    if is_integral(bias, dst_dtype, scales, ops, output_scales):
+        return integers(acc, bias, zero_points.get("dst", 0))
     y = post_ops(real_sum(acc, bias, scales, output_scales), ops, operands, old)
     return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
 

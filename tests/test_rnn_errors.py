@@ -110,7 +110,7 @@ CREATION = [
     ({"weights_scale": 1e-38, "data_scale": 1e-6}, ValueError,
      "weights_scale times data_scale must have a reciprocal in float32, got "),
     ({"data_scale": 0}, ValueError, "data_scale must be positive and finite in float32, got 0"),
-    ({"data_scale": 1e-39}, ValueError, "data_scale must have a reciprocal in float32, got "),
+    ({"data_scale": 1e-39}, ValueError, "data_scale must be more than 2**-128, whose reciprocal is not finite in "),
     ({"data_scale": "127"}, TypeError, "data_scale must be a real number, got str"),
     ({"data_scale": [1, 2]}, ValueError, "data_scale must be one value, got an array of shape (2,)"),
     ({"data_shift": -1}, ValueError, "data_shift must be between 0 and 255, got -1"),

@@ -92,11 +92,13 @@ I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 /* X is in s64, or there are three terms to add as integers. */
 static void i8_output_wide(const i8_output_args *o)
 {
+    const int32_t *offset = o->stage ? o->stage->offset : NULL;
     for (int i = 0; i < o->rows; ++i) {
         int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
         for (int j = 0; j < o->cols; ++j) {
             const ptrdiff_t at = i * o->acc_row + j;
-            const int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
+            int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
+            co += offset ? offset[o->column + j] : 0;
             int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
             x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
             x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
@@ -112,6 +114,20 @@ static void i8_output_wide(const i8_output_args *o)
     }
 }
 
+/* A primitive's output stage without anything real: alpha is 1, beta 0. */
+static void i8_output_integers(const i8_output_args *o)
+{
+    i8_output_args plain = *o;
+    plain.alpha = plain.integral = 1;
+    plain.beta = 0;
+    if (!o->acc32 || o->stage->offset)
+        i8_output_wide(&plain);
+    else if (o->ao || o->bo)
+        i8_output_compensated(&plain);
+    else
+        i8_output_sums(&plain);
+}
+
 /* The tile, to a C with contiguous rows. */
 static void i8_output_rows(const i8_output_args *o)
 {
@@ -120,8 +136,10 @@ static void i8_output_rows(const i8_output_args *o)
         {{i8_output_sums, i8_output_sums_to_c}, {i8_output_compensated, i8_output_compensated_to_c}},
     };
     const int reads = o->beta != 0, zeros = o->ao || o->bo, integral = o->integral != 0;
-    if (o->stage)
+    if (o->stage && !o->stage->integral)
         i8_run_stage(o);
+    else if (o->stage)
+        i8_output_integers(o);
     else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
         i8_output_wide(o);
     else

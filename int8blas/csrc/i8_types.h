@@ -72,12 +72,13 @@ enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
  * columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL, are added
- * to the sums before. */
+ * to the sums before. If `integral`, C is of s32 and that is all. */
 typedef struct {
     const int32_t *offset;
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
     int relu, shifts, type; /* shifts: some dst_zero is not 0 */
+    int integral;
     char *c;
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
@@ -274,13 +275,18 @@ typedef struct {
  *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
  *
  * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is
- * 1 for a scale and -0.0 for what is added: both leave every y as it is. */
+ * 1 for a scale and -0.0 for what is added: both leave every y as it is.
+ *
+ * If `integral`, nothing in the formula is real, and it is another one: C[i, j] = sat_s32(X + offset[j]), in integers.
+ * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
     int finite;   /* scale and dst_scale are */
     int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
     int shifts;   /* some dst_zero is not 0 */
+    int integral;
+    const int32_t *offset; /* a value for each column */
     const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
     int op_count;
     const i8_post_op *ops;

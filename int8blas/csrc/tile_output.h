@@ -41,6 +41,13 @@ I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const 
             const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
             I8_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
+    if (o->integral) {
+        I8_FOR(i, mr) {
+            char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
+            I8_FOR(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
+        }
+        return;
+    }
     if (o->type == I8_TYPE_U8 && !o->shifts)
         i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
     else if (o->type == I8_TYPE_U8)
