@@ -17,7 +17,7 @@ from int8blas._kernels cimport current_kernels, i8_elements_args, i8_elements_fn
 from int8blas._results cimport empty_like
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport element_type
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cnp.import_array()
 
@@ -155,7 +155,7 @@ cdef int run_units(unit_fn function, const void *job, int64_t units, int64_t siz
     with nogil:
         threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
         if threads > 1:
-            parallel_region_ran()
+            threads = region_threads(threads)
             for unit in prange(units, num_threads=threads, schedule="static"):
                 function(job, unit)
         else:

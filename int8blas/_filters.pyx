@@ -18,7 +18,7 @@ from int8blas._plan cimport Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up
 from int8blas._stage cimport MAX_POST_OPS, Bound
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose cimport report, seconds, verbose
 from int8blas.packing cimport pack
 
@@ -119,7 +119,7 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
     if units >= threads > 1:
-        parallel_region_ran()
+        threads = region_threads(threads)
         for unit in prange(units, num_threads=threads, schedule="static"):
             status += run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
         return status
@@ -271,8 +271,7 @@ cdef class Filters:
                 if parts == 1:
                     do_part(job, 0, 1, memory, size)
                 else:
-                    parallel_region_ran()
-                    for part in prange(parts, num_threads=parts, schedule="static"):
+                    for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
                         do_part(job, part, parts, memory, size)
                 release(memory)
             elapsed = seconds() - elapsed

@@ -28,7 +28,7 @@ from int8blas._plan cimport (
 from int8blas._rows cimport gemm_rows
 from int8blas._split cimport ceil_div, part_count, share
 from int8blas._thin cimport gemm_thin
-from int8blas._threads cimport parallel_region_ran
+from int8blas._threads cimport region_threads
 from int8blas._tiny cimport gemm_tiny
 
 
@@ -151,7 +151,8 @@ cdef int gemm(const Gemm *g) noexcept nogil:
 cdef int multiply(const Gemm *g) noexcept nogil:
     """`gemm` of a problem as it is arranged."""
     cdef Plan p
-    cdef int part, parts, status = 0
+    cdef Gemm other
+    cdef int part, parts, threads, status = 0
     if g.m == 0 or g.n == 0:
         return 0
     if is_tiny(g):
@@ -160,7 +161,11 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     make_plan(g, &p)
     parts = part_count(&p.grid)
     if parts > 1 or p.k_parts > 1:
-        parallel_region_ran()
+        threads = region_threads(plan_threads(g, &p))
+        if threads < plan_threads(g, &p):
+            other = g[0]
+            other.threads = threads
+            return multiply(&other)
     if p.k_parts > 1:
         return gemm_parts_of_k(g, &p)
     if p.path == PATH_ROWS:

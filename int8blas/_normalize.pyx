@@ -14,7 +14,7 @@ from int8blas._elementwise cimport copy_strided
 from int8blas._kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._split cimport ceil_div, round_up, share
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cnp.import_array()
 
@@ -160,8 +160,7 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     else:
         with nogil:
             if parts > 1:
-                parallel_region_ran()
-                for part in prange(parts, num_threads=parts, schedule="static"):
+                for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
                     do_part(&job, memory + part * each, part, parts)
             else:
                 do_part(&job, memory, 0, 1)

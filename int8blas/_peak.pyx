@@ -4,7 +4,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas._kernels cimport current_kernels, i8_kernels, i8_peak_fn
-from int8blas._threads cimport parallel_region_ran
+from int8blas._threads cimport region_threads
 
 
 def multiply_add(int64_t iterations, int threads):
@@ -23,9 +23,7 @@ def multiply_add(int64_t iterations, int threads):
         peak = kernels.matrix.peak
     if peak is NULL:
         return 0
-    if threads > 1:
-        parallel_region_ran()
-    for _thread in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+    for _thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
         done += peak(iterations)
     return done
 
@@ -51,9 +49,7 @@ def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
     if share == 0:
         return 0
     start = &buffer[0]
-    if threads > 1:
-        parallel_region_ran()
-    for thread in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+    for thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
         for _turn in range(passes):
             total += kernels.read(start + thread * share, gap, step, share // (4 * vector))
     return share * threads * passes

@@ -21,7 +21,7 @@ from int8blas._kernels cimport (
     I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
     current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
 from int8blas._split cimport ceil_div
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cnp.import_array()
 
@@ -487,7 +487,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     with nogil:
         threads = <int>min(<double>max_threads(), <double>units, 1 + work / THREAD_BYTES)
         if threads > 1:
-            parallel_region_ran()
+            threads = region_threads(threads)
             for unit in prange(units, num_threads=threads, schedule="static"):
                 do_unit(&job, unit)
         else:

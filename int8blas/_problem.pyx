@@ -12,7 +12,7 @@ from int8blas._arrays cimport bounds, check_transpose, check_type, integers, is_
 from int8blas._gemm cimport gemm
 from int8blas._plan cimport Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
 from int8blas._split cimport share
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.packing cimport PackedB
 
@@ -169,8 +169,7 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     else:
         with nogil:
             if parts > 1:
-                parallel_region_ran()
-                for part in prange(parts, num_threads=parts, schedule="static"):
+                for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
                     status += run_some(&first, s, share(shared, part, parts), share(shared, part + 1, parts))
             else:
                 status = run_some(&first, s, 0, shared)

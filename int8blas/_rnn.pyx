@@ -22,7 +22,7 @@ from int8blas._kernels cimport (
 from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._plan cimport Gemm
 from int8blas._split cimport ceil_div, round_up, share
-from int8blas._threads cimport i8_barrier, i8_wait, parallel_region_ran, team_size
+from int8blas._threads cimport i8_barrier, i8_wait, region_threads, team_size
 
 cdef enum:
     MAX_GATES = 4
@@ -145,7 +145,7 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
             for i in range(g.m):
                 copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
         else:
-            for i in prange(g.m, num_threads=threads, schedule="static"):
+            for i in prange(g.m, num_threads=region_threads(<int>threads), schedule="static"):
                 copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
     g.a_col = 1
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
@@ -326,6 +326,8 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     layer.in_turn = (layer.kernels.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     threads = threads_for(layer, layer.threads)
+    if threads > 1:
+        threads = region_threads(threads)
     layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(layer, <char *>ALIGNMENT, &end)
@@ -334,8 +336,6 @@ cdef int run_layer(Layer *layer) noexcept nogil:
         return -1
     lay_out(layer, memory, &end)
     start_states(layer)
-    if layer.threads > 1:
-        parallel_region_ran()
     while first < layer.steps and layer.rows > 0:
         steps = min(layer.stretch, layer.steps - first)
         for i in range(layer.directions):

@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas._kernels cimport I8_GROUP
 from int8blas._plan cimport Gemm, Source
 from int8blas._split cimport round_up, share
-from int8blas._threads cimport parallel_region_ran
+from int8blas._threads cimport region_threads
 
 cdef enum:
     # Parts into which the rows fall for their common range, and numbers that pay for waking one more thread.
@@ -87,8 +87,7 @@ cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept 
     if parts <= 1:
         range_of_rows(g, s.type, 0, g.m, ranges)
     else:
-        parallel_region_ran()
-        for part in prange(parts, num_threads=<int>parts, schedule="static"):
+        for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
             range_of_rows(g, s.type, share(g.m, part, parts), share(g.m, part + 1, parts), ranges + 2 * part)
     for part in range(1, parts):
         ranges[0] = min(ranges[0], ranges[2 * part])

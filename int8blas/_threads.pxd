@@ -1,7 +1,7 @@
 # How many threads a call may use; the only module that looks at OpenMP's state.
 
 cdef int max_threads() noexcept nogil
-cdef void parallel_region_ran() noexcept nogil
+cdef int region_threads(int wanted) noexcept nogil
 cdef int team_size() noexcept nogil
 
 # A barrier of the threads of a parallel region.

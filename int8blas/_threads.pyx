@@ -1,22 +1,28 @@
-"""Thread counts: OpenMP's, the environment's, ``num_threads``'s, and one after a fork."""
+"""Thread counts: OpenMP's, the environment's, ``num_threads``'s, what can be made, and one after a fork."""
 
 import operator
 import os
+import re
+
+from libc.limits cimport INT_MAX
 
 from int8blas._thread_setting import ThreadSetting, Variable
 
-cdef extern from *:
-    """
-    #include "i8_compiler.h"
-    #include "i8_openmp.h"
-    /* 0: not set in this thread. */
-    static I8_THREAD_LOCAL int i8_thread_limit = 0;
-    """
-    int i8_thread_limit
-    int i8_omp_max_threads() nogil
-    int i8_omp_in_parallel() nogil
-    int i8_omp_team_size() nogil
+cdef extern from "i8_openmp.h" nogil:
+    int i8_omp_max_threads()
+    int i8_omp_in_parallel()
+    int i8_omp_team_size()
     int I8_HAVE_OPENMP
+
+cdef extern from "i8_team.h" nogil:
+    ctypedef struct i8_team:
+        int limit, tried, last, most
+
+    i8_team i8_my_team
+    int i8_tries_teams
+    size_t i8_stack_bytes
+    int i8_make_team(int wanted)
+    int i8_cgroup_room(const char *list, const char *root)
 
 # From INT8BLAS_NUM_THREADS; 0: not set.
 cdef int process_limit = 0
@@ -26,20 +32,31 @@ cdef bint region_ran = False
 cdef bint forked = False
 
 
-cdef void parallel_region_ran() noexcept nogil:
+cdef int region_threads(int wanted) noexcept nogil:
+    """How many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be made.
+
+    Whoever begins a region asks here first.
+    """
     global region_ran
+    cdef int threads = wanted
+    if wanted <= 1:
+        return 1
     region_ran = True
+    if wanted > i8_my_team.tried:
+        threads = i8_make_team(wanted)
+    i8_my_team.last = threads
+    return threads
 
 
 cdef int max_threads() noexcept nogil:
     """The most threads that a call from this thread may use."""
+    cdef int threads
     if forked or i8_omp_in_parallel():
         return 1
-    if i8_thread_limit > 0:
-        return i8_thread_limit
-    if process_limit > 0:
-        return process_limit
-    return i8_omp_max_threads()
+    threads = i8_my_team.limit
+    if threads == 0:
+        threads = process_limit if process_limit > 0 else i8_omp_max_threads()
+    return threads if i8_my_team.most == 0 else min(threads, i8_my_team.most)
 
 
 cdef int team_size() noexcept nogil:
@@ -64,12 +81,12 @@ def thread_count(value, name):
 
 
 def _limit():
-    return i8_thread_limit
+    return i8_my_team.limit
 
 
 def _put_limit(limit):
-    global i8_thread_limit
-    i8_thread_limit = limit
+    # As many as wanted are tried again.
+    i8_my_team.limit, i8_my_team.most = limit, 0
 
 
 _variable = Variable("num_threads", _limit, _put_limit)
@@ -129,13 +146,33 @@ def threading_info():
     return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
 
 
+def cgroup_room(list_, root):
+    """How many more threads the cgroups in a file like /proc/self/cgroup allow, None if there is no limit; they are
+    mounted at `root`."""
+    room = i8_cgroup_room(os.fsencode(list_), os.fsencode(root))
+    return None if room == INT_MAX else room
+
+
+def stack_bytes(text):
+    """What OMP_STACKSIZE asks for, in bytes; 0 if it is no such size, which OpenMP takes for the default."""
+    size = re.fullmatch(r"\s*(\d+)\s*([bkmg]?)\s*", text, re.ASCII | re.IGNORECASE)
+    size = int(size[1]) << {"b": 0, "m": 20, "g": 30}.get(size[2].lower(), 10) if size else 0
+    return size if size < 2**63 else 0
+
+
 def _configure():
-    global process_limit
+    global process_limit, i8_tries_teams, i8_stack_bytes
     text = os.environ.get("INT8BLAS_NUM_THREADS", "")
     if text:
         if not text.isascii() or not text.isdigit():
             raise ValueError(f"INT8BLAS_NUM_THREADS must be an integer, got {text!r}")
         process_limit = thread_count(int(text), "INT8BLAS_NUM_THREADS")
+    tries = os.environ.get("INT8BLAS_TRY_THREADS", "1")
+    if tries not in ("", "0", "1"):
+        raise ValueError(f"INT8BLAS_TRY_THREADS must be 0 or 1, got {tries!r}")
+    i8_tries_teams = tries != "0"
+    i8_stack_bytes = stack_bytes(os.environ.get("OMP_STACKSIZE", "")) or stack_bytes(
+        os.environ.get("GOMP_STACKSIZE", ""))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork_in_child)
 

@@ -20,7 +20,7 @@ from int8blas._elementwise cimport apply, share_memory
 from int8blas._kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas._results cimport empty_of
 from int8blas._split cimport share
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cdef extern from "i8_compiler.h" nogil:
     void I8_PREFETCH(const void *)
@@ -70,8 +70,7 @@ cdef void do_all(const Job *job) noexcept:
     with nogil:
         parts = <int>min(<int64_t>max_threads(), min(job.count, 1 + size // THREAD_BYTES))
         if parts > 1:
-            parallel_region_ran()
-            for part in prange(parts, num_threads=parts, schedule="static"):
+            for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
                 gather_rows(job, share(job.count, part, parts), share(job.count, part + 1, parts))
         else:
             gather_rows(job, 0, job.count)

@@ -21,7 +21,7 @@ from int8blas._parameters import integer
 from int8blas._results cimport empty_of
 from int8blas._spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas._split cimport share
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cnp.import_array()
 
@@ -151,8 +151,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         if parts == 1:
             write_part(kernels, &image, data, k, group_count, rows // group_count, k, 0, rows)
         else:
-            parallel_region_ran()
-            for part in prange(parts, num_threads=<int>parts, schedule="static"):
+            for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
                 write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
                            share(rows, part + 1, parts))
     if out is not None and result is not given:

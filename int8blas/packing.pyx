@@ -24,7 +24,7 @@ from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas._split cimport ceil_div, even_size, round_up
-from int8blas._threads cimport max_threads, parallel_region_ran
+from int8blas._threads cimport max_threads, region_threads
 
 cnp.import_array()
 
@@ -44,9 +44,7 @@ cdef enum:
 
 cdef int threads_for(int64_t size) noexcept nogil:
     cdef int threads = <int>min(<int64_t>max_threads(), 1 + size // THREAD_BYTES)
-    if threads > 1:
-        parallel_region_ran()
-    return threads
+    return region_threads(threads)
 
 
 cdef inline void pack_some(const i8_kernels *kernels, int8_t *data, int64_t first, int64_t end, int64_t k, int64_t n,
