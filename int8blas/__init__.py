@@ -8,7 +8,7 @@ The modules, and who calls whom::
 
     blas, _matmul, _explain     gemm_u8s8s32 and its kin, matmul, explain      what users call
     packing, saturation         pack_b, PackedB, would_saturate
-    cython_blas                 the GEMMs and packing on pointers, for compiled code
+    cython_blas                 the GEMMs and packing on pointers, for compiled code; _include for int8blas.h
     inner_product               InnerProduct
     convolution, deconvolution  Convolution, Deconvolution; im2col
     attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU
@@ -74,6 +74,7 @@ from int8blas import calibration
 from int8blas._config import show_config
 from int8blas._explain import Explanation, explain
 from int8blas._file import load, save
+from int8blas._include import get_include
 from int8blas._kernels import available_isas, use_isa
 from int8blas._matmul import matmul
 from int8blas._reorder import reorder
@@ -132,6 +133,7 @@ __all__ = [
     "gemm_s8u8s32",
     "gemm_u8s8s32",
     "gemm_u8u8s32",
+    "get_include",
     "global_avg_pool",
     "global_max_pool",
     "im2col",

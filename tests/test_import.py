@@ -17,6 +17,7 @@ PUBLIC = (
     "quantize_bias", "eltwise", "binary", "sum", "concat", "softmax", "layer_norm", "gather", "InnerProduct",
     "Convolution", "Deconvolution", "im2col", "LSTM", "GRU", "fold_batch_norm", "shifted_bias", "Attributes", "Sum",
     "Eltwise", "ReLU", "Binary", "PReLU", "save", "load", "calibrate", "fuse_quantization", "move_strides",
+    "get_include",
 )  # fmt: skip
 
 
