@@ -131,6 +131,10 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     on are added in order; then the second half of them is added to the first, until one is left. So the result is the
     same bit for bit on every CPU, for every number of threads and all strides.
 
+    The relative error of a result of 2**-126 and more is at most ``(10 + 4 * T + n / 64) * 2**-24`` for rows of n
+    elements, and far less for most: T, at most 87.3, is the largest ``|t|``, whose rounding error the exponential
+    multiplies. A logarithm has that as its absolute error, and 2 units in the last place.
+
     -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or of nothing but -inf, becomes NaN,
     which is stored in an integer as the zero point.
 
@@ -220,9 +224,22 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
+    A row for which that is not as exact as float32 allows is computed once more: where squares or sums overflow, or
+    subnormal numbers would count (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or the mean is more than
+    64 times the standard deviation. It is scaled by a power of two, which is exact, and its mean is computed twice::
+
+        x = float32(src) * 2**-k                                    1 <= max(|x|) < 2
+        d = x - sum(x) / n
+        d = d - sum(d) / n
+        r = s * 2**k / sqrt((s * 2**k) ** 2 * (sum(d * d) / n) + epsilon)                   in float64
+        y = d * float32(r) * gamma + beta
+
     The sums are those of :func:`softmax`, and a result is divided by its scale like there. So it is the same bit for
-    bit on every CPU, for every number of threads and all strides. A row with NaN or infinities becomes NaN, which is
-    stored in an integer as the zero point.
+    bit on every CPU, for every number of threads and all strides. Without gamma and beta, errors of rows of up to 100
+    elements are below 8 units in the last place of the largest result of a row, whatever its magnitude; they grow with
+    the mean in multiples of the standard deviation, up to 64, and with n / 64 partial sums. A row with NaN or
+    infinities becomes NaN, which is stored in an integer as the zero point; so does a constant row with an epsilon
+    of 0, which is 0 / 0.
 
     Examples
     --------

@@ -360,6 +360,8 @@ direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
     The same bits on every CPU, with any number of threads, and for a sequence in one call or in several that pass on
     h_t and c_t. The source of a further layer is the uint8 destination of the one before, whatever `dst_dtype` is.
 
+    tanh and the logistic function are those of :class:`Eltwise`, but for the latter below -87.3, where it is 0.
+
     As on oneDNN's page "Nuances of int8 computations", the source is never int8. Its recommended values are the
     defaults, and ``weights_scale="per_tensor"``; with weights of at most 63 in magnitude the kernels without VNNI are
     at their fastest.

@@ -47,10 +47,37 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
 @quiet
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32):
     x, n, scale = src.astype(np.float32), f32(src.shape[-1]), f32((scales or {}).get("src", 1))
-    d = x - row_sums(x) / n
+    mean = row_sums(x) / n
+    d = x - mean
     variance = row_sums(d * d) / n
-    y = d * (scale / np.sqrt(scale * scale * variance + f32(epsilon)))
+    factor = scale / np.sqrt(scale * scale * variance + f32(epsilon))
+    ordinary = is_ordinary(mean, variance, scale, f32(epsilon))
+    careful_d, careful_factor = scaled(x, n, scale, f32(epsilon))
+    y = np.where(ordinary, d, careful_d) * np.where(ordinary, factor, careful_factor)
     y = y if gamma is None else y * gamma
     y = y if beta is None else y + beta
     assert y.dtype == np.float32
     return stored(y, dst_dtype, scales, zero_points)
+
+
+def is_ordinary(mean, variance, scale, epsilon):
+    """Rows in which nothing overflows, no subnormal number counts, and the rounding error of the mean does not."""
+    squares = scale * scale * variance
+    finite = squares + epsilon <= np.finfo(np.float32).max
+    tiny = (epsilon < f32(2.0**-60)) & ((variance < f32(2.0**-100)) | (squares < f32(2.0**-100)))
+    centered = (variance == 0) | (mean * mean * f32(2.0**-12) <= variance)
+    return finite & (f32(2.0**-50) <= scale) & (scale <= f32(2.0**30)) & ~tiny & centered
+
+
+# x = x * 2**-k, the largest in [1, 2);  d = x - sum(x) / n;  d = d - sum(d) / n
+# factor = f32(s / sqrt(s * s * (sum(d * d) / n) + epsilon)) in float64, s = scale * 2**k
+def scaled(x, n, scale, epsilon):
+    """d and factor of rows of any magnitude."""
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    exponents = np.clip((largest.view(np.int32) >> 23) - 127, -126, 126)
+    x = x * np.ldexp(f32(1), -exponents)
+    d = x - row_sums(x) / n
+    d = d - row_sums(d) / n
+    s = scale.astype(np.float64) * np.ldexp(1.0, exponents)
+    factor = s / np.sqrt(s * s * (row_sums(d * d) / n).astype(np.float64) + epsilon.astype(np.float64))
+    return d, np.where((factor > 2.0**127) & (epsilon > 0), 2.0**127, factor).astype(np.float32)

@@ -41,7 +41,7 @@ def to_integer(y, dtype):
 # f(x) for the functions of which every result is exact or rounded once for each operation
 ELTWISE = {
     "relu": lambda x, alpha, beta: np.where(x < 0, alpha * x if alpha else np.float32(0), x),
-    "hardswish": lambda x, alpha, beta: x * clip(alpha * x + beta, np.float32(0), ONE),
+    "hardswish": lambda x, alpha, beta: hardswish(x, clip(alpha * x + beta, np.float32(0), ONE)),
     "clip": lambda x, alpha, beta: clip(x, alpha, beta),
     "abs": lambda x, alpha, beta: np.abs(x),
     "square": lambda x, alpha, beta: x * x,
@@ -65,6 +65,11 @@ BINARY = {
     "eq": lambda y, z: (y == z).astype(np.float32),
     "ne": lambda y, z: (y != z).astype(np.float32),
 }
+
+
+def hardswish(x, factor):
+    """x * factor, 0 for infinite x too where the factor is 0."""
+    return np.where(factor == 0, np.copysign(np.float32(0), x), x * factor)
 
 
 def clip(x, low, high):

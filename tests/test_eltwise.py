@@ -30,9 +30,13 @@ def gelu_erf(x, alpha):
     return x * scipy.special.ndtr(x)
 
 
+def tanh_argument(x):
+    return np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+
+
 def gelu_tanh(x, alpha):
     # (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), without cancellation
-    return x * scipy.special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+    return x * scipy.special.expit(2 * tanh_argument(x))
 
 
 def swish(x, alpha):
@@ -52,19 +56,20 @@ class Function(NamedTuple):
         return self.exact.__name__
 
 
-# Where a result is the difference of numbers of the size of s, its error is that of s: 1.5 ulps of 1 for exp(x) - 1; of
-# x for gelu_tanh. An argument that is rounded, alpha * x, makes a relative error of up to |alpha * x| * 2**-24.
-# Below the normal numbers, exp has an absolute error of half of 2**-149, which gelu_erf multiplies by up to 14; the
-# logistic function is 0 there, and swish multiplies that by x.
-SLOPES = (1.0, 1.702, -1.0, 0.0)
+# A relative error of an argument y of e**y multiplies the result by |y|: alpha * x is rounded once, the argument of
+# gelu_tanh a few times. Below the normal numbers an error is that of half of 2**-149, which gelu_erf multiplies by up
+# to 14. swish is 0 for alpha * x below -174, which counts where x is above 2**102.
+SLOPES = (1.0, 1.702, -1.0, 0.0, 1e-30, -1e-37, 1e30)
+SUBNORMAL = 2.0**-149
 FUNCTIONS = (
     Function(tanh, 3),
-    Function(logistic, 4, lambda x, alpha: 2.0**-126),
-    Function(elu, 1, lambda x, alpha: 2 * EPSILON * np.abs(alpha), (1.0, 0.3, -2.0, 0.0)),
+    Function(logistic, 3, lambda x, alpha: SUBNORMAL),
+    Function(elu, 3, lambda x, alpha: SUBNORMAL, (1.0, 0.3, -2.0, 0.0)),
     Function(gelu_erf, 9, lambda x, alpha: 2.0**-140),
-    Function(gelu_tanh, 4, lambda x, alpha: 6 * EPSILON * np.minimum(np.abs(x), 14)),
-    Function(swish, 4, lambda x, alpha: (np.abs(alpha * swish(x, alpha)) * EPSILON + 2.0**-126) * np.abs(x), SLOPES),
-)
+    Function(gelu_tanh, 3, lambda x, alpha: np.abs(gelu_tanh(x, alpha) * tanh_argument(x)) * 8 * EPSILON + SUBNORMAL),
+    Function(swish, 3, lambda x, alpha: np.abs(swish(x, alpha)) * np.minimum(np.abs(alpha * x), 1e4) * 1.1 * EPSILON
+             + np.where(np.abs(x) > 2.0**102, 2.0**-122, 2 * SUBNORMAL), SLOPES),
+)  # fmt: skip
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 
@@ -85,7 +90,9 @@ def numbers(rng):
     """Dense where functions bend, and of every magnitude."""
     dense = [np.linspace(-limit, limit, 4001) for limit in (0.7, 2, 10, 16, 110)]
     sizes = rng.choice([-1, 1], 8000) * 2.0 ** rng.uniform(-149, 128, 8000)
-    around = 0.625 * (1 + EPSILON * np.arange(-20, 21))  # where tanh changes from one formula to another
+    # Where formulas change: half of ln 2, and the ends of what is told from 0.
+    ends = (0.34657359, 0.69314718, 14, 14.5, 87.33654, 103.972, 174)
+    around = np.concatenate([end * (1 + EPSILON * np.arange(-20, 21)) for end in ends])
     return np.concatenate([*dense, sizes, around, -around]).astype(np.float32)
 
 
@@ -109,6 +116,7 @@ def test_errors_are_within_the_bound(isa, function, rng):
         with np.errstate(all="ignore"):
             exact = function.exact(wide, alpha)
             bound = function.ulps * np.spacing(np.abs(exact).astype(np.float32)) + function.absolute(wide, alpha)
+            bound = np.where(np.isnan(bound), 0, bound)
         finite = np.abs(exact) < np.finfo(np.float32).max
         assert np.isfinite(result[finite]).all()
         excess = (np.abs(result - exact) / bound)[finite]
@@ -124,6 +132,15 @@ def test_tanh_is_odd_and_within_1(isa, rng):
     positive, negative = evaluate(Eltwise("tanh"), x), evaluate(Eltwise("tanh"), -x)
     assert_same_bits(negative, -positive)
     assert (positive <= 1).all()
+
+
+def test_small_arguments_keep_their_relative_error(isa):
+    x = np.float32(2.0) ** np.arange(-149, -23)
+    for name, factor in (("tanh", 1), ("elu", 1), ("gelu_erf", 0.5), ("gelu_tanh", 0.5), ("swish", 0.5)):
+        for sign in (1, -1):
+            expected = (sign * x.astype(np.float64) * factor).astype(np.float32)
+            result = evaluate(Eltwise(name), np.float32(sign) * x)
+            assert (np.abs(result - expected) <= 2 * np.spacing(np.abs(expected))).all(), name
 
 
 def test_logistic_is_within_0_and_1(isa, rng):
@@ -147,15 +164,34 @@ def test_the_result_is_multiplied_by_the_scale(isa, function, rng):
 @pytest.mark.parametrize(("name", "alpha", "values"), [
     ("tanh", 0, [(0.0, 0.0), (np.inf, 1), (-np.inf, -1), (20, 1), (-20, -1)]),
     ("logistic", 0, [(0.0, 0.5), (-0.0, 0.5), (np.inf, 1), (-np.inf, 0), (100, 1), (-120, 0)]),
-    ("elu", 1.5, [(0.0, 0.0), (np.inf, np.inf), (-np.inf, -1.5), (7, 7), (-100, -1.5)]),
+    ("logistic", 0, [(-103.9, 1e-45), (-104, 0)]),
+    ("elu", 1.5, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (-np.inf, -1.5), (7, 7), (-100, -1.5)]),
+    ("elu", 1, [(-1e-8, -1e-8), (-1e-6, -9.999995e-07), (-1e-40, -1e-40), (-1e-45, -1e-45), (1e-45, 1e-45)]),
     ("gelu_erf", 0, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (20, 20), (1e30, 1e30)]),
+    ("gelu_erf", 0, [(-np.inf, -0.0), (-20, -0.0), (-14.6, -0.0), (1e-40, 5e-41)]),
+    ("gelu_tanh", 0, [(-1e30, -0.0), (-20, -0.0), (1e-40, 5e-41)]),
     ("gelu_tanh", 0, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (-np.inf, -0.0), (20, 20), (1e30, 1e30)]),
     ("swish", 1, [(0.0, 0.0), (-0.0, -0.0), (np.inf, np.inf), (100, 100), (1e30, 1e30)]),
-    ("swish", 0, [(0.0, 0.0), (-0.0, -0.0), (8, 4), (-3, -1.5)]),
+    ("swish", 1, [(-np.inf, -0.0), (-1e30, -0.0), (1e-40, 5e-41)]),
+    ("swish", -1, [(np.inf, 0.0), (-np.inf, -np.inf), (1e30, 0.0)]),
+    ("swish", 1e-36, [(-np.inf, -0.0), (np.inf, np.inf)]),
+    ("swish", 0, [(0.0, 0.0), (-0.0, -0.0), (8, 4), (-3, -1.5), (np.inf, np.inf), (-np.inf, -np.inf)]),
+    ("hardswish", 0.25, [(-np.inf, -0.0), (np.inf, np.inf), (-4, -0.0), (-0.0, -0.0), (4, 4)]),
+    ("hardswish", -0.25, [(-np.inf, -np.inf), (np.inf, 0.0), (4, 0.0)]),
 ])  # fmt: skip
 def test_limits_and_zeros(isa, name, alpha, values):
     x, expected = np.array(values, np.float32).T
     assert_same_bits(evaluate(Eltwise(name, alpha), x), expected)
+
+
+def test_results_far_below_one_are_not_0(isa):
+    cases = (
+        ("logistic", -88, 6.0546e-39), ("swish", -88, -5.32805e-37), ("swish", -91, -2.743105e-38),
+        ("gelu_tanh", -10, -1.20409e-37), ("gelu_tanh", -6, -8.43965e-11),
+    )  # fmt: skip
+    for name, x, expected in cases:
+        result = evaluate(Eltwise(name), np.float32([x]))[0]
+        assert abs(result / expected - 1) < 1e-3, name
 
 
 @every_function

@@ -117,6 +117,75 @@ def test_near_the_exact_values(isa, rng):
     np.testing.assert_allclose(int8blas.layer_norm(x), exact, rtol=1e-5, atol=1e-6)
 
 
+def test_softmax_errors_are_within_the_bound(isa, rng):
+    for size, n in product((0.1, 1, 10, 80), (2, 17, 100, 5000)):
+        x = (rng.standard_normal((5, n)) * size).astype(np.float32)
+        t = x.astype(np.float64) - x.max(axis=1, keepdims=True)
+        total = np.exp(t).sum(axis=1, keepdims=True)
+        exact, log = np.exp(t) / total, t - np.log(total)
+        bound = (10 + 4 * np.abs(t).clip(0, 87.3).max(axis=1, keepdims=True) + n / 64) * 2.0**-24
+        normal = exact >= 2.0**-126
+        assert (np.abs(int8blas.softmax(x) - exact) <= bound * exact)[normal].all()
+        assert (int8blas.softmax(x)[~normal] <= 2.0**-126).all()
+        spacing = np.spacing(np.abs(log).astype(np.float32))
+        assert (np.abs(int8blas.softmax(x, log=True) - log) <= bound + 2 * spacing).all()
+
+
+def exact_layer_norm(x, scale=1.0, epsilon=0.0):
+    """In float64, and scaled, so that nothing overflows."""
+    wide = x.astype(np.longdouble) * scale
+    d = wide - wide.mean(axis=1, keepdims=True)
+    return (d / np.sqrt((d * d).mean(axis=1, keepdims=True) + epsilon)).astype(np.float64)
+
+
+def assert_near(result, exact):
+    """Within 8 units in the last place of the largest result of a row; a mean may be off by half of 2**-149."""
+    largest = np.abs(exact).max(axis=1, keepdims=True).astype(np.float32)
+    assert (np.abs(result - exact) <= 8 * np.spacing(largest) + 2.0**-140).all()
+
+
+def test_layer_norm_of_rows_whose_squares_overflow(isa):
+    x = np.float32([[1e20, -1e20, 0, 1e19]])
+    np.testing.assert_allclose(int8blas.layer_norm(x), [[1.3761, -1.4467, -0.0353, 0.1058]], atol=5e-4)
+    x = np.float32([[3e38, 3e38, -3e38, 1e38], [3.4e38, 3.3e38, 3.4e38, 3.4e38]])  # the sum overflows as well
+    assert_near(int8blas.layer_norm(x), exact_layer_norm(x))
+
+
+@pytest.mark.parametrize("size", [1e-44, 1e-40, 1e-30, 1e-20, 1e-10, 1, 1e10, 1e18, 1e20, 1e30, 1e38])
+def test_layer_norm_of_every_magnitude(isa, size, rng):
+    for n in FEW_LENGTHS[1:]:
+        x = (rng.standard_normal((5, n)) * size).clip(-3e38, 3e38).astype(np.float32)
+        x = x[(x != x[:, :1]).any(axis=1)]
+        assert_near(int8blas.layer_norm(x, epsilon=0), exact_layer_norm(x))
+        assert_same_bits(int8blas.layer_norm(x, epsilon=0), reference.layer_norm(x, epsilon=0))
+        epsilon = np.float32(1e-5)
+        assert_near(int8blas.layer_norm(x, epsilon=epsilon), exact_layer_norm(x, epsilon=float(epsilon)))
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e-20, 1e-10, 1, 1e10, 1e20, 1e38])
+def test_layer_norm_with_scales_of_every_magnitude(isa, scale, rng):
+    x = random_integers(rng, np.int8, (5, 100))
+    for epsilon in (0, 1e-5, 1e-40):
+        options = {"scales": {"src": scale}, "epsilon": epsilon}
+        exact = exact_layer_norm(x, np.longdouble(np.float32(scale)), float(np.float32(epsilon)))
+        assert_near(int8blas.layer_norm(x, **options), exact)
+        assert_same_bits(int8blas.layer_norm(x, **options), reference.layer_norm(x, **options))
+
+
+@pytest.mark.parametrize("mean", [100, 1e4, -1e6, 1e7])
+def test_layer_norm_of_rows_with_a_large_mean(isa, mean, rng):
+    for n in FEW_LENGTHS[2:]:
+        x = (rng.standard_normal((5, n)) + mean).astype(np.float32)
+        assert_near(int8blas.layer_norm(x), exact_layer_norm(x, epsilon=1e-5))
+        assert_same_bits(int8blas.layer_norm(x), reference.layer_norm(x))
+
+
+def test_layer_norm_of_constant_rows_is_beta(isa):
+    for n, value in product((2, 3, 7, 100, 1000), (0, 0.1, 1e20 / 3, -3e38, 333333.34, 1e-45)):
+        x = np.full((2, n), value, np.float32)
+        assert_same(int8blas.layer_norm(x, beta=np.full(n, 0.5)), np.full((2, n), 0.5, np.float32), value=value, n=n)
+
+
 def test_the_zero_point_of_the_source_cancels(isa, rng):
     x = random_integers(rng, np.uint8, (5, 70))
     for function in (int8blas.softmax, int8blas.layer_norm):

@@ -2,8 +2,9 @@
  * the compiler vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the
  * order written, so that every instruction set gives the same bits. NaN stays NaN.
  *
- * Largest errors, in units in the last place of the result where that is a normal number: exp 1, log 1, tanh 3,
- * logistic 3, erfc 8; the functions made of them are in tests/test_eltwise.py. */
+ * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1,
+ * tanh 3, logistic 3, erfc 8. Those of the functions made of them are in the docstring of Eltwise (attributes.py), and
+ * asserted in tests/test_eltwise.py; benchmarks/function_errors.py measures them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
@@ -93,23 +94,46 @@ I8_INLINE float i8_log(float x)
     return f + p + n * 0.693359375f + (x - x); /* NaN for NaN */
 }
 
-/* -d / (2 + d), d = e**-2|x| - 1 = 2**n (e**r - 1) + (2**n - 1), without cancellation for small x. Where n is large
- * enough for an error of n ln 2 to count, d is -1 in f32. */
-I8_INLINE float i8_tanh(float x)
+/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. Where n is
+ * large enough for an error of n ln 2 to count, the result is -1 in f32. */
+I8_INLINE float i8_expm1_down(float y)
 {
-    float y = 2.0f * i8_negative(x);
     y = y < -40.0f ? -40.0f : y;
     const float shifted = i8_exp_shifted(y), n = shifted - I8_EXP_MAGIC;
     const float power = i8_float_of(i8_bits_of(shifted) << 23);
-    const float d = power * i8_exp_less_one(y - n * 0.69314718056f) + (power - 1.0f);
+    return power * i8_exp_less_one(y - n * 0.69314718056f) + (power - 1.0f);
+}
+
+/* -d / (2 + d), d = e**-2|x| - 1. */
+I8_INLINE float i8_tanh(float x)
+{
+    const float d = i8_expm1_down(2.0f * i8_negative(x));
     return copysignf(d / (-2.0f - d), x);
 }
 
-/* 1 / (1 + e**-x), without cancellation for negative x. */
+/* 1 / (1 + e**-x), without cancellation for negative x; 0 where that is no normal number. */
 I8_INLINE float i8_logistic(float x)
 {
     const float e = i8_exp_down(i8_negative(x));
     return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
+
+/* x / (1 + e**-y), and for y below I8_FAR x * e**y = x * p * 2**n, which need not be 0 where e**y is: 2**n is multiplied
+ * in two steps, x before p, which would make it larger. Below -174 it is 0, which leaves out results below 2**-122 of x
+ * above 2**102. An infinite x times 0 would be NaN, not the limit 0. */
+#define I8_FAR -87.0f
+I8_INLINE float i8_times_logistic(float x, float y)
+{
+    const float far = i8_negative(y), z = far < -174.0f ? -174.0f : far;
+    const float shifted = i8_exp_shifted(z), p = i8_exp_remainder(z, shifted - I8_EXP_MAGIC);
+    const uint32_t exponent = i8_bits_of(shifted) - i8_bits_of(I8_EXP_MAGIC) + 512; /* not negative */
+    const uint32_t half = exponent >> 1;
+    const float first = i8_float_of((half - 256 + 127) << 23);
+    const float rest = far < -174.0f ? 0.0f : i8_float_of((exponent - half - 256 + 127) << 23);
+    float finite = x > 3.402823466e38f ? 3.402823466e38f : x;
+    finite = finite < -3.402823466e38f ? -3.402823466e38f : finite;
+    const float tail = finite * first * p * rest;
+    return y < I8_FAR ? tail : x * i8_logistic(y);
 }
 
 /* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
@@ -118,7 +142,7 @@ I8_INLINE float i8_logistic(float x)
 I8_INLINE float i8_normal_distribution(float x)
 {
     float a = fabsf(x);
-    a = a > 14.0f ? 14.0f : a; /* e**-98 is the smallest that f32 can tell from 0 after the product */
+    a = a > 14.5f ? 14.5f : a; /* where e**-(a * a / 2) is 0 in f32 */
     const float t = 1.0f / (1.0f + a * 0.353553391f);
     const float square = a * a;
     const float high = i8_float_of(i8_bits_of(a) & 0xfffff000u), low = a - high;

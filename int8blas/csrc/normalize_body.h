@@ -8,6 +8,11 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
+ *                where that would overflow, or lose what f32 has, as i8_is_ordinary says:
+ *                x = f32(src) * 2**-k                  2**k from the largest |x|
+ *                d = x - sum(x) / n; d = d - sum(d) / n
+ *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))        in f64
+ *                y = d * r * gamma + beta
  *
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
@@ -70,6 +75,25 @@ I8_NOINLINE float i8_center_row(float *x, int64_t n, float mean)
             sums[k] = i8_floats_add(sums[k], i8_floats_mul(d, d));
         }
     return i8_fold(sums);
+}
+
+/* The largest |x|, infinity and NaN being larger than all numbers. */
+I8_NOINLINE float i8_largest_of_row(float *x, int64_t n)
+{
+    float lanes[I8_CHUNK], largest = 0;
+    i8_floats y = i8_floats_set(0);
+    i8_fill_rest(x, n, 0);
+    for (int64_t i = 0; i < n; i += I8_CHUNK)
+        y = i8_floats_largest(y, i8_floats_load(x + i));
+    i8_floats_store(lanes, y);
+    I8_EACH largest = largest >= lanes[v] ? largest : lanes[v];
+    return largest;
+}
+
+I8_NOINLINE void i8_scale_row(float *x, int64_t n, float factor)
+{
+    for (int64_t i = 0; i < n; i += I8_CHUNK)
+        i8_floats_store(x + i, i8_floats_mul(i8_floats_load(x + i), i8_floats_set(factor)));
 }
 
 /* --------------------------------------------------------------------------------------------------- the source --- */
@@ -214,6 +238,33 @@ static void i8_softmax(const i8_normalize_args *a)
     }
 }
 
+/* Whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. Not where something overflows;
+ * where subnormal numbers count, which have fewer bits; where the rounding error of the mean counts in the variance. */
+I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
+{
+    const float squares = scale * scale * variance;
+    if (!(squares + epsilon <= 3.402823466e38f) || scale < 0x1p-50f || scale > 0x1p30f)
+        return 0;
+    if (epsilon < 0x1p-60f && (variance < 0x1p-100f || squares < 0x1p-100f))
+        return 0;
+    return variance == 0 || mean * mean * 0x1p-12f <= variance;
+}
+
+/* The factor of a row that is not ordinary, whose differences from the mean are left in x. */
+I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
+{
+    const float n = (float)a->n;
+    int32_t k = (int32_t)(i8_bits_of(i8_largest_of_row(x, a->n)) >> 23) - 127;
+    k = k < -126 ? -126 : k > 126 ? 126 : k;
+    i8_scale_row(x, a->n, i8_float_of((uint32_t)(127 - k) << 23));
+    i8_center_row(x, a->n, i8_sum_row(x, a->n) / n);
+    const float variance = i8_center_row(x, a->n, i8_sum_row(x, a->n) / n) / n;
+    const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
+    const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
+    /* Beyond f32 only where all differences are 0, which an infinite factor would make NaN. */
+    return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
+}
+
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     float *x = a->workspace;
@@ -224,7 +275,11 @@ static void i8_layer_norm(const i8_normalize_args *a)
         I8_BY_SRC_TYPE(i8_widen, x, src, a->n)
         const float mean = i8_sum_row(x, a->n) / n;
         const float variance = i8_center_row(x, a->n, mean) / n;
-        const float factor = scale / sqrtf(scale * scale * variance + a->epsilon);
+        float factor = scale / sqrtf(scale * scale * variance + a->epsilon);
+        if (!i8_is_ordinary(mean, variance, scale, a->epsilon)) {
+            I8_BY_SRC_TYPE(i8_widen, x, src, a->n)
+            factor = i8_center_scaled(a, x);
+        }
         I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, factor)
     }
 }
