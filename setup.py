@@ -26,6 +26,7 @@ DIRECTIVES = {
     "language_level": 3,
     "cdivision": True,
     "embedsignature": True,
+    "embedsignature.format": "clinic",
     "freethreading_compatible": True,
 }
 # Of NumPy's C API what 2.1 has: the oldest that pyproject.toml takes.

@@ -1,5 +1,7 @@
 """The configuration of Sphinx. CONTRIBUTING.md has the command."""
 
+import re
+
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
@@ -59,7 +61,13 @@ def link_names(app, doctree):
             literal.replace_self(pending_xref("", literal.deepcopy(), refdoc=app.env.docname, **target))
 
 
+def name_types(app, what, name, obj, options, signature, returns):
+    """In signatures, name dtypes as one writes them."""
+    return re.sub(r"<class 'numpy\.(\w+)'>", r"np.\1", signature or ""), returns
+
+
 def setup(app):
     """Called by Sphinx."""
+    app.connect("autodoc-process-signature", name_types)
     app.connect("doctree-read", highlight_sessions)
     app.connect("doctree-read", link_names)

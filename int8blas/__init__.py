@@ -35,6 +35,7 @@ The modules, and who calls whom::
             |     |             _spans for the parts of a window that are not all padding
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output                       the way of sums to C
+      +-> _signatures   the signatures of classes that are compiled
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
       +-> _chain        chains of functions of every element of some arrays, for elementwise

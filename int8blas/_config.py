@@ -1,5 +1,7 @@
 """What this build and this machine offer, for people to read."""
 
+from __future__ import annotations
+
 import platform
 from typing import Any
 

@@ -3,6 +3,7 @@
 import functools
 
 from libc.stdint cimport int64_t
+cimport cython
 cimport numpy as cnp
 import numpy as np
 
@@ -68,8 +69,10 @@ cdef class Phase:
 cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
 
+    @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
                  dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
+        """Create the layer; the docstring of the class has the parameters."""
         self.set_types(src_dtype, INT8_DTYPES, dst_dtype, attributes, numerics)
         self._name = type(self).__name__.lower()
         self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
@@ -159,6 +162,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     def __repr__(self):
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
 
+    @cython.binding(False)
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
 

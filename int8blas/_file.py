@@ -25,6 +25,8 @@ is called are the constructors of registered classes, which check their argument
 they are packed, so a change of what is packed, as well as one of what is above, is a new version of the format.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import json

@@ -1,5 +1,7 @@
 """What all observers share: checks, the division into channels, histograms, the parameters of a range."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """Scales and zero points: what they are, how they follow from a range of values, and the file that keeps them."""
 
+from __future__ import annotations
+
 import json
 import operator
 import os

@@ -2,10 +2,13 @@
 
 from int8blas._arrays cimport check_numerics
 from int8blas._layer_arguments import DST_DTYPES, check_attributes, check_dtype
+from int8blas._signatures import Signature
 
 
 cdef class QuantizedLayer:
     """A subclass sets its weights, `_layer` and `_constant`, and has its own documentation."""
+
+    __signature__ = Signature()
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1:
         """Check what is no number, with the types that a source may have."""

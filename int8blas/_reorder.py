@@ -4,6 +4,8 @@ The stages of :func:`reorder`: the source becomes an array with axes in logical 
 values are converted (``_convert``), straight into memory of the destination layout, or packed (``_packed_weights``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 

@@ -1,5 +1,7 @@
 """What `num_threads` and `use_isa` return: a setting of the calling thread that a ``with`` block undoes."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import threading
@@ -30,7 +32,7 @@ class Variable:
         self.put(value)
 
     @property
-    def blocks(self) -> list[tuple["ThreadSetting", tuple[Any, object]]]:
+    def blocks(self) -> list[tuple[ThreadSetting, tuple[Any, object]]]:
         """The settings whose blocks this thread is in, the innermost last, and the state that leaving each restores."""
         if not hasattr(self._thread, "blocks"):
             self._thread.blocks = []

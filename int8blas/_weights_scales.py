@@ -1,5 +1,7 @@
 """Scales of weights from the weights themselves."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

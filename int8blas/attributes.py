@@ -69,9 +69,9 @@ class Sum(_PostOp):
 
     Parameters
     ----------
-    scale : float
+    scale : float, optional
         Of the old values.
-    zero_point : int
+    zero_point : int, optional
         Of the old values.
     dtype : dtype, optional
         As what the old values are read: that of the destination, or the other 8-bit one.
@@ -111,7 +111,7 @@ class Eltwise(_PostOp):
     alpha, beta : float, optional
         Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu and swish (1), the limits of
         clip, which must be given, alpha * x + beta of linear (1 and 0) and hardswish (1 / 6 and 1 / 2).
-    scale : float
+    scale : float, optional
         Factor of the result.
 
     Notes
@@ -202,7 +202,7 @@ class Binary(_WithOperand):
     operand : array_like, optional
         Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
         execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
-    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
+    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
         The operation. A comparison with NaN is false, apart from 'ne'.
 
     Examples

@@ -37,6 +37,8 @@ The formulas are those of oneDNN's guide "Int8 inference" (Q_a = 255 / R, Q_w = 
 the reciprocals) and, for zero points, of ONNX's operator DynamicQuantizeLinear.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
 from typing import Any
 

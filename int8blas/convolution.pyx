@@ -19,10 +19,7 @@ cnp.import_array()
 
 
 cdef class Convolution(ConvolutionLayer):
-    """Convolution(weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype, \
-dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
-
-    A quantized convolution: created once, executed many times.
+    """A quantized convolution: created once, executed many times.
 
     Parameters
     ----------
@@ -32,13 +29,14 @@ dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
         given: "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Of shape (oc,): float32 in real units, int32 in units of the accumulator.
-    strides, dilation : int or sequence of int, optional
-        From one window to the next, and from one element of a window to the next, for all spatial dimensions or for
-        each. Dilation 1 is none (oneDNN counts from 0).
+    strides : int or sequence of int, optional
+        From one window to the next, for all spatial dimensions or for each.
     padding : int, sequence or str, optional
         Added on both sides of each spatial dimension, or for each an integer or a pair (before, after). Its elements
         are zero points, so they stand for 0. "same" and "same_lower" are as much as makes ``ceil(size / stride)``
         outputs, an odd one behind ("same_upper" of ONNX, "SAME" of TensorFlow) or before; "valid" is none.
+    dilation : int or sequence of int, optional
+        From one element of a window to the next, in the same way. Dilation 1 is none (oneDNN counts from 0).
     groups : int, optional
         Groups of channels, each with filters of its own.
     layout : str, optional

@@ -35,27 +35,28 @@ def _phases(kernel, stride, dilation, before):
 
 
 cdef class Deconvolution(ConvolutionLayer):
-    """Deconvolution(weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None, \
-src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='exact')
-
-    A quantized deconvolution (transposed convolution): created once, executed many times.
+    """A quantized deconvolution (transposed convolution): created once, executed many times.
 
     Parameters
     ----------
     weights : array_like of int8 or float32
         Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
         dimensions; quantized as by :class:`Convolution`.
-    bias, groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+    bias
         As for :class:`Convolution`.
-    strides, dilation : int or sequence of int, optional
-        In the destination: from what one source element adds to to what the next one does, and from one element of the
-        kernel to the next. Dilation 1 is none.
+    strides : int or sequence of int, optional
+        In the destination, from what one source element adds to to what the next one does, in all spatial dimensions or
+        in each.
     padding : int, sequence or str, optional
         Elements that are left out on both sides of each spatial dimension of the destination, or for each an integer or
         a pair (before, after). "same" and "same_lower" are as many as leave ``size * stride``, an odd one behind or
         before, as ONNX's `auto_pad` has it; "valid" is none.
     output_padding : int or sequence of int, optional
         Elements that the destination has more behind, in all spatial dimensions or in each.
+    dilation : int or sequence of int, optional
+        In the destination, from one element of the kernel to the next, in the same way. Dilation 1 is none.
+    groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+        As for :class:`Convolution`.
 
     Attributes
     ----------
@@ -100,10 +101,10 @@ src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics='
     cdef readonly tuple output_padding
     cdef object _output_padding
 
-    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
-    @cython.embedsignature(False)
+    @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
+        """Create the layer; the docstring of the class has the parameters."""
         self._output_padding = output_padding
         ConvolutionLayer.__init__(
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,

@@ -3,6 +3,8 @@
 Both functions compute in float64 and round to float32 once.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -109,7 +109,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         The table. Contiguous rows are read in place.
     indices : array_like of int
         The rows wanted, from 0 to rows - 1, in any shape.
-    scale : float, or array_like
+    scale : float, or array_like, optional
         Positive and finite when rounded to float32. One value, or, with `axis`, an array. Of the values of rows, only
         those that are wanted are looked at.
     zero_point : int, or array_like of int, optional

@@ -51,11 +51,13 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         Images (n, h, w, c), or (n, c, h, w), or with one or three spatial dimensions, with any strides.
     kernel : int or sequence of int
         Size of the window, for all spatial dimensions or for each.
-    strides, dilation : int or sequence of int, optional
-        From one window to the next, and from one element of a window to the next. Dilation 1 is none.
+    strides : int or sequence of int, optional
+        From one window to the next.
     padding : int, sequence or str, optional
         Added on both sides of each spatial dimension, or for each an integer or a pair (before, after); or "same",
         "same_lower" or "valid", as for :class:`Convolution`.
+    dilation : int or sequence of int, optional
+        From one element of a window to the next. Dilation 1 is none.
     groups : int, optional
         Groups of channels, each with a matrix of its own.
     layout : str, optional

@@ -22,7 +22,7 @@ class InnerProduct(QuantizedLayer):
         scales: Mapping[str, Any] | None = None,
         zero_points: Mapping[str, Any] | None = None,
         dynamic: Literal["per_row", "per_tensor"] | None = None,
-        dynamic_dtype: npt.DTypeLike = ...,
+        dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
     ) -> None: ...
     @property

@@ -33,10 +33,7 @@ cnp.import_array()
 
 
 cdef class InnerProduct(QuantizedLayer):
-    """InnerProduct(weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, \
-dynamic=None, dynamic_dtype=np.int8, numerics='exact')
-
-    A quantized fully connected layer: created once, executed many times.
+    """A quantized fully connected layer: created once, executed many times.
 
     Parameters
     ----------
@@ -111,10 +108,10 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
     cdef object _dynamic_dtype, _dynamic
     cdef Source _source
 
-    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
-    @cython.embedsignature(False)
+    @cython.binding(False)
     def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
-                 dynamic=None, dynamic_dtype=np.int8, numerics="exact"):
+                 dynamic=None, dynamic_dtype="int8", numerics="exact"):
+        """Create the layer; the docstring of the class has the parameters."""
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
         self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
@@ -173,6 +170,7 @@ dynamic=None, dynamic_dtype=np.int8, numerics='exact')
             dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
         return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
 
+    @cython.binding(False)
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
 

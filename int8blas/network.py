@@ -15,6 +15,8 @@ all that is computed in one go, so that its result is quantized once: a convolut
 normalization that was folded into it, the sum that it takes part in and its ReLU.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

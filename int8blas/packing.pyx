@@ -23,6 +23,7 @@ from int8blas._arrays cimport check_transpose, int8_operand
 from int8blas._file import aligned_bytes, freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
+from int8blas._signatures import Signature
 from int8blas._split cimport ceil_div, even_size, round_up
 from int8blas._threads cimport max_threads, region_threads
 
@@ -106,6 +107,8 @@ cdef class PackedB:
     ----------
     shape : tuple of int
         (K, N), the shape of B.
+    ndim : int
+        2.
     dtype : numpy.dtype
         int8 or uint8, of B.
     data : numpy.ndarray
@@ -145,6 +148,8 @@ cdef class PackedB:
     True
     """
 
+    __signature__ = Signature()
+
     def __cinit__(self):
         # Without elements, so that whatever comes from __new__ is safe to use.
         self._typenum = cnp.NPY_INT8
@@ -152,8 +157,9 @@ cdef class PackedB:
         self._sums = np.empty(0, np.int64)
         self._certified = np.empty(0, np.bool_)
 
-    @cython.embedsignature(False)  # nobody calls it
-    def __init__(self):
+    @cython.binding(False)
+    def __init__(self, *args, **kwargs):
+        """A PackedB is made by :func:`pack_b` or :meth:`load`."""
         raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
 
     cdef void fill(self, Gemm *g) noexcept:
@@ -295,6 +301,7 @@ cdef class PackedB:
     # NumPy leaves `a @ packed` to the PackedB.
     __array_ufunc__ = None
 
+    @cython.binding(False)
     def __rmatmul__(self, a):
         """``a @ packed`` is :func:`matmul`."""
         from int8blas._matmul import matmul

@@ -37,8 +37,8 @@ class LSTM(RecurrentLayer):
         data_shift: int = 128,
         weights_scale: _WeightsScale = None,
         direction: _Direction = "left2right",
-        src_dtype: npt.DTypeLike = ...,
-        dst_dtype: npt.DTypeLike = ...,
+        src_dtype: npt.DTypeLike = "uint8",
+        dst_dtype: npt.DTypeLike = "uint8",
     ) -> None: ...
     def __call__(
         self,
@@ -62,8 +62,8 @@ class GRU(RecurrentLayer):
         data_shift: int = 128,
         weights_scale: _WeightsScale = None,
         direction: _Direction = "left2right",
-        src_dtype: npt.DTypeLike = ...,
-        dst_dtype: npt.DTypeLike = ...,
+        src_dtype: npt.DTypeLike = "uint8",
+        dst_dtype: npt.DTypeLike = "uint8",
     ) -> None: ...
     @property
     def linear_before_reset(self) -> bool: ...

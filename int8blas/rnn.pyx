@@ -27,6 +27,7 @@ from int8blas._results cimport empty_of
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
 from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
+from int8blas._signatures import Signature
 from int8blas._split cimport round_up
 from int8blas._stage cimport element_type
 from int8blas._threads cimport max_threads
@@ -93,6 +94,8 @@ cdef class RecurrentLayer:
     cdef readonly int data_shift
     cdef int _kind, _gates, _lead
     cdef list _cells
+
+    __signature__ = Signature()
 
     cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
                     direction, src_dtype, dst_dtype) except -1:
@@ -301,10 +304,7 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 @cython.final
 cdef class LSTM(RecurrentLayer):
-    """LSTM(weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None, \
-direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
-
-    Long short-term memory in 8 bits: created once, executed many times.
+    """Long short-term memory in 8 bits: created once, executed many times.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
@@ -326,7 +326,7 @@ direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
         Of source, state and destination, 127 by default.
     data_shift : int, optional
         The uint8 that is 0.0, 128 by default.
-    weights_scale : {'per_tensor', 'per_channel'} or array_like of float
+    weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         For float32 weights: 63 / max|w| of the weights of source and state together, one for each layer and direction,
         or one for each gate and unit. Or values, which int8 weights need: one, or (gates, units), or any array that
         broadcasts to (layers, directions, gates, units). These are the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
@@ -388,13 +388,14 @@ direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
     True
     """
 
-    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
-    @cython.embedsignature(False)
+    @cython.binding(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None,
-                 direction="left2right", src_dtype=np.uint8, dst_dtype=np.uint8):
+                 direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+        """Create the layer; the docstring of the class has the parameters."""
         self.create(LSTM_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
                     src_dtype, dst_dtype)
 
+    @cython.binding(False)
     def __call__(self, src, h0=None, c0=None, *, out=None):
         """Execute the layers over a sequence.
 
@@ -429,10 +430,7 @@ direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
 
 @cython.final
 cdef class GRU(RecurrentLayer):
-    """GRU(weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127, data_shift=128, \
-weights_scale=None, direction='left2right', src_dtype=np.uint8, dst_dtype=np.uint8)
-
-    Gated recurrent units in 8 bits: created once, executed many times.
+    """Gated recurrent units in 8 bits: created once, executed many times.
 
     ``h_t = u * h_(t-1) + (1 - u) * o``
 
@@ -495,10 +493,10 @@ weights_scale=None, direction='left2right', src_dtype=np.uint8, dst_dtype=np.uin
            [161, 161]], dtype=uint8)
     """
 
-    # Cython misplaces the * of a constructor; the docstring of the class has the signature.
-    @cython.embedsignature(False)
+    @cython.binding(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127,
-                 data_shift=128, weights_scale=None, direction="left2right", src_dtype=np.uint8, dst_dtype=np.uint8):
+                 data_shift=128, weights_scale=None, direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+        """Create the layer; the docstring of the class has the parameters."""
         if not isinstance(linear_before_reset, (bool, np.bool_)):
             raise TypeError(f"linear_before_reset must be a bool, got {type(linear_before_reset).__name__}")
         self.create(GRU_LINEAR_CELL if linear_before_reset else GRU_CELL, weights_layer, weights_iter, bias, data_scale,
@@ -508,6 +506,7 @@ weights_scale=None, direction='left2right', src_dtype=np.uint8, dst_dtype=np.uin
     def linear_before_reset(self):
         return self._kind == GRU_LINEAR_CELL
 
+    @cython.binding(False)
     def __call__(self, src, h0=None, *, out=None):
         """Execute the layers over a sequence.
 

@@ -27,18 +27,6 @@ def functions_of(name):
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def parameters_in_stub(cls, method):
-    """Of a method of a compiled class, which has no signature but in its stub."""
-    for base in cls.__mro__[:-1]:
-        stub = Path(int8blas.__file__).with_name(f"{base.__module__.rpartition('.')[2]}.pyi")
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
-                for function in node.body:
-                    if isinstance(function, ast.FunctionDef) and function.name == method:
-                        return {argument.arg for argument in function.args.args + function.args.kwonlyargs}
-    raise AssertionError(f"no stub has {cls.__name__}.{method}")
-
-
 def resolve(node):
     """The object that a name or an attribute of the package means."""
     if isinstance(node, ast.Name):
@@ -50,14 +38,7 @@ def resolve(node):
 def check_call(node):
     """The keywords of a call are parameters."""
     names = {keyword.arg for keyword in node.keywords}
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "__call__":
-        known = parameters_in_stub(resolve(node.func.value), "__call__")
-    else:
-        function = resolve(node.func)
-        try:
-            known = set(inspect.signature(function).parameters)
-        except ValueError:
-            known = parameters_in_stub(function, "__init__")
+    known = set(inspect.signature(resolve(node.func)).parameters)
     assert names <= known, f"{ast.unparse(node)}: {sorted(names - known)}"
 
 

@@ -1,0 +1,20 @@
+"""The signatures of compiled classes, for ``inspect.signature``, ``help`` and all that ask these.
+
+Cython writes the signature of ``__init__`` and ``__call__`` into their docstrings, where CPython looks for it, if there
+is one and ``@cython.binding(False)``; ``embedsignature`` in setup.py is for these alone, as other functions know their
+signatures. CPython evaluates literals in it and nothing else: a default is ``"int8"``, not ``np.int8``.
+"""
+
+import inspect
+from typing import Any
+
+
+class Signature:
+    """``__signature__`` of a compiled class: what creates an instance; and of an instance: what calls it."""
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if instance is not None and not callable(instance):
+            raise AttributeError(f"{owner.__name__} objects are not callable")
+        method = owner.__init__ if instance is None else owner.__call__  # type: ignore[misc]
+        signature = inspect.signature(method)
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
