@@ -16,6 +16,7 @@ from int8blas import _layouts, _packed_weights
 from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, elements_output, in_float32
 from int8blas._layouts import PACKED
 from int8blas._parameters import scale_values, zero_point_values
+from int8blas._verbose import spoken
 from int8blas._weights_scales import AUTOMATIC, scales_of, weights_mask
 from int8blas.packing import PackedB
 from int8blas.quantization import quantize
@@ -117,6 +118,7 @@ def reorder(
     shape: Sequence[int] | None = ...,
     out: Array | None = ...,
 ) -> Any: ...
+@spoken("x")
 def reorder(
     x: Any,
     *,

@@ -2,6 +2,8 @@
 
 cdef int max_threads() noexcept nogil
 cdef int region_threads(int wanted) noexcept nogil
+cdef void forget_regions() noexcept nogil
+cdef int region_used() noexcept nogil
 cdef int team_size() noexcept nogil
 
 # A barrier of the threads of a parallel region.

@@ -16,7 +16,7 @@ cdef extern from "i8_openmp.h" nogil:
 
 cdef extern from "i8_team.h" nogil:
     ctypedef struct i8_team:
-        int limit, tried, last, most
+        int limit, tried, last, most, used
 
     i8_team i8_my_team
     int i8_tries_teams
@@ -44,8 +44,18 @@ cdef int region_threads(int wanted) noexcept nogil:
     region_ran = True
     if wanted > i8_my_team.tried:
         threads = i8_make_team(wanted)
-    i8_my_team.last = threads
+    i8_my_team.last = i8_my_team.used = threads
     return threads
+
+
+cdef void forget_regions() noexcept nogil:
+    """From now on, `region_used` is about regions that are still to come."""
+    i8_my_team.used = 1
+
+
+cdef int region_used() noexcept nogil:
+    """The threads of the last parallel region; 1 if there was none."""
+    return i8_my_team.used
 
 
 cdef int max_threads() noexcept nogil:

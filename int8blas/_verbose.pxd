@@ -3,7 +3,7 @@ from int8blas._kernels cimport i8_kernels
 cdef enum:
     LINE_BYTES = 256
 
-# Whether each product, convolution and recurrent layer writes a line.
+# Whether each call writes a line.
 cdef bint verbose
 
 cdef double seconds() noexcept nogil

@@ -21,6 +21,7 @@ from int8blas._chain cimport Step, chain, copying, reading, run
 from int8blas._elementwise cimport clash, share_memory
 from int8blas._results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
 from int8blas._stage cimport binary_kind, set_post_op
+from int8blas._verbose import spoken
 from int8blas._layer_arguments import DST_DTYPES, check_dtype
 from int8blas.attributes import BINARY, Eltwise, Sum, as_post_ops
 
@@ -148,6 +149,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
 
 # ------------------------------------------------------------------------------------------------------ functions ----
 
+@spoken("src")
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None):
     """Element-wise functions of a quantized tensor.
 
@@ -225,6 +227,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
     return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
 
 
+@spoken("src0", "src1")
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """A function of two quantized tensors, element by element.
 
@@ -319,6 +322,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
 
 
+@spoken("srcs")
 def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
     """The sum of quantized tensors of one shape.
 
@@ -395,6 +399,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     return compute(steps, target, out is not None, out, typenum, scale, zero)
 
 
+@spoken("srcs")
 def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
     """Quantized tensors, one behind the other along a dimension.
 

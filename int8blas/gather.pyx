@@ -21,6 +21,7 @@ from int8blas._kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, 
 from int8blas._results cimport empty_of
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, region_threads
+from int8blas._verbose import spoken
 
 cdef extern from "i8_compiler.h" nogil:
     void I8_PREFETCH(const void *)
@@ -100,6 +101,7 @@ cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows
     return np.asarray(values[indices]) if values.ndim else values
 
 
+@spoken("table", "indices")
 def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     """Rows of a quantized table, dequantized: ``scale * float32(table[indices] - zero_point)``.
 

@@ -22,6 +22,7 @@ from int8blas._results cimport empty_of
 from int8blas._spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas._split cimport share
 from int8blas._threads cimport max_threads, region_threads
+from int8blas._verbose import spoken
 
 cnp.import_array()
 
@@ -42,6 +43,7 @@ cdef void write_part(const i8_kernels *kernels, const i8_image *first, uint8_t *
         start += together
 
 
+@spoken("src")
 def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0, out=None):
     """The windows of an image as the rows of a matrix.
 

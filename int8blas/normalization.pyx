@@ -21,6 +21,7 @@ from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas._normalize cimport normalize
 from int8blas._results cimport empty_like
 from int8blas._stage cimport element_type
+from int8blas._verbose import spoken
 
 cnp.import_array()
 
@@ -79,6 +80,7 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
     return array if axis == cnp.PyArray_NDIM(array) - 1 else np.moveaxis(array, axis, -1)
 
 
+@spoken("src")
 def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32, out=None):
     """Softmax along an axis, or its logarithm, of attention scores and the like.
 
@@ -175,6 +177,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default):
     return values
 
 
+@spoken("src")
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32,
                out=None):
     """Layer normalization over the last dimension.

@@ -26,6 +26,7 @@ from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas._signatures import Signature
 from int8blas._split cimport ceil_div, even_size, round_up
 from int8blas._threads cimport max_threads, region_threads
+from int8blas._verbose import spoken
 
 cnp.import_array()
 
@@ -444,6 +445,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     return from_data(k, n, "uint8" if flip else "int8", data)
 
 
+@spoken("b")
 def pack_b(b, *, trans_b=False):
     """Pack B for repeated multiplication from the right.
 

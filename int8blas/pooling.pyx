@@ -13,6 +13,7 @@ from int8blas._pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent
 from int8blas._results cimport empty_in_order, empty_like
 from int8blas._parameters import integer
 from int8blas._spatial import CHANNELS_LAST_AXES, output_size, padding_of, parse_layout, parse_padding, per_dimension
+from int8blas._verbose import spoken
 
 cnp.import_array()
 
@@ -127,6 +128,7 @@ cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typ
     return run(src, window, axes, operation, typenum, out)
 
 
+@spoken("src")
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, out=None):
     """Max pooling: the largest element in each window of an image.
 
@@ -199,6 +201,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
                         out)
 
 
+@spoken("src")
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
              dst_dtype=None, out=None):
     """Average pooling: the mean of the elements in each window of an image.
@@ -281,6 +284,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     return pool_windows(array, kernel, strides, padding, 1, layout, ceil_mode, operation, typenum, out, zero_point)
 
 
+@spoken("src")
 def global_max_pool(src, *, layout=None, out=None):
     """Max pooling of the whole image: the largest element of each channel.
 
@@ -314,6 +318,7 @@ def global_max_pool(src, *, layout=None, out=None):
     return pool_globally(array, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
 
 
+@spoken("src")
 def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
     """Average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
 

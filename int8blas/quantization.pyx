@@ -9,6 +9,7 @@ from int8blas._arrays cimport (
     axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
 from int8blas._elementwise cimport apply
 from int8blas._kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
+from int8blas._verbose import spoken
 
 cnp.import_array()
 
@@ -37,6 +38,7 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
     return tuple([x.shape[axis] for axis in axes])
 
 
+@spoken("x")
 def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
 
@@ -99,6 +101,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     return apply(current_kernels().quantize[t.index], array, out, typenum, axes, [scales, zero_points, zero_points])
 
 
+@spoken("x")
 def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     """Dequantize an array: ``scale * float32(x - zero_point)``.
 
@@ -151,6 +154,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
                  [scales, zero_points, zero_points])
 
 
+@spoken("x")
 def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize sums, such as a GEMM returns, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
 

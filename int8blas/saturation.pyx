@@ -8,6 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas._arrays cimport check_transpose, int8_operand
+from int8blas._verbose import spoken
 from int8blas.packing cimport PackedB, pack
 
 import operator
@@ -62,6 +63,7 @@ cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int
     return found
 
 
+@spoken("a", "b")
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     """How many pair sums of ``numerics="saturating"`` saturate for op(A) @ op(B), and where.
 

@@ -234,6 +234,76 @@ for layer, gates in (int8blas.LSTM, 4), (int8blas.GRU, 3):
     ]
 
 
+def test_verbose_prints_a_line_a_function():
+    code = """
+import numpy as np
+import int8blas
+x, f, b = np.ones((2, 9, 9, 16), np.uint8), np.ones((3, 4), np.float32), np.ones((16, 7), np.int8)
+int8blas.quantize(f, 1)
+int8blas.dequantize(x=x, scale=1)
+int8blas.requantize(x.astype(np.int32), 1, dtype=np.uint8)
+int8blas.eltwise(f, int8blas.ReLU())
+int8blas.binary("add", f, f[0])
+int8blas.sum([f, f])
+int8blas.concat([f] * 7, 0)
+int8blas.max_pool(x, 3)
+int8blas.avg_pool(x, 2)
+int8blas.global_max_pool(x)
+int8blas.global_avg_pool(x)
+int8blas.softmax(f)
+int8blas.layer_norm(f)
+try:
+    int8blas.layer_norm(b[0, 0])
+except ValueError:
+    pass
+int8blas.gather(b, [[1, 2, 3]])
+int8blas.im2col(x, 3)
+packed = int8blas.pack_b(b)
+int8blas.reorder(f, dst_layout="io", src_layout="oi", dtype=np.int8, scales=1)
+int8blas.reorder((packed, packed), src_layout="packed", dst_layout="goi")
+int8blas.would_saturate(x[0, 0], packed)
+int8blas.quantize([[1.0, 2.0]], 1)
+int8blas.quantize(1.0, 1)
+with int8blas.num_threads(2):
+    int8blas.quantize(np.ones((1000, 1000), np.float32), 1)
+int8blas.quantize(f, 1)
+"""
+    process = run_python("-c", code, INT8BLAS_VERBOSE="1")
+    assert process.returncode == 0, process.stderr
+    facts = [line.rsplit(",", 3) for line in process.stderr.splitlines()]
+    assert {isa for _, isa, _, _ in facts} == {int8blas.available_isas()[0]}
+    assert all(float(time.removesuffix(" ms")) >= 0 for *_, time in facts)
+    several = f"threads={2 if int8blas.show_config('dicts')['threading']['openmp'] else 1}"
+    assert [threads for _, _, threads, _ in facts] == ["threads=1"] * 21 + [several, "threads=1"]
+    assert [fact[0].removeprefix("int8blas,") for fact in facts] == [
+        "quantize,x=3x4,dst=3x4,float32 to int8",
+        "dequantize,x=2x9x9x16,dst=2x9x9x16,uint8 to float32",
+        "requantize,x=2x9x9x16,dst=2x9x9x16,int32 to uint8",
+        "eltwise,src=3x4,dst=3x4,float32 to float32",
+        "binary,src0=3x4,src1=4,dst=3x4,float32 to float32",
+        "sum,srcs=3x4+3x4,dst=3x4,float32 to float32",
+        "concat,srcs=3x4+3x4+3x4+3x4+3 more,dst=21x4,float32 to float32",
+        "max_pool,src=2x9x9x16,dst=2x3x3x16,uint8 to uint8",
+        "avg_pool,src=2x9x9x16,dst=2x4x4x16,uint8 to uint8",
+        "global_max_pool,src=2x9x9x16,dst=2x1x1x16,uint8 to uint8",
+        "global_avg_pool,src=2x9x9x16,dst=2x1x1x16,uint8 to uint8",
+        "softmax,src=3x4,dst=3x4,float32 to float32",
+        "layer_norm,src=3x4,dst=3x4,float32 to float32",
+        "gather,table=16x7,indices=1x3,dst=1x3x7,int8 to float32",
+        "im2col,src=2x9x9x16,dst=98x144,uint8 to uint8",
+        "pack_b,b=16x7,dst=16x7,int8 to int8",
+        "reorder,x=3x4,dst=4x3,float32 to int8",
+        "reorder,x=16x7+16x7,dst=2x7x16,int8 to int8",
+        "would_saturate,a=9x16,b=16x7,uint8",
+        "quantize,x=1x2,dst=1x2,float64 to int8",
+        "quantize,x=1,dst=1,float64 to int8",
+        "quantize,x=1000x1000,dst=1000x1000,float32 to int8",
+        "quantize,x=3x4,dst=3x4,float32 to int8",
+    ]
+    process = run_python("-c", code)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
 def leaves(config):
     """Every value of a nested dict, as strings."""
     for value in config.values():

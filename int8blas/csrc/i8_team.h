@@ -19,6 +19,7 @@ typedef struct {
     int tried;  /* a region of so many threads has been had, or could be */
     int last;   /* threads of the last region */
     int most;   /* no more could be made when it was tried; 0: not known */
+    int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
 } i8_team;
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
