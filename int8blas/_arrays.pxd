@@ -22,6 +22,7 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1
 cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum)
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
+cdef cnp.ndarray product_output(object out, object dtype, int *typenum)
 cdef int transpose_from(object flag, str name) except -1
 cdef bint flag(object x, str name) except -1
 cpdef double real_from(object x, str name) except? -1

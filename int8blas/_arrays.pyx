@@ -21,8 +21,8 @@ cnp.import_array()
 # Compared by identity first: what callers pass nearly always is this very object.
 cdef str EXACT = "exact"
 
-cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_FLOAT32: "float32",
-                   cnp.NPY_FLOAT16: "float16"}
+cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
+                   cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
 # Of dtypes whose own names say more than a reader wants to know.
 cdef dict KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
 # Elements of an array of objects that an error looks at.
@@ -362,6 +362,35 @@ cdef cnp.ndarray output_from(object x, str name, int typenum):
         raise ValueError(f"{name} must have elements that do not overlap, got strides {(<object>array).strides} "
                          f"for shape {(<object>array).shape}")
     return array
+
+
+cdef int product_type(object dtype) except -1:
+    """The type number of int32 or int64."""
+    found = dtype_from(dtype)
+    for typenum in (cnp.NPY_INT32, cnp.NPY_INT64):
+        if found is not None and found == cnp.PyArray_DescrFromType(typenum):
+            return typenum
+    raise TypeError(f"dtype must be int32 or int64, got {dtype_argument(dtype)}")
+
+
+cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
+    """`out` as an array to write to, or None if it is None. The type of the result is that of `dtype`, else out's, else
+    int32."""
+    cdef cnp.ndarray array = None
+    typenum[0] = cnp.NPY_INT32
+    if dtype is not None:
+        typenum[0] = product_type(dtype)
+    if out is None:
+        return None
+    array = as_memory(out, "out", typenum[0])
+    if dtype is None:
+        if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), cnp.NPY_INT64):
+            typenum[0] = cnp.NPY_INT64
+        elif not cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), cnp.NPY_INT32):
+            raise TypeError(f"out must be int32 or int64, got {dtype_name(array.dtype)}")
+    elif not cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum[0]):
+        raise TypeError(f"out must be {type_name(typenum[0])}, as dtype says, got {dtype_name(array.dtype)}")
+    return output_of(array, "out", typenum[0])
 
 
 cdef int transpose_from(object flag, str name) except -1:

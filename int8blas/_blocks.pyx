@@ -16,7 +16,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.string cimport memset
 
 from int8blas._block cimport Slab, Workspace, made_row
-from int8blas._kernels cimport I8_MAX_TILE, I8_PANEL
+from int8blas._kernels cimport I8_MAX_TILE, I8_PANEL, i8_finish_streams
 from int8blas._matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
 from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._output cimport GATHERED
@@ -239,6 +239,8 @@ cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, c
         multiply_piece(g, p, &w, s, &pieces[i])
     if p.matrix is not NULL:
         p.matrix.leave()
+    if p.stream:
+        i8_finish_streams()
 
 
 cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil:

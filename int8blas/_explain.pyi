@@ -17,6 +17,7 @@ class Explanation:
     threads: int
     thread_grid: tuple[int, int] | None
     k_parts: int
+    segments: int
     max_threads: int
     workspace: int
     b_is_packed: bool

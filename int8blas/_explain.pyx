@@ -10,6 +10,7 @@ import numpy as np
 from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
+from int8blas._gemm cimport set_segment
 from int8blas._kernels cimport I8_MATRIX_ROWS, I8_PANEL, i8_image, i8_matrix, tile_panels
 from int8blas._lines cimport matrix_of_lines
 from int8blas._plan cimport (
@@ -75,7 +76,10 @@ class Explanation:
         How they divide the rows and the columns of C; None if each takes a stretch of tiles, column by column, or if
         they divide K.
     k_parts : int
-        Into how many parts K falls: more than 1 if C has too few tiles for the threads and K is long.
+        Into how many parts K falls, one for each thread: more than 1 if C has too few tiles for them and K is long.
+    segments : int
+        Into how many segments K falls, in all parts: more than `k_parts` if sums of a part could leave int32. Each is a
+        product of its own, which path, tile and block describe, and their sums are added in int64.
     max_threads : int
         Threads that might have.
     workspace : int
@@ -102,6 +106,7 @@ class Explanation:
     threads: int
     thread_grid: tuple[int, int] | None
     k_parts: int
+    segments: int
     max_threads: int
     workspace: int
     b_is_packed: bool
@@ -138,7 +143,8 @@ class Explanation:
         if self.b_shifted:
             lines.append("  B is uint8: shifted by -128 unless A is int8 and read in place")
         if self.wide_sums:
-            lines.append("  sums of this K could leave int32: blocks are added in int64")
+            pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
+            lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
         if self.may_widen:
             lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
             if self.certified_panels is not None:
@@ -155,7 +161,7 @@ class Explanation:
         if self.path in ("depthwise", "groups", "lines"):
             how = f"lines and channels of the output; {-(-self.workspace // 1024)} KiB of workspace a thread"
         elif self.k_parts > 1:
-            how = f"each all of C, for some of {self.k_parts} parts of k"
+            how = "each all of C, for a part of k"
         elif self.thread_grid is None:
             how = "each a stretch of tiles"
         else:
@@ -214,17 +220,24 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
-    cdef Gemm other
+    cdef Gemm other, segment
     cdef const Gemm *given = g
     cdef int64_t panels, i
-    shape = (g.m, g.n, g.k)
+    shape, most = (g.m, g.n, g.k), g.threads
     g = arranged(given, &other)
+    transposed = g is not given
     panels = ceil_div(g.n, I8_PANEL)
     memset(&p, 0, sizeof(p))
-    p.k_parts = 1
+    p.k_parts = p.segments = 1
     split(1, 1, 1, False, &p.grid)
     if g.m and g.n:
         make_plan(g, &p)
+    threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
+    if segments > 1:
+        set_segment(&segment, g, &p, 0, NULL)
+        g = &segment
+        make_plan(g, &p)
+        threads = max(threads, plan_threads(g, &p))
     path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
             PATH_BLOCKS: "blocks"}[p.path]
     width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
@@ -243,18 +256,19 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         numerics=numerics,
         tile=tile,
         block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
-        threads=plan_threads(g, &p),
-        thread_grid=None if p.grid.stretches or p.k_parts > 1 else (p.grid.row_parts, p.grid.column_parts),
-        k_parts=p.k_parts,
-        max_threads=g.threads,
+        threads=threads,
+        thread_grid=None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts),
+        k_parts=parts,
+        segments=segments,
+        max_threads=most,
         workspace=thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0,
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),
         a_shifted=g.a_flip != 0,
         b_shifted=g.b_flip != 0 or g.bo == -128,
-        wide_sums=bool(p.wide),
+        wide_sums=bool(wide),
         may_widen=bool(p.may_widen),
-        transposed=g is not given,
+        transposed=transposed,
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
     )
@@ -292,6 +306,7 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         threads=g.threads,
         thread_grid=None,
         k_parts=1,
+        segments=1,
         max_threads=threads,
         workspace=workspace,
         b_is_packed=True,

@@ -1,7 +1,8 @@
 """The GEMM: ``gemm`` carries out what ``_plan.make_plan`` decides.
 
 Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others
-to ``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K.
+to ``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K; where sums
+could leave s32, K falls into segments, each a problem of its own, and their sums are added in s64.
 """
 
 from cython.parallel cimport prange
@@ -13,6 +14,7 @@ from int8blas._blocks cimport gemm_blocks
 from int8blas._dots cimport gemm_dots
 from int8blas._kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas._memory cimport acquire, release
+from int8blas._output cimport set_formula
 from int8blas._plan cimport (
     PATH_DOTS,
     PATH_ROWS,
@@ -54,14 +56,19 @@ cdef int multiply_own(const Gemm *g, const Plan *p, int part) noexcept nogil:
     return multiply(&own)
 
 
-cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t *sums) noexcept nogil:
-    """The product over one part of K, to `sums`, as a problem of its own. 0, or -1 if there is no memory.
+cdef int64_t segment_start(const Gemm *g, const Plan *p, int64_t segment) noexcept nogil:
+    """The first k of a segment."""
+    return min(share(ceil_div(g.k, I8_GROUP), segment, p.segments) * I8_GROUP, g.k)
+
+
+cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:
+    """The product over one segment of K, to `sums`, as a problem of its own.
 
     The zero points of a packed B's problem are left out: its column sums are those of all of K.
     """
-    cdef Gemm own = g[0]
-    cdef int64_t first = share(ceil_div(g.k, I8_GROUP), part, p.k_parts) * I8_GROUP
-    own.k = min(share(ceil_div(g.k, I8_GROUP), part + 1, p.k_parts) * I8_GROUP, g.k) - first
+    cdef int64_t first = segment_start(g, p, segment)
+    own[0] = g[0]
+    own.k = segment_start(g, p, segment + 1) - first
     own.a += first * g.a_col
     if g.packed is NULL:
         own.b += first * g.b_row
@@ -75,12 +82,30 @@ cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int32_t 
     own.col_init = NULL
     own.co = 0
     own.co_rows = own.co_cols = NULL
+    own.to_s64, own.saturated = False, NULL
     own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
-    own.threads = 1
-    return multiply(&own)
+    if p.k_parts > 1:
+        own.threads = 1
 
 
-cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noexcept nogil:
+cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int64_t *total, int32_t *sums) noexcept nogil:
+    """The product over one part of K, segment by segment, to `total`. 0, or -1 if there is no memory."""
+    cdef int64_t first = p.segments // p.k_parts * part, segment, i
+    cdef Gemm own
+    for segment in range(first, first + p.segments // p.k_parts):
+        set_segment(&own, g, p, segment, sums)
+        if multiply(&own):
+            return -1
+        if segment == first:
+            for i in range(g.m * g.n):
+                total[i] = sums[i]
+        else:
+            for i in range(g.m * g.n):
+                total[i] += sums[i]
+    return 0
+
+
+cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noexcept nogil:
     """The sums of all parts go to C."""
     cdef i8_output_args o
     cdef int64_t total[I8_MAX_COLUMNS]
@@ -89,12 +114,9 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
     cdef int32_t co
     cdef int cols
     memset(&o, 0, sizeof(o))
+    set_formula(g, &o)
     o.rows = 1
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c_row, o.c_col = g.c_row, g.c_col
     o.acc64 = total
-    o.stage = g.stage
     memset(total, 0, sizeof(total))
     memset(bo, 0, sizeof(bo))
     for row in range(g.m):
@@ -116,7 +138,7 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
                 bo[j] = g.bo if g.bo_cols is NULL else g.bo_cols[column + j]
             for part in range(p.k_parts):
                 for j in range(cols):
-                    total[j] += sums[(part * g.m + row) * g.n + column + j]
+                    total[j] += totals[(part * g.m + row) * g.n + column + j]
             o.cols, o.row, o.column = cols, row, column
             o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
             o.bo = bo if o.row_term is not NULL else NULL
@@ -128,17 +150,24 @@ cdef void add_parts_of_k(const Gemm *g, const Plan *p, const int32_t *sums) noex
 
 
 cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
-    """A small C and a long K. 0, or -1 if there is no memory."""
+    """A long K. 0, or -1 if there is no memory.
+
+    The memory that it takes depends on C and the number of threads, not on K.
+    """
     cdef int status = 0
-    cdef int64_t part
-    cdef int32_t *sums = <int32_t *>acquire(p.k_parts * g.m * g.n * sizeof(int32_t))
-    if sums is NULL:
+    cdef int64_t part, size = g.m * g.n
+    cdef int64_t *totals = <int64_t *>acquire(p.k_parts * size * (sizeof(int64_t) + sizeof(int32_t)))
+    cdef int32_t *sums = <int32_t *>(totals + p.k_parts * size)
+    if totals is NULL:
         return -1
-    for part in prange(p.k_parts, num_threads=plan_threads(g, p), schedule="static"):
-        status += multiply_part_of_k(g, p, part, sums + part * g.m * g.n)
+    if p.k_parts == 1:
+        status = multiply_part_of_k(g, p, 0, totals, sums)
+    else:
+        for part in prange(p.k_parts, num_threads=<int>p.k_parts, schedule="static"):
+            status += multiply_part_of_k(g, p, part, totals + part * size, sums + part * size)
     if status == 0:
-        add_parts_of_k(g, p, sums)
-    release(sums)
+        store_totals(g, p, totals)
+    release(totals)
     return -1 if status else 0
 
 
@@ -166,7 +195,7 @@ cdef int multiply(const Gemm *g) noexcept nogil:
             other = g[0]
             other.threads = threads
             return multiply(&other)
-    if p.k_parts > 1:
+    if p.segments > 1:
         return gemm_parts_of_k(g, &p)
     if p.path == PATH_ROWS:
         return gemm_rows(g, &p)

@@ -3,6 +3,9 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
+cdef extern from "i8_compiler.h" nogil:
+    void i8_finish_streams()
+
 cdef extern from "i8_types.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
     int I8_FEW_ROWS(int np)
@@ -10,7 +13,7 @@ cdef extern from "i8_types.h" nogil:
     enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
-    enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16
+    enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPE_S64
     enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE
     enum: I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS
     enum: I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND, I8_CHUNK
@@ -30,6 +33,7 @@ cdef extern from "i8_types.h" nogil:
         int shifts
         int type
         int integral
+        int stream
         char *c
         ptrdiff_t c_row
 
@@ -188,6 +192,8 @@ cdef extern from "i8_types.h" nogil:
         double alpha
         double beta
         int integral
+        int to_s64
+        int *saturated
         char *c
         ptrdiff_t c_row
         ptrdiff_t c_col

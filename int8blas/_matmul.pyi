@@ -10,8 +10,9 @@ def matmul(
     a: _Array[_Int8OrUInt8],
     b: _Array[_Int8OrUInt8] | PackedB,
     *,
-    out: npt.NDArray[np.int32] | None = None,
+    out: npt.NDArray[np.int32] | npt.NDArray[np.int64] | None = None,
+    dtype: npt.DTypeLike | None = None,
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
-) -> npt.NDArray[np.int32] | Any: ...  # numpy.int32 for two vectors
+) -> npt.NDArray[np.int32] | npt.NDArray[np.int64] | Any: ...  # a scalar for two vectors

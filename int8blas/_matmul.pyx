@@ -5,9 +5,21 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_numerics, int8_operand, output
+from int8blas._arrays cimport check_numerics, int8_operand, product_output
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport Stack, is_usable, run, run_stack, set_a, set_ao, set_b, set_bo, set_c, start
+from int8blas._problem cimport (
+    Stack,
+    is_usable,
+    run,
+    run_stack,
+    set_a,
+    set_ao,
+    set_b,
+    set_bo,
+    set_c,
+    start,
+    warn_saturated,
+)
 from int8blas._results cimport empty, empty_of
 from int8blas.packing cimport PackedB
 
@@ -21,7 +33,7 @@ cdef object vector_to_matrix(cnp.ndarray array, str name, int axis):
     return array if array.ndim > 1 else array.reshape((1, -1) if axis == 0 else (-1, 1))
 
 
-def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
+def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     """The exact product of 8-bit arrays, with the shapes of :func:`numpy.matmul`.
 
     Parameters
@@ -29,8 +41,10 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     a, b : array_like of uint8 or int8
         Matrices, stacks of matrices, or vectors, in any of the four combinations of types and with any strides. Leading
         dimensions are broadcast. `b` may be a :class:`PackedB`.
-    out : ndarray of int32, optional
+    out : ndarray of int32 or int64, optional
         Where to store the result; it must have the result's shape, and may have any strides.
+    dtype : dtype, optional
+        Of the result: int32 or int64. By default that of `out`, else int32.
     ao, bo : int, or array_like of int, optional
         Zero points, subtracted from `a` and `b`: one value, or one for each row of `a`'s and for each column of `b`'s
         matrices.
@@ -39,13 +53,24 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
 
     Returns
     -------
-    ndarray of int32
-        ``out`` if it is given; an int32 scalar if both operands are vectors. Results beyond int32 saturate.
+    ndarray of int32 or int64
+        ``out`` if it is given; a scalar if both operands are vectors. It is exact in int64; in int32 results beyond
+        that saturate.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is not as above, before anything is written.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an element was beyond int32, and saturated.
+
+    Notes
+    -----
+    With K columns of `a` and no zero points, int32 holds every result for K up to 33,025 if both operands are uint8,
+    65,793 if one is, and 131,071 if none is.
 
     Examples
     --------
@@ -56,13 +81,20 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     >>> int8blas.matmul(a[0], np.full((3, 1), -100, np.int8), ao=99)
     array([[-300],
            [-300]], dtype=int32)
+    >>> x = np.full((100_000, 2), 255, np.uint8)
+    >>> int8blas.matmul(x.T, x, dtype=np.int64)
+    array([[6502500000, 6502500000],
+           [6502500000, 6502500000]])
     """
     cdef Gemm g
-    cdef cnp.ndarray x = int8_operand(a, "a"), y = None, _ao_array, _bo_array
+    cdef cnp.ndarray x = int8_operand(a, "a"), y = None, given, _ao_array, _bo_array
+    cdef int typenum = cnp.NPY_INT32
     cdef PackedB packed = None
     cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
     cdef int64_t b_rows
     start(&g, check_numerics(numerics))
+    given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
+    g.to_s64 = typenum == cnp.NPY_INT64
     x = vector_to_matrix(x, "a", 0)
     set_a(&g, x, False)
     if type(b) is PackedB:
@@ -80,38 +112,41 @@ def matmul(a, b, *, out=None, ao=0, bo=0, numerics="exact"):
     _ao_array = set_ao(&g, ao, "a row of a each")
     _bo_array = set_bo(&g, bo, "a column of b each")
     if cnp.PyArray_NDIM(x) == 2 and (y is None or cnp.PyArray_NDIM(y) == 2) and not a_is_vector and not b_is_vector:
-        return multiply_matrices(&g, x, y, packed, out)
-    return multiply_stacks(&g, x, y, packed, out, a_is_vector, b_is_vector)
+        product = multiply_matrices(&g, x, y, packed, given, typenum)
+    else:
+        product = multiply_stacks(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
+    return product if out is None else out
 
 
-cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, object out):
+cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):
     """The product of two matrices, for which nothing is made but the result."""
-    cdef cnp.ndarray target, given = None
+    cdef cnp.ndarray target
+    cdef int saturated
     cdef cnp.npy_intp shape[2]
     shape[0], shape[1] = g.m, g.n
-    if out is not None:
-        given = output(out, "out")
+    if given is not None:
         if cnp.PyArray_NDIM(given) != 2 or cnp.PyArray_DIM(given, 0) != g.m or cnp.PyArray_DIM(given, 1) != g.n:
             raise ValueError(f"out must have shape {(g.m, g.n)}, got {(<object>given).shape}")
     if given is not None and is_usable(given, x, y if packed is None else packed):
         target = given
     else:
-        target = empty(2, shape, cnp.NPY_INT32)
+        target = empty(2, shape, typenum)
     if packed is not None:
         packed.fill_split(g, g.m)
     set_c(g, target)
-    run(g, "matmul")
-    if given is None:
-        return target
-    if target is not given:
+    saturated = run(g, "matmul")
+    if given is not None and target is not given:
         given[...] = target
-    return out
+    if saturated:
+        warn_saturated("matmul")
+    return target
 
 
-cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, object out, bint a_is_vector,
-                            bint b_is_vector):
+cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
+                            bint a_is_vector, bint b_is_vector):
     """The product where an operand is a vector or a stack of matrices."""
     cdef cnp.ndarray target
+    cdef int saturated
     cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
     cdef bint in_place = True
     if b_batch and b_batch != batch:
@@ -123,33 +158,31 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
     final_shape = shape if not vector_axes else tuple(n for axis, n in enumerate(shape) if axis not in vector_axes)
-    if out is None:
-        target = empty_of(shape, cnp.NPY_INT32)
+    if given is not None:
+        if (<object>given).shape != final_shape:
+            raise ValueError(f"out must have shape {final_shape}, got {(<object>given).shape}")
+        in_place = is_usable(given, x, y if packed is None else packed)
+    if given is None or not in_place:
+        target = empty_of(shape, typenum)
     else:
-        out_array = output(out, "out")
-        if (<object>out_array).shape != final_shape:
-            raise ValueError(f"out must have shape {final_shape}, got {(<object>out_array).shape}")
-        in_place = is_usable(out_array, x, y if packed is None else packed)
-        if in_place:
-            target = out_array.reshape(shape) if vector_axes else out_array
-        else:
-            target = empty_of(shape, cnp.NPY_INT32)
+        target = given.reshape(shape) if vector_axes else given
     if packed is not None:
         packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
     if batch:
-        multiply_batch(g, x, y, target, batch)
+        saturated = multiply_batch(g, x, y, target, batch)
     else:
         set_c(g, target)
-        run(g, "matmul")
-    if out is None:
-        return target.reshape(final_shape)[()] if vector_axes else target
+        saturated = run(g, "matmul")
     if not in_place:
-        out_array[...] = target.reshape(final_shape)
-    return out
+        given[...] = target.reshape(final_shape)
+    if saturated:
+        warn_saturated("matmul")
+    return target.reshape(final_shape)[()] if vector_axes else target
 
 
 cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
-    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows."""
+    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows. Returns
+    whether an element was saturated."""
     cdef Stack s
     cdef int axis
     cdef int64_t a_rows, c_rows

@@ -20,7 +20,7 @@ from int8blas._kernels cimport (
     i8_tile_output,
 )
 from int8blas._memory cimport ALIGNMENT
-from int8blas._output cimport GATHERED
+from int8blas._output cimport GATHERED, set_formula
 from int8blas._plan cimport Gemm, Plan, is_made
 from int8blas._split cimport ceil_div, round_up, share
 
@@ -101,10 +101,7 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     cdef i8_output_args o
     cdef i8_tile_output out
 
-    o.stage = g.stage
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c_row, o.c_col = g.c_row, g.c_col
+    set_formula(g, &o)
     o.acc64 = NULL
     t.groups = k // I8_MATRIX_K * (I8_MATRIX_K // I8_GROUP)
     t.b_panel = s.panel_size
@@ -150,6 +147,7 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
                     g.c_line == 0 or (row + r) // g.c_line == (row + r + t.rows - 1) // g.c_line
                 ):
                     set_output(g, w, &out, row, r, column)
+                    out.stream = p.stream
                     t.output = &out
                     first = c + width
                 elif p.from_registers:

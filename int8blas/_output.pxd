@@ -11,6 +11,15 @@ cdef enum:
     GATHERED = 3072
 
 
+cdef inline void set_formula(const Gemm *g, i8_output_args *o) noexcept nogil:
+    """What an output stage makes of sums, and of which type."""
+    o.stage = g.stage
+    o.alpha, o.beta = g.alpha, g.beta
+    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
+    o.to_s64, o.saturated = g.to_s64, g.saturated
+    o.c_row, o.c_col = g.c_row, g.c_col
+
+
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil
 cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,

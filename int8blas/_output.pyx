@@ -19,10 +19,9 @@ cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows
     o.acc32, o.acc_row = tile, tile_row
     o.co_row = g.co_rows + row if g.co_rows is not NULL else co_row if g.co != 0 else NULL
     o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c, o.c_row, o.c_col = g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col
-    o.stage, o.row, o.column = g.stage, row, column
+    set_formula(g, o)
+    o.c = g.c + row * g.c_row + column * g.c_col
+    o.row, o.column = row, column
     o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
     g.kernels.output(o)
 

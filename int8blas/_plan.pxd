@@ -2,7 +2,16 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from int8blas._kernels cimport I8_PANEL, i8_image, i8_kernels, i8_matrix, i8_outliers, i8_stage, i8_tile_output
+from int8blas._kernels cimport (
+    I8_PANEL,
+    I8_TYPE_S64,
+    i8_image,
+    i8_kernels,
+    i8_matrix,
+    i8_outliers,
+    i8_stage,
+    i8_tile_output,
+)
 from int8blas._split cimport Grid, part_count
 
 
@@ -53,6 +62,8 @@ cdef struct Gemm:
     const int32_t *co_cols
     char *c
     ptrdiff_t c_row, c_col
+    bint to_s64                 # C is of s64, and the bare product with its zero points
+    int *saturated              # set to 1 where an element of C is saturated; or NULL
     int threads                 # at most
     # If not NULL, the output stage of a quantized primitive takes the place of alpha and beta, and C has its type;
     # with scales of the rows, or NULL. B is packed then.
@@ -82,11 +93,12 @@ cdef enum Path:
 # How a problem is computed. Paths other than PATH_BLOCKS use the first members only.
 cdef struct Plan:
     Path path
-    int64_t k_parts             # more than 1: each thread computes all of C over some parts of K
+    int64_t k_parts             # of K, in which threads compute all of C, one each
+    int64_t segments            # of K, in all of these parts: their sums fit s32, and are added in s64
     Grid grid                   # of tiles or other units of C, and its parts, one for each thread
     bint wide                   # sums could leave s32: add blocks of K in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
-    bint to_output              # the micro-kernel applies a primitive's output stage itself
+    bint to_output              # the micro-kernel applies a primitive's output stage itself, or stores C as s64
     bint identity               # the output stage would be the identity, but for the strides of C
     bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
     bint centered               # PATH_ROWS: the only row of A is multiplied less its zero point
@@ -94,7 +106,7 @@ cdef struct Plan:
     bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
     int64_t ahead               # PATH_ROWS: i8_rows_args.ahead
     bint by_rows                # PATH_DOTS reads A in place by rows, rather than B by columns
-    bint stream                 # PATH_THIN writes C past the caches
+    bint stream                 # C is written past the caches, by PATH_THIN or as s64
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)
@@ -122,6 +134,7 @@ cdef struct Plan:
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil
 cdef bint is_turned(const Gemm *g) noexcept nogil
+cdef bint can_widen(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
 cdef bint pays_to_split(const Gemm *g) noexcept nogil
@@ -130,7 +143,13 @@ cdef bint pays_to_split(const Gemm *g) noexcept nogil
 cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t column) noexcept nogil:
     """The values of a plain output stage for the columns from one on."""
     cdef const i8_stage *s = g.stage
-    out.offset = g.co_cols + column if g.co_cols is not NULL else NULL
+    out.offset = out.row_scale = NULL
+    out.stream = False
+    if g.to_s64:
+        out.type = I8_TYPE_S64
+        return
+    if g.co_cols is not NULL:
+        out.offset = g.co_cols + column
     out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
     out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
     out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
@@ -140,7 +159,7 @@ cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t col
 
 cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:
     """Threads that take part."""
-    return part_count(&p.grid) if p.k_parts == 1 else <int>min(p.k_parts, <int64_t>g.threads)
+    return part_count(&p.grid) if p.k_parts == 1 else <int>p.k_parts
 
 
 # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
@@ -216,6 +235,11 @@ cdef inline double least_work(const Gemm *g) noexcept nogil:
     return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.rows_limit else 1)
 
 
+cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
+    """Bytes of an element of C, where there is no output stage of a primitive."""
+    return sizeof(int64_t) if g.to_s64 else sizeof(int32_t)
+
+
 cdef inline bint is_thin(const Gemm *g) noexcept nogil:
     """Whether the size of the problem is one for _thin."""
     return (
@@ -227,7 +251,7 @@ cdef inline bint is_thin(const Gemm *g) noexcept nogil:
 cdef inline bint is_product(const Gemm *g) noexcept nogil:
     """Whether C is the bare product, with a zero point for all of A and one for all of B."""
     return (
-        g.stage is NULL and g.alpha == 1 and g.beta == 0
+        g.stage is NULL and not g.to_s64 and g.alpha == 1 and g.beta == 0
         and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
 
@@ -250,7 +274,7 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
     if g.a_row == 1 and g.a_col != 1 and g.n <= TRANSPOSED_COLUMNS:
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.rows_mr else TRANSPOSED_ROWS):
             return True
-    if g.c_row != sizeof(int32_t) or g.c_col == sizeof(int32_t):
+    if g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
         return False
     if is_thin(g):
         return True

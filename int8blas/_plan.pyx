@@ -19,6 +19,7 @@ from int8blas._kernels cimport (
     i8_stage,
     tile_panels,
 )
+from int8blas._memory cimport ALIGNMENT
 from int8blas._split cimport Grid, ceil_div, even_size, largest_part, part_count, round_up, split
 
 cdef enum:
@@ -78,6 +79,8 @@ cdef enum:
     FETCH_BYTES = 4 << 20
     # Blocks of K that are one for an image, so that its windows are whole.
     IMAGE_BLOCKS = 2
+    # Up to how many elements of C there are sums in s64 for all of them, or for each thread, where K is long.
+    SEGMENT_ELEMENTS = 1 << 20
     # Bytes read or written that pay for waking one more thread.
     THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
@@ -173,7 +176,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
             repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
         ):
             return PATH_ROWS
-    if is_thin(g) and g.stage is NULL:
+    if is_thin(g) and g.stage is NULL and not p.to_output:
         return PATH_THIN
     return PATH_BLOCKS
 
@@ -243,8 +246,15 @@ cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil:
 cdef bint is_turned(const Gemm *g) noexcept nogil:
     """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/turn_body.h)."""
     if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
-        return g.c_col != sizeof(int32_t)
+        return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
     return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
+
+
+cdef bint can_widen(const Gemm *g) noexcept nogil:
+    """Whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
+    return (
+        g.to_s64 and g.kernels.tile_output and not is_turned(g) and g.ao_rows is NULL and g.bo_cols is NULL
+    )
 
 
 cdef bint is_plain(const Gemm *g) noexcept nogil:
@@ -286,36 +296,42 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
         p.identity = p.from_registers = False
         p.to_output = is_plain(g) and not p.wide
         return
-    p.to_output = False
-    p.identity = g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    p.to_output = can_widen(g) and not p.wide
+    p.identity = (
+        not g.to_s64 and g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
     p.from_registers = (
-        not p.wide and g.alpha == 1 and g.beta == 0 and not is_turned(g)
+        not p.wide and not g.to_s64 and g.alpha == 1 and g.beta == 0 and not is_turned(g)
         and g.ao_rows is NULL and g.bo_cols is NULL
         and (p.identity or g.k * bound + offset_bound(g) <= INT32_MAX)
     )
 
 
-cdef int64_t parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
-    """Into how many parts K falls, because C has too few units of work for the threads; 1: it does not."""
-    cdef double work = <double>g.m * <double>g.n * <double>g.k
-    cdef int64_t units = p.grid.rows * p.grid.columns, bound = product_bound(g), parts
+cdef void plan_k(const Gemm *g, Plan *p) noexcept nogil:
+    """The parts of K: for threads, because C has too few units of work for them, and because sums could leave s32."""
+    cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
+    cdef int64_t units = p.grid.rows * p.grid.columns
+    # A packed B's zero points are left to the end.
+    cdef int64_t bound = 255 * 128 if g.packed is not NULL and not g.saturating else product_bound(g)
+    cdef int64_t longest = INT32_MAX // bound - I8_GROUP
     cdef int64_t threads = <int64_t>min(
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
+    cdef bint is_long = g.k > longest and elements <= SEGMENT_ELEMENTS and not p.splits
+    p.k_parts = p.segments = 1
+    if is_made(g) or g.c_line != 0 or g.doubled:
+        return
     threads = min(threads, g.k // MIN_PART_K)
-    if threads < 2 or 2 * units > threads or is_made(g) or g.c_line != 0 or g.doubled:
-        return 1
-    if g.packed is not NULL and not g.saturating:
-        bound = 255 * 128
-    # So many that the sums of each stay in s32.
-    parts = ceil_div(g.k, max(<int64_t>1, INT32_MAX // bound - I8_GROUP))
-    return round_up(parts, threads)
+    if threads >= 2 and (2 * units <= threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)):
+        p.k_parts = threads
+    if is_long or p.k_parts > 1:
+        p.segments = round_up(ceil_div(g.k, longest), p.k_parts)
 
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
     plan_path(g, p)
-    p.k_parts = parts_of_k(g, p)
+    plan_k(g, p)
 
 
 cdef bint has_padding(const i8_image *m) noexcept nogil:
@@ -405,6 +421,10 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         plan_image(g, p)
     p.slab_blocks = 1 if p.own_columns else p.k_blocks
     p.slab = p.panels
+    p.stream = (
+        g.to_s64 and p.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
+        and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
+    )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)

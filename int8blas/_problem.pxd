@@ -25,6 +25,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
+cdef int warn_saturated(str name) except -1
 
 
 cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
@@ -61,6 +62,8 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.image = NULL
     g.c_line = g.c_line_step = 0
     g.doubled = False
+    g.to_s64 = False
+    g.saturated = NULL
 
 
 cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:

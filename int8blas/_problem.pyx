@@ -1,6 +1,7 @@
 """A problem for the driver from Python arguments, and its execution: what ``blas`` and ``matmul`` have in common."""
 
 import sys
+import warnings
 
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
@@ -107,23 +108,33 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 
 
 cdef int run(Gemm *g, str name) except -1:
-    """Compute, without the GIL unless that takes longer than the problem."""
-    cdef int status
+    """Compute, without the GIL unless that takes longer than the problem. Returns whether an element was saturated."""
+    cdef int status, saturated = 0
+    g.saturated = &saturated
     if verbose:
-        return run_verbose(g, name)
+        run_verbose(g, name)
+        return saturated
     if <double>g.m * g.n * (g.k + 1) <= KEEP_GIL_WORK:
         status = gemm(g)
     else:
         g.threads = max_threads()
         with nogil:
             status = gemm(g)
-    return check_memory(status, name)
+    check_memory(status, name)
+    return saturated
 
 
 cdef int check_memory(int status, str name) except -1:
     """An error if a problem was not computed."""
     if status:
         raise MemoryError(f"{name}: no memory for the workspace")
+    return 0
+
+
+cdef int warn_saturated(str name) except -1:
+    """The warning that elements were saturated, for when the result is complete: a filter may make an error of it."""
+    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 has "
+                  "them all", RuntimeWarning, stacklevel=1)
     return 0
 
 
@@ -156,12 +167,14 @@ cdef int run_some(const Gemm *first, const Stack *s, int64_t index, int64_t end)
 
 
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one."""
-    cdef Gemm first = g[0]
+    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one. Returns
+    whether an element was saturated."""
+    cdef Gemm first
     cdef double work = <double>g.m * g.n * (g.k + 1)
-    cdef int part, parts, status = 0, threads = max_threads()
+    cdef int part, parts, status = 0, saturated = 0, threads = max_threads()
     cdef int64_t shared, i
-    g.threads = threads
+    g.threads, g.saturated = threads, &saturated
+    first = g[0]
     shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
     parts = <int>min(<double>min(<int64_t>threads, shared), 1 + shared * work / thread_work(g))
     if shared * work <= KEEP_GIL_WORK:
@@ -176,8 +189,8 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     check_memory(status, name)
     for i in range(shared, s.count):
         set_matrices(g, &first, s, i)
-        run(g, name)
-    return 0
+        saturated |= run(g, name)
+    return saturated
 
 
 cdef int run_verbose(Gemm *g, str name) except -1:

@@ -19,7 +19,7 @@ from int8blas._kernels cimport (
     i8_tile_args,
     i8_tile_output,
 )
-from int8blas._output cimport GATHERED
+from int8blas._output cimport GATHERED, set_formula
 from int8blas._plan cimport Gemm, Plan, has_contiguous_rows, is_made
 from int8blas._spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
 from int8blas._split cimport ceil_div, equal_parts, leading_share, round_up
@@ -198,10 +198,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef Place block, at
     cdef int count
 
-    o.stage = g.stage
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.c_row, o.c_col = g.c_row, g.c_col
+    set_formula(g, &o)
     t.more_segments = 0
     t.in_turn = p.in_turn
     t.fetch = NULL
@@ -298,6 +295,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
             t.output = &out if to_output else NULL
             if to_output:
                 set_output(g, w, &out, row, r, column)
+                out.stream = p.stream
             if last_block and p.from_registers:
                 t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
                 t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)

@@ -15,10 +15,21 @@ from int8blas._kernels cimport (
     i8_kernels,
     i8_output_args,
     i8_tile_args,
+    i8_tile_output,
     tile_panels,
 )
 from int8blas._output cimport output
-from int8blas._plan cimport TINY_COLUMNS, TINY_K, Gemm, is_product, is_turned, tile_rows, zero_of_row
+from int8blas._plan cimport (
+    TINY_COLUMNS,
+    TINY_K,
+    Gemm,
+    can_widen,
+    is_product,
+    is_turned,
+    set_tile_output,
+    tile_rows,
+    zero_of_row,
+)
 from int8blas._split cimport equal_parts, round_up
 
 cdef enum:
@@ -43,7 +54,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int i = 0, j, height, rows
     cdef int64_t r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint k_contiguous = g.a_col == 1, finishes = not is_product(g), stacks = finishes or is_turned(g)
+    cdef bint k_contiguous = g.a_col == 1, widens = can_widen(g) and g.n % I8_PANEL == 0, finishes = not widens and not is_product(g)
+    cdef bint stacks = finishes or is_turned(g)
     cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
     cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
     cdef const int8_t *b = g.packed
@@ -52,6 +64,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int row = <int>round_up(n, I8_PANEL), top = 0
     cdef i8_tile_args t
     cdef i8_output_args o
+    cdef i8_tile_output out
 
     if b is NULL:
         b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
@@ -70,6 +83,10 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     if g.ao != 0 or g.ao_rows is not NULL:
         sum_columns(g, &t, b, col_sums, col_init)
 
+    if widens:
+        set_tile_output(g, &out, 0)
+        out.c_row = g.c_row
+        t.output = &out
     if k_contiguous:
         t.groups = k // 4
         t.a_tail = a_tail if tail else NULL
@@ -103,7 +120,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
                 for j in range(rows):
                     a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
         dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
-        multiply(g.kernels, dot, height, &t, b, col_init if g.ao != 0 and g.ao_rows is NULL else NULL, dst, n)
+        out.c = g.c + r * g.c_row
+        multiply(g.kernels, dot, height, &t, &out, b, col_init if g.ao != 0 and g.ao_rows is NULL else NULL, dst, n)
         i += <int>t.tiles
         r += rows
         if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
@@ -130,9 +148,9 @@ cdef inline int part(int count, int i, int parts) noexcept nogil:
     return count if parts == 1 else count // parts + (i < count % parts)
 
 
-cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
-                          const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
-    """One row of tiles, `n` columns, for what `t` says about A."""
+cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, i8_tile_output *out,
+                          const int8_t *b, const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
+    """One row of tiles, `n` columns, for what `t` says about A, to `dst`, or as s64 to out's c if `t` has that."""
     cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
@@ -141,6 +159,8 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
         kernels.tile[dot][height - 1][width - 1](t)
         b += width * t.b_panel
         dst += width * I8_PANEL
+        if t.output is not NULL:
+            out.c += width * I8_PANEL * <int>sizeof(int64_t)
         n -= width * I8_PANEL
         if col_init is not NULL:
             col_init += width * I8_PANEL
@@ -159,7 +179,7 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
         # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
         t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
         t.tiles = 1
-        multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
+        multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, NULL, b, NULL, init, n)
         for i in range(n):
             sums[i] = init[i]
     for i in range(n):

@@ -14,7 +14,17 @@ cimport numpy as cnp
 
 from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, is_within, output, real
 from int8blas._plan cimport Gemm
-from int8blas._problem cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, start
+from int8blas._problem cimport (
+    is_usable,
+    run,
+    set_a_operand,
+    set_ao,
+    set_b_operand,
+    set_bo,
+    set_c,
+    start,
+    warn_saturated,
+)
 from int8blas._results cimport empty, empty_like
 from int8blas.packing cimport PackedB
 
@@ -67,6 +77,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef Gemm g
     cdef cnp.ndarray target, given, _ao_array, _bo_array, _co_array
     cdef bint transpose
+    cdef int saturated
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
@@ -94,12 +105,12 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         given = c_operand(&g, c, overwrite_c)
         target = result_for(&g, given, overwrite_c, <cnp.ndarray>a, b)
     set_c(&g, target)
-    run(&g, name)
-    if c is not None and overwrite_c:
-        if target is not given:
-            given[...] = target
-        return c
-    return target
+    saturated = run(&g, name)
+    if c is not None and overwrite_c and target is not given:
+        given[...] = target
+    if saturated:
+        warn_saturated(name)
+    return c if c is not None and overwrite_c else target
 
 
 cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
@@ -167,6 +178,11 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     ------
     TypeError, ValueError
         If an argument is not as above, before anything is written.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an element was beyond int32, and saturated. :func:`matmul` with ``dtype=np.int64`` has the exact product.
 
     Notes
     -----

@@ -6,24 +6,37 @@
 #include "turn_body.h"
 #include <math.h>
 
-static inline int32_t i8_saturate(int64_t x)
+/* Below, `beyond` becomes negative where a value is saturated. */
+I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 {
-    return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
+    const int64_t y = x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x;
+    *beyond |= y == x ? 0 : -1;
+    return (int32_t)y;
 }
 
 /* sat(rne(x)): the limits are exact in f64. */
-I8_INLINE int32_t i8_round_saturated(double x)
+I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
 {
     const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
+    /* What halves are rounded to: up to an even number above, which does not fit, and to an even one below, which does. */
+    *beyond |= x >= INT32_MAX + 0.5 ? -1 : 0;
+    *beyond |= x < INT32_MIN - 0.5 ? -1 : 0;
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
 }
 
 /* Without a branch, which compilers would keep them from vectorizing. */
-I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y)
+I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
 {
     const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
     const int32_t overflows = ((x ^ sum) & (y ^ sum)) >> 31;
+    *beyond |= overflows;
     return (sum & ~overflows) | (limit & overflows);
+}
+
+I8_INLINE void i8_note_saturated(const i8_output_args *o, int64_t beyond)
+{
+    if (beyond < 0 && o->saturated)
+        I8_SET_FLAG(o->saturated);
 }
 
 /* Some columns of the tile: their zero points and offsets, zeros for those that are not given. */
@@ -53,15 +66,19 @@ I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_col
     const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
     const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
     const double alpha = o->alpha, beta = o->beta;
+    int32_t beyond = 0;
+    int64_t beyond_rounded = 0;
     for (int v = 0; v < n; ++v) {
         const uint32_t less = zeros ? ao * t->col_sum[v] + t->bo[v] * row_term : 0;
         const int32_t x = (int32_t)((uint32_t)acc[v] - less), co = t->co[v] + offset;
         /* Adding 0.0 for an absent term changes no result. */
         if (integral)
-            c[v] = i8_add_saturated(x, reads ? c[v] : co);
+            c[v] = i8_add_saturated(x, reads ? c[v] : co, &beyond);
         else
-            c[v] = i8_round_saturated(alpha * (double)x + (reads ? beta * (double)c[v] : 0.0) + (double)co);
+            c[v] = i8_round_saturated(alpha * (double)x + (reads ? beta * (double)c[v] : 0.0) + (double)co,
+                                      &beyond_rounded);
     }
+    i8_note_saturated(o, integral ? beyond : beyond_rounded);
 }
 
 /* The tile, at most I8_MAX_COLUMNS columns at a time. */
@@ -89,37 +106,77 @@ I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
 I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 #undef I8_OUTPUT
 
+/* X in s64. */
+I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
+{
+    const ptrdiff_t at = i * o->acc_row + j;
+    int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
+    x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
+    x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
+    return o->acc32 ? (int32_t)(uint32_t)x : x;
+}
+
 /* X is in s64, or there are three terms to add as integers. */
 static void i8_output_wide(const i8_output_args *o)
 {
     const int32_t *offset = o->stage ? o->stage->offset : NULL;
+    int64_t beyond = 0;
     for (int i = 0; i < o->rows; ++i) {
         int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
         for (int j = 0; j < o->cols; ++j) {
-            const ptrdiff_t at = i * o->acc_row + j;
+            const int64_t x = i8_wide_sum(o, i, j);
             int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
             co += offset ? offset[o->column + j] : 0;
-            int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
-            x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
-            x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
-            if (o->acc32)
-                x = (int32_t)(uint32_t)x;
             if (o->integral) {
-                c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0));
+                c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0), &beyond);
             } else {
                 const double y = o->alpha * (double)x + (o->beta != 0 ? o->beta * (double)c[j] : 0);
-                c[j] = i8_round_saturated(y + (double)co);
+                c[j] = i8_round_saturated(y + (double)co, &beyond);
             }
+        }
+    }
+    i8_note_saturated(o, beyond);
+}
+
+/* The tile, to a C of s64 with contiguous rows. Constant: whether there are zero points. */
+I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
+{
+    i8_output_columns t;
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        if (zeros)
+            i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i) {
+            const int32_t *acc = o->acc32 + i * o->acc_row + j;
+            const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
+            const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+            int64_t *c = (int64_t *)(void *)(o->c + i * o->c_row) + j;
+            for (int v = 0; v < n; ++v)
+                c[v] = (int32_t)((uint32_t)acc[v] - (zeros ? ao * t.col_sum[v] + t.bo[v] * row_term : 0));
         }
     }
 }
 
-/* A primitive's output stage without anything real: alpha is 1, beta 0. */
+static void i8_output_s64(const i8_output_args *o)
+{
+    if (!o->acc32) {
+        for (int i = 0; i < o->rows; ++i)
+            for (int j = 0; j < o->cols; ++j)
+                ((int64_t *)(void *)(o->c + i * o->c_row))[j] = i8_wide_sum(o, i, j);
+    } else if (o->ao || o->bo) {
+        i8_output_s64_of(o, 1);
+    } else {
+        i8_output_s64_of(o, 0);
+    }
+}
+
+/* A primitive's output stage without anything real: alpha is 1, beta 0. It may saturate without a word. */
 static void i8_output_integers(const i8_output_args *o)
 {
     i8_output_args plain = *o;
     plain.alpha = plain.integral = 1;
     plain.beta = 0;
+    plain.saturated = NULL;
     if (!o->acc32 || o->stage->offset)
         i8_output_wide(&plain);
     else if (o->ao || o->bo)
@@ -140,16 +197,18 @@ static void i8_output_rows(const i8_output_args *o)
         i8_run_stage(o);
     else if (o->stage)
         i8_output_integers(o);
+    else if (o->to_s64)
+        i8_output_s64(o);
     else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
         i8_output_wide(o);
     else
         output[integral][zeros][reads](o);
 }
 
-/* Whether C is X. */
+/* Whether C is X as it is. */
 static int i8_is_identity(const i8_output_args *o)
 {
-    return !o->stage && o->acc32 && o->integral && o->beta == 0 && !o->ao && !o->bo && !o->co_row && !o->co_col;
+    return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !o->ao && !o->bo && !o->co_row && !o->co_col;
 }
 
 /* Whether the output stage reads C. */
@@ -165,7 +224,7 @@ static int i8_reads_c(const i8_output_args *o)
 enum { I8_TURNED_ROWS = 64 };
 static void i8_output_turned(const i8_output_args *o, int size)
 {
-    int32_t tile[I8_TURNED_ROWS * I8_CHUNK];
+    int64_t tile[I8_TURNED_ROWS * I8_CHUNK];
     char *rows = (char *)tile;
     const ptrdiff_t row = I8_CHUNK * size;
     const int reads = i8_reads_c(o);
@@ -185,7 +244,7 @@ static void i8_output_turned(const i8_output_args *o, int size)
 
 static void i8_output(const i8_output_args *o)
 {
-    const int size = o->stage ? i8_size(o->stage->type) : (int)sizeof(int32_t);
+    const int size = o->stage ? i8_size(o->stage->type) : (int)(o->to_s64 ? sizeof(int64_t) : sizeof(int32_t));
     if (i8_is_identity(o))
         i8_turn(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
     else if (o->c_col == size)

@@ -12,6 +12,10 @@
 #define I8_AMX 1
 #endif
 
+#ifdef I8_X86_64
+#include <xmmintrin.h>
+#endif
+
 #if defined(_MSC_VER) && !defined(__clang__)
 #pragma fp_contract(off) /* -ffp-contract=off elsewhere */
 #define I8_INLINE static __forceinline
@@ -20,7 +24,6 @@
 #define I8_PRAGMA(x) __pragma(x)
 #define I8_UNROLL
 #ifdef I8_X86_64
-#include <xmmintrin.h>
 #define I8_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define I8_PREFETCH_L2(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #else
@@ -49,6 +52,21 @@
 #else
 #define I8_PIN(x) (void)(x)
 #endif
+
+/* Sets a flag that other threads may set too. */
+#if defined(__GNUC__)
+#define I8_SET_FLAG(p) __atomic_store_n(p, 1, __ATOMIC_RELAXED)
+#else
+#define I8_SET_FLAG(p) (void)(*(volatile int *)(p) = 1)
+#endif
+
+/* What was written past the caches is there for other threads. */
+static inline void i8_finish_streams(void)
+{
+#ifdef I8_X86_64
+    _mm_sfence();
+#endif
+}
 
 /* A loop with a constant bound, at most 16, that disappears. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)

@@ -65,20 +65,22 @@ typedef struct {
     ptrdiff_t step;
 } i8_column_values;
 
-/* Element types of the quantized primitives: integers first. */
-enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES };
+/* Element types of the quantized primitives: integers first. And that of sums which leave s32, in products alone. */
+enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
  * columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL, are added
- * to the sums before. If `integral`, C is of s32 and that is all. */
+ * to the sums before. If `integral`, C is of s32 and that is all. Or C is of s64, for the sums as they are: then there is
+ * no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64 bytes, aligned ones. */
 typedef struct {
     const int32_t *offset;
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
     int relu, shifts, type; /* shifts: some dst_zero is not 0 */
     int integral;
+    int stream;
     char *c;
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
@@ -301,7 +303,9 @@ typedef struct {
  * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and
  * co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
  * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
- * shares no memory with what is read besides. */
+ * shares no memory with what is read besides. Where a value is saturated, `saturated` becomes 1, if it is not NULL.
+ *
+ * If `to_s64`, C is of s64 and C[i, j] = X; alpha is 1, beta 0, and no co is given. */
 typedef struct {
     int rows, cols;
     const int32_t *acc32;
@@ -311,7 +315,8 @@ typedef struct {
     const int64_t *bo, *row_term;
     const int32_t *co_row, *co_col;
     double alpha, beta;
-    int integral;
+    int integral, to_s64;
+    int *saturated;
     char *c;
     ptrdiff_t c_row, c_col; /* in bytes */
     /* If not NULL, the output stage is this one: alpha and beta are ignored, and co_row and co_col may both be given.

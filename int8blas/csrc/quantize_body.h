@@ -238,7 +238,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
             chunk(line, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
             I8_FOR(v, I8_VECS) i8_stream(out + 4 * (i + I8_LANES * v), i8_load(line + 4 * I8_LANES * v));
         }
-        _mm_sfence();
+        i8_finish_streams();
     }
 #else
     (void)stream;

@@ -101,6 +101,6 @@ static void i8_thin(const i8_thin_args *t)
     };
     kernel[t->groups - 1](t);
     if (t->stream)
-        _mm_sfence();
+        i8_finish_streams();
 }
 #undef I8_STEP

@@ -33,9 +33,28 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const in
     }
 }
 
+I8_INLINE void i8_widen_tile(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
+                             const int acc_row, const int mr, const int width, const int stream)
+{
+    I8_FOR(i, mr) {
+        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int64_t);
+        I8_FOR(j, width) {
+            i8_store_s64(c, acc[i * acc_row + j], stream);
+            c += I8_LANES * sizeof(int64_t);
+        }
+    }
+}
+
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                               const int acc_row, const int mr, const int width)
 {
+    if (o->type == I8_TYPE_S64) {
+        if (o->stream)
+            i8_widen_tile(o, row, column, acc, acc_row, mr, width, 1);
+        else
+            i8_widen_tile(o, row, column, acc, acc_row, mr, width, 0);
+        return;
+    }
     if (o->offset)
         I8_FOR(j, width) {
             const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);

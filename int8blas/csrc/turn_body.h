@@ -87,7 +87,9 @@ static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, co
         i8_copy_elements(dst, dst_col, dst_row, src, src_col, src_row, cols, rows, size);
         return;
     }
-    if (size == 4)
+    if (size == 8)
+        i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 8);
+    else if (size == 4)
         i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 4);
     else if (size == 2)
         i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 2);
@@ -106,7 +108,7 @@ static void i8_turn(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile,
     }
 #ifdef I8_SSE2
     const int width = size == 4 ? 4 : 16, height = size == 1 && rows >= 16 ? 16 : 4;
-    if (c_row == size && size != 2 && rows >= height && cols >= width) {
+    if (c_row == size && (size == 1 || size == 4) && rows >= height && cols >= width) {
         /* The last block in each direction overlaps the one before. */
         for (int x = 0; x < cols; x += width)
             for (int y = 0; y < rows; y += height) {

@@ -64,6 +64,20 @@ I8_INLINE void i8_store_units(void *p, const __m128i units[4])
         i8_store((char *)p + 32 * v, _mm256_set_m128i(units[2 * v + 1], units[2 * v]));
 }
 I8_INLINE void i8_stream(void *p, i8_vec v) { _mm256_stream_si256((__m256i *)p, v); }
+
+/* The dwords as s64, past the caches if `stream`. */
+I8_INLINE void i8_store_s64(char *p, i8_vec v, const int stream)
+{
+    const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(v));
+    const __m256i high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1));
+    if (stream) {
+        i8_stream(p, low);
+        i8_stream(p + 32, high);
+    } else {
+        i8_store(p, low);
+        i8_store(p + 32, high);
+    }
+}
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
     int32_t x;

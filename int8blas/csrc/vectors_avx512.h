@@ -49,6 +49,20 @@ I8_INLINE void i8_store_units(void *p, const __m128i units[4])
     i8_store(p, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
 }
 I8_INLINE void i8_stream(void *p, i8_vec v) { _mm512_stream_si512(p, v); }
+
+/* The dwords as s64, past the caches if `stream`. */
+I8_INLINE void i8_store_s64(char *p, i8_vec v, const int stream)
+{
+    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(v));
+    const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(v, 1));
+    if (stream) {
+        i8_stream(p, low);
+        i8_stream(p + 64, high);
+    } else {
+        i8_store(p, low);
+        i8_store(p + 64, high);
+    }
+}
 I8_INLINE i8_vec i8_broadcast(const void *p)
 {
     int32_t x;
