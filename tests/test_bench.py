@@ -12,9 +12,10 @@ from processes import TIMEOUT_S, run_python
 
 import int8blas
 from int8blas import _peak
+from int8blas._bench import command, report
 from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.progress import Progress
-from int8blas._bench.results import Entry, GemmRow, class_means
+from int8blas._bench.results import ClassMeans, Entry, GemmRow, class_means
 from int8blas._bench.shapes import CLASSES, MINUTE, Problem
 from int8blas._bench.timing import WARM_CALLS, Plan, Timing, measure
 
@@ -92,6 +93,12 @@ def test_a_short_run_prints_classes_and_writes_json(tmp_path):
         assert f"\n{line['cls']} " in process.stdout
     for version in found["versions"].values():
         assert version in process.stdout
+
+
+def test_lines_are_no_longer_than_80_columns_without_a_terminal():
+    process = run_python(*SHORT, COLUMNS="200")
+    assert process.returncode == 0
+    assert max(map(len, process.stdout.splitlines())) <= 80
 
 
 def test_isa_and_threads_hold(isa, tmp_path):
@@ -195,6 +202,41 @@ def test_the_bar_is_drawn_and_taken_away(monkeypatch, capsys):
 
 
 # --- what it is made of ----------------------------------------------------------------------------------------------
+
+
+def test_a_shape_of_each_class_is_measured_first():
+    problems = [Problem(cls, *shape, "u8s8") for cls, shape in MINUTE]
+    ordered = command.in_order(problems)
+    classes = {problem.cls for problem in problems}
+    firsts, others = ordered[: len(classes)], ordered[len(classes) :]
+    assert {problem.cls for problem in firsts} == classes
+    assert sorted(map(str, ordered)) == sorted(map(str, problems))
+    for some in (firsts, others):
+        assert some == sorted(some, key=lambda problem: problem.operations)
+    for first in firsts:
+        assert all(first.operations <= other.operations for other in others if other.cls == first.cls)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 300])
+def test_tables_are_as_wide_as_the_terminal(width, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", "24")
+    names = [f"library {i}" for i in range(20)]
+    mean = ClassMeans(
+        cls="tiny", shapes=[f"{i}x{i}x{i}" for i in range(100, 140)], gops={PLAIN: 1.0, PACKED: 2.0}, peak_share={},
+        read_share={}, speed_over={name: 1000.0 + i for i, name in enumerate(names)},
+    )  # fmt: skip
+    report.print_classes([mean], [])
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= width
+    words = text.split()
+    for expected in (*mean.shapes, *(f"{1000 + i}" for i in range(20))):
+        assert words.count(expected) == 1
+    # Each part of the table begins with the classes.
+    parts = text[: text.index(mean.shapes[0])].split("\n\n")
+    assert [part.split("\n")[-1][:4] for part in parts if part.strip()][:-1] == ["tiny"] * (len(parts) - 1)
+    assert len(parts) == 2 if width == 300 else len(parts) > 2
 
 
 def test_the_shapes_are_of_known_classes_and_all_different():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -29,6 +30,8 @@ SUMMARY = "measure the speed of this machine, in about a minute"
 DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute: beside the machine's own limits, and
 beside NumPy, SciPy and int8 libraries, as far as they are installed."""
 ROUNDS = 40  # samples of a contestant, at most
+# Of the time, for the first shape of a class: at most so much, as the large ones of them come last, which may end late.
+FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
 LARGE = 1 << 20  # bytes of a problem; smaller ones are prepared in a time that does not depend on them
 FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # of a contestant: each sample and the calibration have a call that is not timed
 INTERRUPTED = 130  # exit status, as shells have it
@@ -90,6 +93,13 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
     return found
 
 
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """The smallest of each class before all others, and small ones before large ones among both."""
+    by_size = sorted(problems, key=lambda problem: problem.operations)
+    firsts = {problem.cls: problem for problem in reversed(by_size)}.values()
+    return [p for p in by_size if p in firsts] + [p for p in by_size if p not in firsts]
+
+
 class Run:
     """The measuring, from the time `start` on, within the seconds of the options."""
 
@@ -109,21 +119,25 @@ class Run:
         rows: dict[Problem, GemmRow] = {}
         try:
             # The small ones first: they say what does not fit in a short run. Always at least one.
-            for index, problem in enumerate(sorted(problems, key=lambda problem: problem.operations)):
-                if (row := self._row(problem, len(problems) - index, bool(rows))) is not None:
+            for index, problem in enumerate(in_order(problems)):
+                share, late = self._left() / (len(problems) - index), 0.0
+                if problem.cls not in {row.problem.cls for row in rows.values()}:
+                    share, late = min(share, FIRST_SHARE * self._seconds), FIRST_LATE * self._seconds
+                if (row := self._row(problem, max(share, 0.0), late if rows else math.inf)) is not None:
                     rows[problem] = row
         finally:
             self._bar.clear()
         return [rows[problem] for problem in problems if problem in rows], [p for p in problems if p not in rows]
 
-    def _row(self, problem: Problem, remaining: int, optional: bool) -> GemmRow | None:
-        """Measure one of the remaining problems in its share of the time that is left, if there is enough."""
+    def _row(self, problem: Problem, share: float, late: float) -> GemmRow | None:
+        """Measure a problem in its share of the time, unless preparing it would end later by so many seconds; what may
+        be late and is prepared is measured."""
 
         def show() -> None:
             self._bar.show(1 - self._left() / self._seconds, f"{problem.cls} {problem}")
 
         show()
-        if optional and self._preparing * problem.total_bytes > self._left():
+        if self._preparing * problem.total_bytes > self._left() + late:
             return None
         start = time.perf_counter()
         setup = prepare(Operands(problem), self._contestants, self._threads)
@@ -131,10 +145,10 @@ class Run:
         self._preparing = (prepared - start) / max(problem.total_bytes, LARGE)
         for ready in setup[1].values():
             ready.run()
-        if optional and FEWEST_CALLS * (time.perf_counter() - prepared) > self._left():
+        if late == 0 and FEWEST_CALLS * (time.perf_counter() - prepared) > self._left():
             return None
         settle = SETTLE if self._threads > 1 else 0.0
-        plan = Plan(rounds=ROUNDS, budget=self._left() / remaining, min_sample=MIN_SAMPLE, settle=settle)
+        plan = Plan(rounds=ROUNDS, budget=share, min_sample=MIN_SAMPLE, settle=settle)
         compute, read = self._peak.beside(problem.operand_bytes, lambda calls: take_turns([setup], plan, calls, show))
         return GemmRow(problem, self._threads, setup[0], compute, read)
 
@@ -163,7 +177,7 @@ def run(options: argparse.Namespace, start: float) -> int:
     report.print_header(about, versions, missing)
     report.print_classes(class_means(rows), rows)
     if unmeasured:
-        print(f"not measured in {options.seconds:g} seconds: {' '.join(map(str, unmeasured))}")
+        report.print_items(f"not measured in {options.seconds:g} seconds: ", map(str, unmeasured), " ")
     print(f"\n{title}, {elapsed:.0f} seconds")
     if options.json:
         measured = {"environment": about, "versions": versions, "missing": missing, "isa": isa}

@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.results import ClassMeans, GemmRow, Row
 
 WIDTH = 8  # of a contestant's column
+NO_TERMINAL = 80  # columns of a file or a pipe
+INDENT = 15  # of what a note says
+
+
+def columns() -> int:
+    """Of the terminal, or of what is written to instead of one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL
+
+
+def print_items(start: str, items: Iterable[str], separator: str = ", ", indent: int = 2) -> None:
+    """Words behind a start, in lines that break between two items alone."""
+    line, width, first = start, columns(), True
+    for item in items:
+        part = item if first else separator + item
+        if len(line) + len(part) > width and line.strip() and not first:
+            print(line + separator.rstrip())
+            line, part = " " * indent, item
+        line, first = line + part, False
+    print(line)
+
+
+def print_text(text: str, start: str = "") -> None:
+    """A sentence, in lines as long as they may be; those after the first are indented as far as `start` is long."""
+    indent = " " * len(start)
+    print(textwrap.fill(text, columns(), initial_indent=start, subsequent_indent=indent or "  "))
+
+
+def _blocks(widths: Sequence[int]) -> Iterator[list[int]]:
+    """Columns of a table that fit beside each other, each time with the first one."""
+    block, room = [0], columns() - widths[0]
+    for column, width in enumerate(widths[1:], 1):
+        if len(block) > 1 and room < width + 1:
+            yield block
+            block, room = [0], columns() - widths[0]
+        block.append(column)
+        room -= width + 1
+    yield block
 
 
 def number(value: float | None) -> str:
@@ -32,10 +71,10 @@ def print_columns(head: list[list[str]], body: Iterable[list[str]], widths: list
 
 def print_header(environment: Mapping[str, object], versions: Mapping[str, str], missing: Mapping[str, str]) -> None:
     caches = ", ".join(f"{level} {size}" for level, size in dict(environment["caches"]).items())  # type: ignore[call-overload]
-    print(f"{environment['cpu']}, {environment['cpus']} CPUs ({caches}), {environment['system']}")
-    print(f"Python {environment['python']}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    print_text(f"{environment['cpu']}, {environment['cpus']} CPUs ({caches}), {environment['system']}")
+    print_items(f"Python {environment['python']}, ", [f"{name} {version}" for name, version in versions.items()])
     for name, reason in missing.items():
-        print(f"not measured: {name}: {reason}")
+        print_text(f"not measured: {name}: {reason}")
 
 
 def print_faults(rows: Sequence[Row]) -> None:
@@ -44,7 +83,7 @@ def print_faults(rows: Sequence[Row]) -> None:
         faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
         if faults:
             more = f", and on {len(faults) - 1} more" if len(faults) > 1 else ""
-            print(f"! {name}: {faults[0][1]}, on {faults[0][0].problem}{more}")
+            print_text(f"! {name}: {faults[0][1]}, on {faults[0][0].problem}{more}")
 
 
 def _extent(values: Iterable[float | None]) -> str:
@@ -71,17 +110,28 @@ def print_classes(means: Sequence[ClassMeans], rows: Sequence[GemmRow]) -> None:
     lines = max(map(len, head))
     head = [[""] * (lines - len(words)) + words for words in head]
     print()
-    print_columns(head, body, [8, *(max(6, *map(len, words)) for words in head[1:])])
-    print()
+    widths = [8, *(max(6, *map(len, words)) for words in head[1:])]
+    for block in _blocks(widths):
+        print_columns(
+            [head[i] for i in block], [[cells[i] for i in block] for cells in body], [widths[i] for i in block]
+        )
+        print()
     for mean in means:
-        print(f"{mean.cls:8} {' '.join(mean.shapes)}")
-    print(
-        f"""
-plain, packed  B as it is, or packed beforehand; uint8 x int8 in int32, M x N x K
-GOPS           2 M N K / the shortest time
-of peak        of the multiply-adds on registers alone: {_extent(row.peak_gops for row in rows)} GOPS over the run
-of read        of the bandwidth of reading A and B, {_extent(row.read_gbs for row in rows)} GB/s by their size; where
-               that takes longer than the multiply-adds
-times X        speed over X's: of packed B over X with a packed B, of plain B over all others"""
-    )
+        print_items(f"{mean.cls:8} ", mean.shapes, " ", 9)
+    print()
+    for name, text in (
+        ("plain, packed", "B as it is, or packed beforehand; uint8 x int8 in int32, M x N x K"),
+        ("GOPS", "2 M N K / the shortest time"),
+        (
+            "of peak",
+            f"of the multiply-adds on registers alone: {_extent(row.peak_gops for row in rows)} GOPS over the run",
+        ),
+        (
+            "of read",
+            f"of the bandwidth of reading A and B, {_extent(row.read_gbs for row in rows)} GB/s by their size; where "
+            "that takes longer than the multiply-adds",
+        ),
+        ("times X", "speed over X's: of packed B over X with a packed B, of plain B over all others"),
+    ):
+        print_text(text, name.ljust(INDENT))
     print_faults(rows)
