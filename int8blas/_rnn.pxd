@@ -55,6 +55,10 @@ cdef struct Layer:
     const char *src
     ptrdiff_t src_step, src_row, src_col
     int src_type
+    # Sequences of different length, of which the longest is the first row; NULL if all have as many steps.
+    const int64_t *lengths
+    const int64_t *order        # where each row is in the batch
+    const int64_t *begin        # [steps + 1] rows of all time steps before, those that have ended left out
     int threads                 # at most
     i8_barrier *barrier
     # Of a row of the workspace, in elements: of states, memory and output; of sums.

@@ -8,6 +8,10 @@
 The state before times its weights is the other part of the gates' sums, which the cell turns into the new state while
 they are in the L1 cache. For that the gates of 16 units are neighbouring panels. A GRU whose reset gate is applied
 before the product has two phases in a step, each of which finds its gates' columns together.
+
+Sequences of different length are in order of length, so that those that have a time step are the first rows of it. The
+sums of the source have no others. A row that a step leaves out keeps its state in the buffer where it is: forwards its
+last one, where it ended; backwards its first one, until it begins.
 """
 
 from cython.parallel cimport parallel, prange, threadid
@@ -70,7 +74,7 @@ cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
 
 cdef inline bint is_in_place(const Layer *layer) noexcept nogil:
     """Whether the source is bytes whose rows of all time steps are evenly spaced."""
-    return layer.src_type == I8_TYPE_U8 and layer.src_col == 1 and (
+    return layer.src_type == I8_TYPE_U8 and layer.src_col == 1 and layer.lengths is NULL and (
         layer.rows == 1 or layer.steps == 1 or layer.src_step == layer.rows * layer.src_row)
 
 
@@ -79,50 +83,79 @@ cdef inline ptrdiff_t source_row(const Layer *layer) noexcept nogil:
     return round_up(layer.inputs, ALIGNMENT) + ALIGNMENT
 
 
+cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil:
+    """Of all time steps before."""
+    return time * layer.rows if layer.begin is NULL else layer.begin[time]
+
+
+cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
+    """How many rows have a time step: the first ones."""
+    return rows_before(layer, time + 1) - rows_before(layer, time)
+
+
+cdef inline int64_t steps_of(const Layer *layer, int64_t row) noexcept nogil:
+    return layer.steps if layer.lengths is NULL else layer.lengths[row]
+
+
+cdef inline int64_t place_of(const Layer *layer, int64_t row) noexcept nogil:
+    """Where a row is in the batch."""
+    return row if layer.order is NULL else layer.order[row]
+
+
 cdef void start_states(const Layer *layer) noexcept nogil:
     """The first states, and zeros where units end before a panel does."""
     cdef const Direction *d
-    cdef int64_t i, k, size = layer.rows * layer.state_row
+    cdef int64_t i, k, place, size = layer.rows * layer.state_row
+    cdef uint8_t *state
     if size == 0:  # without a workspace
         return
     for i in range(layer.directions):
         d = &layer.direction[i]
         memset(d.states[0], layer.data_shift, size)
+        if layer.lengths is not NULL and d.backwards:
+            memset(d.states[1], layer.data_shift, size)
         if d.memory is not NULL:
             memset(d.memory, 0, 4 * size)
         for k in range(layer.rows):
+            place = place_of(layer, k)
+            state = d.states[(layer.steps - steps_of(layer, k)) & 1 if d.backwards else 0]
             if d.h0 is not NULL:
-                memcpy(d.states[0] + k * layer.state_row, d.h0 + k * layer.units, layer.units)
+                memcpy(state + k * layer.state_row, d.h0 + place * layer.units, layer.units)
             if d.c0 is not NULL:
-                memcpy(d.memory + k * layer.state_row, d.c0 + k * layer.units, 4 * layer.units)
+                memcpy(d.memory + k * layer.state_row, d.c0 + place * layer.units, 4 * layer.units)
 
 
 cdef void finish_states(const Layer *layer) noexcept nogil:
     """The last states."""
     cdef const Direction *d
     cdef const uint8_t *state
-    cdef int64_t i, j, k, units = layer.units
+    cdef int64_t i, j, k, place, units = layer.units
     for i in range(layer.directions):
         d = &layer.direction[i]
         for k in range(layer.rows):
-            state = d.states[layer.steps & 1] + k * layer.state_row
+            place = place_of(layer, k)
+            state = d.states[(layer.steps if d.backwards else steps_of(layer, k)) & 1] + k * layer.state_row
             if d.last_c is not NULL:
-                memcpy(d.last_c + k * units, d.memory + k * layer.state_row, 4 * units)
+                memcpy(d.last_c + place * units, d.memory + k * layer.state_row, 4 * units)
             if not layer.real_state:
-                memcpy(d.last_h + k * units, state, units)
-            elif layer.steps > 0:
-                memcpy(d.last_h + 4 * k * units, d.output + k * layer.state_row, 4 * units)
+                memcpy(d.last_h + place * units, state, units)
+            elif steps_of(layer, k) > 0:
+                memcpy(d.last_h + 4 * place * units, d.output + k * layer.state_row, 4 * units)
             else:
                 for j in range(units):
-                    (<float *>d.last_h)[k * units + j] = (
+                    (<float *>d.last_h)[place * units + j] = (
                         (<float>state[j] - <float>layer.data_shift) * layer.data_reciprocal)
 
 
 # --- the source ------------------------------------------------------------------------------------------------------
 
-cdef void copy_row(const Layer *layer, int64_t time, int64_t row, uint8_t *dst) noexcept nogil:
-    """A row of the source as bytes."""
-    cdef const char *src = layer.src + time * layer.src_step + row * layer.src_row
+cdef void copy_row(const Layer *layer, int64_t first, int64_t index) noexcept nogil:
+    """One of the rows of a stretch of time, whose first step is `first`, as bytes, unless it has ended."""
+    cdef int64_t time = first + index // layer.rows, row = index % layer.rows
+    cdef const char *src = layer.src + time * layer.src_step + place_of(layer, row) * layer.src_row
+    cdef uint8_t *dst = layer.source + (rows_before(layer, time) - rows_before(layer, first) + row) * source_row(layer)
+    if row >= rows_of(layer, time):
+        return
     if layer.src_type == I8_TYPE_U8:
         layer.kernels.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
     else:
@@ -134,7 +167,9 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
     """The sums of a stretch of time. 0, or -1 if there is no memory."""
     cdef Gemm g = d.product
     cdef int64_t i, rows = layer.rows, threads
-    g.m = steps * rows
+    g.m = rows_before(layer, time + steps) - rows_before(layer, time)
+    if g.m == 0:
+        return 0
     if is_in_place(layer):
         g.a = <const uint8_t *>layer.src + time * layer.src_step
         g.a_row = layer.src_step if rows == 1 else layer.src_row
@@ -142,11 +177,11 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
         g.a, g.a_row = layer.source, source_row(layer)
         threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
         if threads == 1:
-            for i in range(g.m):
-                copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
+            for i in range(steps * rows):
+                copy_row(layer, time, i)
         else:
-            for i in prange(g.m, num_threads=region_threads(<int>threads), schedule="static"):
-                copy_row(layer, time + i // rows, i % rows, layer.source + i * source_row(layer))
+            for i in prange(steps * rows, num_threads=region_threads(<int>threads), schedule="static"):
+                copy_row(layer, time, i)
     g.a_col = 1
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
@@ -184,15 +219,17 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
         layer.kernels.tile[dot][height - 1][width - 1](&t)
 
 
-cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t time,
-                    const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
-    """Some gates of a step; `time` counts from the beginning of the stretch, `a` is what their weights multiply."""
+cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t rows,
+                    const int32_t *x, const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
+    """Some gates of a step of `rows` rows; x are the sums of its source, `a` is what the gates' weights multiply."""
     cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
     cdef i8_cell_args c
-    cdef int64_t rows = part.row_end - part.row, tiles = ceil_div(rows, layer.kernels.mr), i, row, column
+    cdef int64_t tiles, i, row, column
     cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels, together
-    if rows == 0:
+    rows = min(part.row_end, rows) - part.row
+    if rows <= 0:
         return
+    tiles = ceil_div(rows, layer.kernels.mr)
     together = I8_MAX_CELLS // ceil_div(rows, tiles)
     c.x_row = layer.sums_row
     c.state_row = c.memory_row = layer.state_row
@@ -205,7 +242,7 @@ cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, 
             c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
             column = first + panel * phase.gates
             multiply(layer, d, a + row * layer.state_row, c.rows, column, phase.gates * c.panels, sums)
-            c.x = d.sums + (time * layer.rows + row) * layer.sums_row + column * I8_PANEL
+            c.x = x + row * layer.sums_row + column * I8_PANEL
             c.scale = d.scale + column * I8_PANEL
             c.bias = d.bias + (first + panel * phase.biases) * I8_PANEL
             column = row * layer.state_row + panel * I8_PANEL
@@ -216,9 +253,20 @@ cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, 
         panel += c.panels
 
 
-cdef inline int64_t time_of(const Direction *d, int64_t step, int64_t first, int64_t steps) noexcept nogil:
-    """Where a step is in the sums of a stretch of so many steps, whose first is `first`."""
-    return first + steps - 1 - step if d.backwards else step - first
+cdef inline int64_t time_of(const Layer *layer, const Direction *d, int64_t step) noexcept nogil:
+    return layer.steps - 1 - step if d.backwards else step
+
+
+cdef inline int64_t first_time(const Layer *layer, const Direction *d, int64_t first, int64_t steps) noexcept nogil:
+    """The earliest time of a stretch of so many steps, whose first is `first`."""
+    return layer.steps - first - steps if d.backwards else first
+
+
+cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64_t time, int64_t first,
+                                   int64_t steps) noexcept nogil:
+    """The sums of the source of one time step of such a stretch."""
+    cdef int64_t rows = rows_before(layer, time) - rows_before(layer, first_time(layer, d, first, steps))
+    return d.sums + rows * layer.sums_row
 
 
 cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
@@ -227,28 +275,34 @@ cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
     cdef uint8_t *after = d.states[~step & 1]
-    cdef int64_t time = time_of(d, step, first, steps)
+    cdef int64_t time = time_of(layer, d, step), rows = rows_of(layer, time)
+    cdef const int32_t *x = sums_of(layer, d, time, first, steps)
     if layer.kind == GRU_CELL:
         phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
-        run_phase(layer, d, &phase, part, time, before, d.reset, after)
+        run_phase(layer, d, &phase, part, rows, x, before, d.reset, after)
     else:
         phase.cell = I8_LSTM if layer.kind == LSTM_CELL else I8_GRU_LINEAR
         phase.first_gate, phase.gates, phase.biases = 0, layer.gates, MAX_GATES
-        run_phase(layer, d, &phase, part, time, before, before, after)
-    store_step(layer, d, part, step, after)
+        run_phase(layer, d, &phase, part, rows, x, before, before, after)
+    store_step(layer, d, part, time, after)
 
 
-cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t step,
+cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t time,
                      const uint8_t *after) noexcept nogil:
-    """What a part made of a step goes to the destination."""
+    """What a part made of a step goes to the destination, and 0.0 of sequences that do not have it."""
     cdef int64_t unit = part.panel * I8_PANEL, units = min(part.panel_end * I8_PANEL, layer.units) - unit, row
-    cdef int64_t time = layer.steps - 1 - step if d.backwards else step
+    cdef int64_t rows = rows_of(layer, time)
     cdef char *dst
     if units <= 0:
         return
     for row in range(part.row, part.row_end):
-        dst = d.dst + time * d.dst_step + row * d.dst_row
-        if layer.real:
+        dst = d.dst + time * d.dst_step + place_of(layer, row) * d.dst_row
+        if row >= rows:
+            if layer.real:
+                memset(dst + 4 * unit, 0, 4 * units)
+            else:
+                memset(dst + unit, layer.data_shift, units)
+        elif layer.real:
             memcpy(dst + 4 * unit, d.output + row * layer.state_row + unit, 4 * units)
         else:
             memcpy(dst + unit, after + row * layer.state_row + unit, units)
@@ -259,8 +313,10 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
     """The first phase of a step of a GRU whose reset gate is applied before the product."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
+    cdef int64_t time = time_of(layer, d, step)
     phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
-    run_phase(layer, d, &phase, part, time_of(d, step, first, steps), before, before, d.reset)
+    run_phase(layer, d, &phase, part, rows_of(layer, time), sums_of(layer, d, time, first, steps), before, before,
+              d.reset)
 
 
 # --- threads ---------------------------------------------------------------------------------------------------------
@@ -272,9 +328,22 @@ cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
     return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
 
 
-cdef Part part_of(const Layer *layer, int part, int parts) noexcept nogil:
-    """One of the parts: of a direction where each has a thread; of the rows if there is a tile for each thread, else of
-    the units."""
+cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
+    """The first row of a part that has as many steps to make from `time` on as the others, in so many steps."""
+    cdef int64_t row = 0, before = 0, wanted
+    if layer.lengths is NULL or part == parts:
+        return share(layer.rows, part, parts)
+    wanted = share(rows_before(layer, time + steps) - rows_before(layer, time), part, parts)
+    while before < wanted:
+        before += min(layer.lengths[row] - time, steps)
+        row += 1
+    return row
+
+
+cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_t steps) noexcept nogil:
+    """One of the parts of a stretch of so many steps, whose first is `first`: of a direction where each has a thread;
+    of the rows if there is a tile for each thread, else of the units."""
+    cdef int64_t time
     cdef Part p
     cdef int members = parts, member = part, largest
     p.first, p.end = 0, layer.directions
@@ -286,7 +355,9 @@ cdef Part part_of(const Layer *layer, int part, int parts) noexcept nogil:
     p.row, p.row_end, p.panel, p.panel_end = 0, layer.rows, 0, layer.panels
     p.waits = False
     if layer.rows >= largest * layer.kernels.mr:
-        p.row, p.row_end = share(layer.rows, member, members), share(layer.rows, member + 1, members)
+        time = first_time(layer, &layer.direction[p.first], first, steps)
+        p.row = share_of_rows(layer, time, steps, member, members)
+        p.row_end = share_of_rows(layer, time, steps, member + 1, members)
     else:
         p.panel, p.panel_end = share(layer.panels, member, members), share(layer.panels, member + 1, members)
         p.waits = largest > 1
@@ -295,7 +366,7 @@ cdef Part part_of(const Layer *layer, int part, int parts) noexcept nogil:
 
 cdef void run_steps(const Layer *layer, int thread, int threads, int64_t first, int64_t steps) noexcept nogil:
     """What one thread does in a stretch of time."""
-    cdef Part part = part_of(layer, thread, threads)
+    cdef Part part = part_of(layer, thread, threads, first, steps)
     cdef int64_t step
     cdef int i
     for step in range(first, first + steps):
@@ -340,7 +411,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
         steps = min(layer.stretch, layer.steps - first)
         for i in range(layer.directions):
             d = &layer.direction[i]
-            if source_sums(layer, d, layer.steps - first - steps if d.backwards else first, steps):
+            if source_sums(layer, d, first_time(layer, d, first, steps), steps):
                 release(memory)
                 return -1
         if threads > 1:

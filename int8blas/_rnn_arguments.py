@@ -160,6 +160,19 @@ def factors(scale: npt.NDArray[np.float32], data_scale: np.float32) -> npt.NDArr
     return values
 
 
+def in_order_of_length(
+    lengths: npt.NDArray[np.int64], steps: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Lengths of sequences, the longest first; where these are in the batch; and how many sequences all time steps
+    before each have, and in all. None if all have all steps."""
+    if (lengths == steps).all():
+        return None
+    order = np.argsort(-lengths, kind="stable")
+    ended = np.bincount(lengths, minlength=steps + 1)[:steps].cumsum()
+    begin = np.concatenate([[0], (lengths.size - ended).cumsum()])
+    return lengths[order], order.astype(np.int64), begin.astype(np.int64)
+
+
 def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
     """(..., gates, units) as columns, zeros behind the last unit: for the gates of each phase, gate after gate of each
     16 units."""

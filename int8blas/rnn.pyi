@@ -46,6 +46,7 @@ class LSTM(RecurrentLayer):
         h0: _State = None,
         c0: _Array[np.float32] | None = None,
         *,
+        lengths: npt.ArrayLike | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]]: ...
 
@@ -68,5 +69,10 @@ class GRU(RecurrentLayer):
     @property
     def linear_before_reset(self) -> bool: ...
     def __call__(
-        self, src: npt.ArrayLike, h0: _State = None, *, out: npt.NDArray[Any] | None = None
+        self,
+        src: npt.ArrayLike,
+        h0: _State = None,
+        *,
+        lengths: npt.ArrayLike | None = None,
+        out: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...

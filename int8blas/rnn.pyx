@@ -26,7 +26,7 @@ from int8blas._problem cimport start
 from int8blas._results cimport empty_of
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
-from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors
+from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length
 from int8blas._signatures import Signature
 from int8blas._split cimport round_up
 from int8blas._stage cimport element_type
@@ -157,7 +157,7 @@ cdef class RecurrentLayer:
                                 sizeof(float), cnp.PyArray_SIZE(x), self.data_scale, <float>self.data_shift, False, 0)
         return state
 
-    cdef tuple execute(self, src, h0, c0, out):
+    cdef tuple execute(self, src, h0, c0, lengths, out):
         """The destination, h_t and c_t."""
         cdef cnp.ndarray x = elements_of_type(src, "src", self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
@@ -165,6 +165,10 @@ cdef class RecurrentLayer:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
         t, n = x.shape[0], x.shape[1]
         channels = self.units * (2 if self.direction == "bidirectional_concat" else 1)
+        sequences = None
+        if lengths is not None:
+            lengths = integers(lengths, "lengths", 0, t, n, "sequences of src")
+            sequences = in_order_of_length(np.broadcast_to(lengths, n), t)
         h = self.quantized(self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)))
         c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         if out is None:
@@ -179,7 +183,7 @@ cdef class RecurrentLayer:
             c_t = empty_of(states, cnp.NPY_FLOAT32)
         for i in range(self.layers):
             y = target if i == self.layers - 1 else empty_of((t, n, channels), cnp.NPY_UINT8)
-            self.run(i, x, y, h, c, h_t, c_t)
+            self.run(i, x, y, h, c, h_t, c_t, sequences)
             x = y
         if target is not result:
             result[...] = target
@@ -195,11 +199,11 @@ cdef class RecurrentLayer:
                 and (cnp.PyArray_STRIDE(target, 2) == cnp.PyArray_ITEMSIZE(target) or cnp.PyArray_DIM(target, 2) == 1))
 
     cdef int run(self, int index, cnp.ndarray x, cnp.ndarray y, cnp.ndarray h, cnp.ndarray c, cnp.ndarray h_t,
-                 cnp.ndarray c_t) except -1:
+                 cnp.ndarray c_t, tuple sequences) except -1:
         """Execute one of the layers."""
         cdef Layer layer
         cdef Direction *d
-        cdef cnp.ndarray halves = None, place
+        cdef cnp.ndarray halves = None, place, lengths, order, begin
         cdef int i, status
         cdef int64_t size, offset
         cdef double elapsed
@@ -213,6 +217,12 @@ cdef class RecurrentLayer:
         layer.src = cnp.PyArray_BYTES(x)
         layer.src_step, layer.src_row = cnp.PyArray_STRIDE(x, 0), cnp.PyArray_STRIDE(x, 1)
         layer.src_col = cnp.PyArray_STRIDE(x, 2)
+        layer.lengths = layer.order = layer.begin = NULL
+        if sequences is not None:
+            lengths, order, begin = sequences
+            layer.lengths = <const int64_t *>cnp.PyArray_DATA(lengths)
+            layer.order = <const int64_t *>cnp.PyArray_DATA(order)
+            layer.begin = <const int64_t *>cnp.PyArray_DATA(begin)
         layer.threads = max_threads()
         layer.real = cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32
         layer.real_state = cnp.PyArray_TYPE(h_t) == cnp.NPY_FLOAT32
@@ -386,6 +396,12 @@ cdef class LSTM(RecurrentLayer):
     ((5, 2, 3), (2, 3), (2, 3))
     >>> bool((dst[-1] == h_t).all())
     True
+
+    Sequences of 5 and of 2 time steps:
+
+    >>> dst, h_t, c_t = layer(np.ones((5, 2, 8), np.float32), lengths=[5, 2])
+    >>> bool((h_t == [dst[4, 0], dst[1, 1]]).all()), bool(dst[2:, 1].any())
+    (True, False)
     """
 
     @cython.binding(False)
@@ -396,7 +412,7 @@ cdef class LSTM(RecurrentLayer):
                     src_dtype, dst_dtype)
 
     @cython.binding(False)
-    def __call__(self, src, h0=None, c0=None, *, out=None):
+    def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
         """Execute the layers over a sequence.
 
         Parameters
@@ -408,6 +424,12 @@ cdef class LSTM(RecurrentLayer):
             float32 is quantized. 0.0 by default.
         c0 : array_like of float32, optional
             The same for c.
+        lengths : array_like of int, optional
+            How many time steps each of the n sequences has, from 0 to t, or one number for all; t by default. What
+            `src` has beyond is not read, and `dst` is 0.0 there, as uint8 `data_shift`. The last states of a sequence
+            are those after its own last step, of further layers too, and the other direction begins with that step.
+            With a length of 0 they are the first states. Sequences may be in any order; steps that they do not have
+            are not computed.
         out : ndarray of `dst_dtype`, optional
             Where to store dst, with any strides.
 
@@ -425,7 +447,7 @@ cdef class LSTM(RecurrentLayer):
         TypeError, ValueError
             If an argument is not as above, before anything is written.
         """
-        return self.execute(src, h0, c0, out)
+        return self.execute(src, h0, c0, lengths, out)
 
 
 @cython.final
@@ -507,12 +529,12 @@ cdef class GRU(RecurrentLayer):
         return self._kind == GRU_LINEAR_CELL
 
     @cython.binding(False)
-    def __call__(self, src, h0=None, *, out=None):
+    def __call__(self, src, h0=None, *, lengths=None, out=None):
         """Execute the layers over a sequence.
 
         Parameters
         ----------
-        src, h0, out
+        src, h0, lengths, out
             As of :class:`LSTM`.
 
         Returns
@@ -525,7 +547,7 @@ cdef class GRU(RecurrentLayer):
         TypeError, ValueError
             If an argument is not as above, before anything is written.
         """
-        return self.execute(src, h0, None, out)[:2]
+        return self.execute(src, h0, None, lengths, out)[:2]
 
 
 register(Cell)

@@ -1,6 +1,7 @@
 """Random recurrent layers for the tests: everything that goes with one, executed, and as the oracle has it."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import reference_rnn
@@ -31,6 +32,7 @@ class Problem:
     data_shift: int = 128
     h0: np.ndarray | None = None
     c0: np.ndarray | None = None
+    lengths: np.ndarray | None = None
     arguments: dict = field(default_factory=dict)
 
     def but(self, **changes):
@@ -56,11 +58,13 @@ class Problem:
     def run(self, layer, out=None):
         """What `layer` computes: dst, h_t and for an LSTM c_t."""
         states = (self.h0, self.c0) if self.kind == "lstm" else (self.h0,)
-        return layer(self.src, *states, out=out)
+        return layer(self.src, *states, lengths=self.lengths, out=out)
 
     def expected(self):
         """What it must compute."""
-        results = reference_rnn.rnn(
+        whole = self.lengths is None or self.src.shape[1] == 0
+        oracle = reference_rnn.rnn if whole else partial(reference_rnn.rnn_of_lengths, lengths=self.lengths)
+        results = oracle(
             self.kind,
             self.src,
             self.weights_layer,

@@ -35,6 +35,34 @@ writer.join()
 print(wrong, refused > 0, refused < 200)
 """
 
+LENGTHS = """
+import sys, threading
+import numpy as np
+import int8blas
+layer = int8blas.GRU(np.ones((2, 8, 3, 16), np.int8), np.ones((2, 16, 3, 16), np.int8), weights_scale=100,
+                     direction="bidirectional_concat")
+src = np.full((10, 64, 8), 200, np.uint8)
+lengths = np.full(64, 7)
+going = True
+def write():
+    while going:
+        lengths[:] = 2**40
+        lengths[:] = 7
+writer = threading.Thread(target=write, daemon=True)
+writer.start()
+wrong = refused = 0
+with int8blas.use_isa(sys.argv[1]):
+    expected = layer(src, lengths=7)[0]
+    for _ in range(40):
+        try:
+            wrong += not (layer(src, lengths=lengths)[0] == expected).all()
+        except ValueError:
+            refused += 1
+going = False
+writer.join()
+print(wrong, refused < 40)
+"""
+
 OUTLIERS = """
 import mmap, pickle, sys, tempfile, threading
 import numpy as np
@@ -74,6 +102,11 @@ with tempfile.TemporaryFile() as file, int8blas.use_isa(sys.argv[1]), int8blas.n
 def test_gather_of_indices_that_another_thread_writes(isa):
     process = run_python("-c", GATHER, isa)
     assert (process.returncode, process.stdout, process.stderr) == (0, "0 True True\n", "")
+
+
+def test_lengths_that_another_thread_writes(isa):
+    process = run_python("-c", LENGTHS, isa)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "0 True\n", "")
 
 
 def test_outliers_of_a_mapped_matrix_that_is_rewritten(isa):

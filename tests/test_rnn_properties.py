@@ -33,7 +33,9 @@ def problems(draw):
         data_scale=draw(st.sampled_from((127, 1, 0.01, 300.7))),
         data_shift=draw(st.integers(0, 255)),
     )
-    return problem.but(src=placed(problem.src, draw(st.sampled_from((*STRIDES, *BROADCASTS)))))
+    t, n = problem.src.shape[:2]
+    lengths = draw(st.none() | st.lists(st.integers(0, t), min_size=n, max_size=n).map(lambda x: np.array(x, np.int64)))
+    return problem.but(src=placed(problem.src, draw(st.sampled_from((*STRIDES, *BROADCASTS)))), lengths=lengths)
 
 
 @given(problem=problems(), strides=st.sampled_from(tuple(STRIDES)), threads=st.integers(1, 4))
