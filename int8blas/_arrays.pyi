@@ -1,5 +1,9 @@
 # Types of arguments, for the other stubs, and what the modules in Python use.
+from array import array
 from collections.abc import Sequence
+from ctypes import Array
+from enum import Enum
+from mmap import mmap
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
@@ -7,8 +11,17 @@ import numpy.typing as npt
 
 _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 
-class _Array(Protocol[_T_co]):
+class _SupportsArray(Protocol[_T_co]):
     def __array__(self) -> npt.NDArray[_T_co]: ...
+
+class _DLPack(Protocol):
+    # As the array API standard has it. NumPy's own device is no Enum: the dtype of an ndarray is still looked at.
+    def __dlpack_device__(self) -> tuple[Enum, int]: ...
+
+# What shares its memory with NumPy, besides ndarrays; results that are stored in it are the very object.
+_Memory: TypeAlias = bytearray | memoryview | mmap | array[Any] | Array[Any] | _DLPack
+_MemoryT = TypeVar("_MemoryT", bound=_Memory)
+_Array: TypeAlias = _SupportsArray[_T_co] | _Memory
 
 _Int8OrUInt8: TypeAlias = np.int8 | np.uint8
 _Real: TypeAlias = SupportsFloat | SupportsIndex

@@ -1,11 +1,11 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from int8blas._arrays import _Array, _Numerics
+from int8blas._arrays import _Array, _MemoryT, _Numerics
 from int8blas._quantized_layer import QuantizedLayer
 from int8blas._spatial import Pair
 from int8blas.attributes import Attributes
@@ -35,6 +35,7 @@ class ConvolutionLayer(QuantizedLayer):
         zero_points: Mapping[str, Any] | None = None,
         numerics: _Numerics = "exact",
     ) -> None: ...
+    @overload
     def __call__(
         self,
         src: npt.ArrayLike,
@@ -44,3 +45,13 @@ class ConvolutionLayer(QuantizedLayer):
         operands: Sequence[npt.ArrayLike] | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> npt.NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        src: npt.ArrayLike,
+        *,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        operands: Sequence[npt.ArrayLike] | None = None,
+        out: _MemoryT,
+    ) -> _MemoryT: ...

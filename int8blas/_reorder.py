@@ -100,7 +100,7 @@ def reorder(
     mask: int = ...,
     k_order: str | None = ...,
     shape: Sequence[int] | None = ...,
-    out: Array | None = ...,
+    out: Any = ...,
 ) -> tuple[Any, npt.NDArray[np.float32]]: ...
 @overload
 def reorder(
@@ -116,7 +116,7 @@ def reorder(
     mask: int = ...,
     k_order: str | None = ...,
     shape: Sequence[int] | None = ...,
-    out: Array | None = ...,
+    out: Any = ...,
 ) -> Any: ...
 @spoken("x")
 def reorder(
@@ -132,7 +132,7 @@ def reorder(
     mask: int = 0,
     k_order: str | None = None,
     shape: Sequence[int] | None = None,
-    out: Array | None = None,
+    out: Any = None,
 ) -> Any:
     """Convert a tensor to another type, with scales and zero points, and to another memory layout.
 

@@ -1,7 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Integers, _Numerics, _Offset, _Real
+from int8blas._arrays import _Array, _Integers, _Memory, _Numerics, _Offset, _Real
 from int8blas.packing import PackedB
 
 def gemm_u8s8s32(
@@ -9,7 +9,7 @@ def gemm_u8s8s32(
     a: _Array[np.uint8],
     b: _Array[np.int8] | PackedB,
     beta: _Real = 0.0,
-    c: npt.NDArray[np.int32] | None = None,
+    c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,
     trans_b: int = False,
     overwrite_c: bool = False,
@@ -25,7 +25,7 @@ def gemm_s8s8s32(
     a: _Array[np.int8],
     b: _Array[np.int8] | PackedB,
     beta: _Real = 0.0,
-    c: npt.NDArray[np.int32] | None = None,
+    c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,
     trans_b: int = False,
     overwrite_c: bool = False,
@@ -41,7 +41,7 @@ def gemm_s8u8s32(
     a: _Array[np.int8],
     b: _Array[np.uint8] | PackedB,
     beta: _Real = 0.0,
-    c: npt.NDArray[np.int32] | None = None,
+    c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,
     trans_b: int = False,
     overwrite_c: bool = False,
@@ -57,7 +57,7 @@ def gemm_u8u8s32(
     a: _Array[np.uint8],
     b: _Array[np.uint8] | PackedB,
     beta: _Real = 0.0,
-    c: npt.NDArray[np.int32] | None = None,
+    c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,
     trans_b: int = False,
     overwrite_c: bool = False,

@@ -4,7 +4,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Real
+from int8blas._arrays import _Array, _MemoryT, _Real
 from int8blas.attributes import PostOp
 
 _Element: TypeAlias = np.uint8 | np.int8 | np.int32 | np.float32 | np.float16
@@ -33,6 +33,16 @@ def eltwise(
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
+def eltwise(
+    src: _Array[_Element],
+    ops: _PostOps,
+    *,
+    scales: Mapping[str, _Real] | None = None,
+    zero_points: Mapping[str, SupportsIndex] | None = None,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def binary(
     op: _Operation,
     src0: _Array[_T],
@@ -56,6 +66,19 @@ def binary(
     dst_dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def binary(
+    op: _Operation,
+    src0: _Array[_Element],
+    src1: _Array[_Element],
+    *,
+    scales: Mapping[str, _Real] | None = None,
+    zero_points: Mapping[str, SupportsIndex] | None = None,
+    post_ops: _PostOps = (),
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def sum(
     srcs: Iterable[_Array[_Element]],
     *,
@@ -66,6 +89,18 @@ def sum(
     dst_dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def sum(
+    srcs: Iterable[_Array[_Element]],
+    *,
+    scales: Iterable[_Real] | None = None,
+    zero_points: Iterable[SupportsIndex] | None = None,
+    dst_scale: _Real = 1,
+    dst_zero_point: SupportsIndex = 0,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def concat(
     srcs: Iterable[_Array[_Element]],
     axis: SupportsIndex,
@@ -77,3 +112,15 @@ def concat(
     dst_dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def concat(
+    srcs: Iterable[_Array[_Element]],
+    axis: SupportsIndex,
+    *,
+    scales: Iterable[_Real] | None = None,
+    zero_points: Iterable[SupportsIndex] | None = None,
+    dst_scale: _Real = 1,
+    dst_zero_point: SupportsIndex = 0,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...

@@ -1,13 +1,14 @@
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array
+from int8blas._arrays import _Array, _Int8OrUInt8, _MemoryT
 from int8blas.pooling import _Layout, _Padding, _Sizes
 
 _Q = TypeVar("_Q", np.uint8, np.int8)
 
+@overload
 def im2col(
     src: _Array[_Q],
     kernel: _Sizes,
@@ -20,3 +21,16 @@ def im2col(
     padding_value: int = 0,
     out: npt.NDArray[_Q] | None = None,
 ) -> npt.NDArray[_Q]: ...
+@overload
+def im2col(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes = 1,
+    padding: _Padding = 0,
+    dilation: _Sizes = 1,
+    groups: int = 1,
+    layout: _Layout = None,
+    padding_value: int = 0,
+    out: _MemoryT,
+) -> _MemoryT: ...

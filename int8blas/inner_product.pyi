@@ -1,10 +1,10 @@
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Numerics
+from int8blas._arrays import _Array, _MemoryT, _Numerics
 from int8blas._quantized_layer import QuantizedLayer
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
@@ -27,6 +27,7 @@ class InnerProduct(QuantizedLayer):
     ) -> None: ...
     @property
     def weights(self) -> PackedB: ...
+    @overload
     def __call__(
         self,
         src: npt.ArrayLike,
@@ -36,3 +37,13 @@ class InnerProduct(QuantizedLayer):
         operands: Sequence[npt.ArrayLike] | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> npt.NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        src: npt.ArrayLike,
+        *,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        operands: Sequence[npt.ArrayLike] | None = None,
+        out: _MemoryT,
+    ) -> _MemoryT: ...

@@ -4,7 +4,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Real
+from int8blas._arrays import _Array, _MemoryT, _Real
 
 _Source: TypeAlias = _Array[np.uint8 | np.int8 | np.int32 | np.float32 | np.float16]
 _Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16)
@@ -46,6 +46,17 @@ def softmax(
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
+def softmax(
+    src: _Source,
+    axis: SupportsIndex = -1,
+    *,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    log: bool = False,
+    dst_dtype: npt.DTypeLike = ...,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def layer_norm(
     src: _Source,
     gamma: _Array[np.float32] | None = None,
@@ -81,3 +92,15 @@ def layer_norm(
     dst_dtype: npt.DTypeLike,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def layer_norm(
+    src: _Source,
+    gamma: _Array[np.float32] | None = None,
+    beta: _Array[np.float32] | None = None,
+    *,
+    epsilon: _Real = 1e-5,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
+    dst_dtype: npt.DTypeLike = ...,
+    out: _MemoryT,
+) -> _MemoryT: ...

@@ -4,7 +4,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Int8OrUInt8
+from int8blas._arrays import _Array, _Int8OrUInt8, _MemoryT
 
 _Q = TypeVar("_Q", np.uint8, np.int8)
 _Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
@@ -14,6 +14,7 @@ _Layout: TypeAlias = (
 )
 _Flag: TypeAlias = bool | np.bool_ | SupportsIndex
 
+@overload
 def max_pool(
     src: _Array[_Q],
     kernel: _Sizes,
@@ -25,6 +26,18 @@ def max_pool(
     layout: _Layout = None,
     out: npt.NDArray[_Q] | None = None,
 ) -> npt.NDArray[_Q]: ...
+@overload
+def max_pool(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
 @overload
 def avg_pool(
     src: _Array[_Q],
@@ -53,9 +66,26 @@ def avg_pool(
     dst_dtype: npt.DTypeLike,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def avg_pool(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def global_max_pool(
     src: _Array[_Q], *, layout: _Layout = None, out: npt.NDArray[_Q] | None = None
 ) -> npt.NDArray[_Q]: ...
+@overload
+def global_max_pool(src: _Array[_Int8OrUInt8], *, layout: _Layout = None, out: _MemoryT) -> _MemoryT: ...
 @overload
 def global_avg_pool(
     src: _Array[_Q], *, layout: _Layout = None, dst_dtype: None = None, out: npt.NDArray[_Q] | None = None
@@ -68,3 +98,11 @@ def global_avg_pool(
     dst_dtype: npt.DTypeLike,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def global_avg_pool(
+    src: _Array[_Int8OrUInt8],
+    *,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...

@@ -4,7 +4,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Real
+from int8blas._arrays import _Array, _MemoryT, _Real
 
 _Q = TypeVar("_Q", np.uint8, np.int8, np.int32)
 _Float: TypeAlias = np.float32 | np.float16
@@ -44,6 +44,17 @@ def quantize(
     axis: _Axis = None,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def quantize(
+    x: _Array[_Float],
+    scale: _Reals,
+    zero_point: _ZeroPoints = 0,
+    dtype: npt.DTypeLike = ...,
+    *,
+    axis: _Axis = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
 def dequantize(
     x: _Array[_Integer],
     scale: _Reals,
@@ -52,6 +63,15 @@ def dequantize(
     axis: _Axis = None,
     out: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]: ...
+@overload
+def dequantize(
+    x: _Array[_Integer],
+    scale: _Reals,
+    zero_point: _ZeroPoints = 0,
+    *,
+    axis: _Axis = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
 @overload
 def requantize(
     x: _Array[np.int32],
@@ -85,4 +105,15 @@ def requantize(
     scheme: _Scheme = "float",
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
+@overload
+def requantize(
+    x: _Array[np.int32],
+    scale: _Reals,
+    zero_point: _ZeroPoints = 0,
+    dtype: npt.DTypeLike = ...,
+    *,
+    axis: _Axis = None,
+    scheme: _Scheme = "float",
+    out: _MemoryT,
+) -> _MemoryT: ...
 def quantized_multiplier(scale: _Real) -> tuple[int, int]: ...

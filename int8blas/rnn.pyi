@@ -1,11 +1,11 @@
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from int8blas._arrays import _Array
+from int8blas._arrays import _Array, _MemoryT
 
 _Weights: TypeAlias = _Array[np.int8 | np.float32] | Sequence[_Array[np.int8 | np.float32]]
 _Bias: TypeAlias = _Array[np.float32] | Sequence[_Array[np.float32]] | None
@@ -40,6 +40,7 @@ class LSTM(RecurrentLayer):
         src_dtype: npt.DTypeLike = "uint8",
         dst_dtype: npt.DTypeLike = "uint8",
     ) -> None: ...
+    @overload
     def __call__(
         self,
         src: npt.ArrayLike,
@@ -49,6 +50,15 @@ class LSTM(RecurrentLayer):
         lengths: npt.ArrayLike | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]]: ...
+    @overload
+    def __call__(
+        self,
+        src: npt.ArrayLike,
+        h0: _State = None,
+        c0: _Array[np.float32] | None = None,
+        *,
+        out: _MemoryT,
+    ) -> tuple[_MemoryT, npt.NDArray[Any], npt.NDArray[np.float32]]: ...
 
 @final
 class GRU(RecurrentLayer):
@@ -68,6 +78,7 @@ class GRU(RecurrentLayer):
     ) -> None: ...
     @property
     def linear_before_reset(self) -> bool: ...
+    @overload
     def __call__(
         self,
         src: npt.ArrayLike,
@@ -76,3 +87,7 @@ class GRU(RecurrentLayer):
         lengths: npt.ArrayLike | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
+    @overload
+    def __call__(
+        self, src: npt.ArrayLike, h0: _State = None, *, out: _MemoryT
+    ) -> tuple[_MemoryT, npt.NDArray[Any]]: ...
