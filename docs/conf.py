@@ -63,7 +63,9 @@ def link_names(app, doctree):
 
 def name_types(app, what, name, obj, options, signature, returns):
     """In signatures, name dtypes as one writes them."""
-    return re.sub(r"<class 'numpy\.(\w+)'>", r"np.\1", signature or ""), returns
+    if signature is None:
+        return None
+    return re.sub(r"<class 'numpy\.(\w+)'>", r"np.\1", signature), returns
 
 
 def setup(app):
