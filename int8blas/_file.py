@@ -27,30 +27,25 @@ they are packed, so a change of what is packed, as well as one of what is above,
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import math
-import os
 import pickle
 import struct
-import threading
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from int8blas._arrays import bfloat16_dtype, is_bfloat16
-
-Bytes = npt.NDArray[np.uint8]
+from int8blas._streams import ALIGNMENT, READING, Bytes, Origin, Source, Target, is_stream, opened, written
 
 MAGIC = b"int8blas"
 VERSION = 1
 # Magic, version, checksum and size of the index; the header's own checksum, of all before it, follows.
 HEADER = struct.Struct("<8sIIQ")
-ALIGNMENT = 64
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
@@ -71,14 +66,15 @@ def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
     RESTORE[cls.__name__] = restore or cls
 
 
-def save(path: str | os.PathLike[str], value: Any) -> None:
+def save(path: Target, value: Any) -> None:
     """Write layers, packed weights, arrays and plain values to one file that :func:`load` maps.
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or file object
         The file, which is created or replaced; an interrupted call leaves the old file, and what is mapped from it, as
-        they were.
+        they were. Or a file object with a method `write` for bytes: open files, `io.BytesIO`, members of archives,
+        compressed and remote files. It is written to where it is, and stays open; after an error a part is in it.
     value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
 QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
         Lists, tuples and dicts, with names that are str, hold such values again, to any depth. Arrays are of bool,
@@ -94,7 +90,8 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
 
     Notes
     -----
-    An object that occurs twice is written twice. The file does not depend on the CPU.
+    The bytes are the same for a path and for a file object, whose position is not asked for. An object that occurs
+    twice is written twice. The file does not depend on the CPU.
 
     Examples
     --------
@@ -112,24 +109,26 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
     index = np.frombuffer(json.dumps(tree, separators=(",", ":")).encode(), np.uint8)
     header = HEADER.pack(MAGIC, VERSION, _checksum(index), index.size)
     header += struct.pack("<I", zlib.crc32(header))
-    with replaced(path) as file:
+    with written(path) as write:
         for part in (np.frombuffer(header, np.uint8), index, *data):
-            file.write(part.data)
-            file.write(bytes(-part.size % ALIGNMENT))
+            write(part.data)
+            write(bytes(-part.size % ALIGNMENT))
 
 
-def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
+def load(path: Origin, mmap: bool | None = None) -> Any:
     """What :func:`save` wrote.
 
     Parameters
     ----------
-    path : path-like
-        The file.
+    path : path-like or file object
+        The file; or a file object with a method `readinto` or `read` for bytes. It is read from where it is to the last
+        byte of what was saved, no further, and stays open.
     mmap : bool, optional
-        Map the file into memory, shared with all processes that do (the default), rather than read it. A mapped file
-        must not change while it is in use; replacing it with `save` leaves what is mapped alone. Where others rewrite
-        its bytes nevertheless, results are wrong, but nothing outside is read or written; where they truncate it, the
-        operating system ends the process (SIGBUS), which False avoids.
+        Map the file into memory, shared with all processes that do, rather than read it. By default a path is mapped,
+        and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use; replacing
+        it with `save` leaves what is mapped alone. Where others rewrite its bytes nevertheless, results are wrong, but
+        nothing outside is read or written; where they truncate it, the operating system ends the process (SIGBUS),
+        which False avoids.
 
     Returns
     -------
@@ -139,17 +138,18 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
 
     Raises
     ------
-    OSError
-        If the file cannot be read.
+    TypeError, OSError
+        If `path` is neither, or the file cannot be read.
     ValueError
         If the file is not one that `save` wrote, is of another version, or is truncated or corrupted; the text says
-        which.
+        which. If `mmap` is true for a file object.
 
     Notes
     -----
     Header, index and all data are compared with their checksums before anything is made of them, also if they are
     mapped: all of the file is read once. A checksum finds accidents. Of a file that was made to deceive, all that is
-    promised is that it gives an error or a value of the types above, and that nothing in it is executed.
+    promised is that it gives an error or a value of the types above, and that nothing in it is executed. Memory is
+    taken for bytes that are there: what a stream announces and does not have costs nothing.
 
     Examples
     --------
@@ -160,30 +160,32 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
     ...     int8blas.load(path)
     {'packed': PackedB(shape=(3, 3), dtype=int8), 'name': 'identity'}
     """
-    name = repr(os.fspath(path))
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        index_size, checksum = _read_header(file.read(ALIGNMENT), name)
+    if mmap and is_stream(path, *READING):
+        raise ValueError("mmap must not be True for a file object, which is read and cannot be mapped")
+    with opened(path) as source:
+        name = source.name
+        index_size, checksum = _read_header(source.read(ALIGNMENT).tobytes(), name)
         start = ALIGNMENT + _padded(index_size)
-        _check_size(size, start, size, name)
-        index = file.read(start - ALIGNMENT)
-        if zlib.crc32(index) != checksum:
+        _check_size(source, start, source.size)
+        index = _read(source, start - ALIGNMENT, start)
+        if zlib.crc32(index.data) != checksum:
             raise ValueError(f"{name} is corrupted: its index does not match its checksum")
         try:
-            tree = json.loads(index[:index_size])
+            tree = json.loads(index[:index_size].tobytes())
             sizes, node = [_checked_size(*entry) for entry in tree["data"]], tree["value"]
         except (TypeError, ValueError, LookupError, RecursionError) as error:
             raise ValueError(f"{name} is corrupted: its index is not as it must be: {error}") from None
-        _check_size(size, start + sum(_padded(size) for size, _ in sizes), start, name)
-        mapped = np.memmap(file, np.uint8, "r").view(np.ndarray) if mmap else None
+        end = start + sum(_padded(size) for size, _ in sizes)
+        _check_size(source, end, start)
+        mapped = None
+        if source.size is not None and (mmap or mmap is None):
+            mapped = np.memmap(source.file, np.uint8, "r").view(np.ndarray)
         data: list[Bytes] = []
         for nbytes, checksum in sizes:
             if mapped is not None:
                 array = mapped[start : start + _padded(nbytes)]
             else:
-                array = aligned_bytes(_padded(nbytes)).view(np.uint8)
-                if file.readinto(array.data) != array.size:
-                    raise ValueError(f"{name} is truncated: it ended while it was read")
+                array = _read(source, _padded(nbytes), end)
                 freeze(array)
             if zlib.crc32(array.data) != checksum:
                 raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
@@ -193,28 +195,6 @@ def load(path: str | os.PathLike[str], mmap: bool = True) -> Any:
         return _value(node, data)
     except (AttributeError, TypeError, ValueError, LookupError, OverflowError, RecursionError) as error:
         raise ValueError(f"{name} is corrupted, or of a later int8blas: {error}") from None
-
-
-@contextlib.contextmanager
-def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of another when all is written, and is gone after an error."""
-    path = os.fsdecode(path)
-    unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        with open(unfinished, "xb") as file:
-            yield file
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
-
-
-def aligned_bytes(size: int) -> npt.NDArray[np.int8]:
-    """Uninitialised int8 memory that begins at a multiple of 64 bytes."""
-    memory = np.empty(size + ALIGNMENT, np.int8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
 
 
 def freeze(array: npt.NDArray[Any]) -> None:
@@ -262,10 +242,23 @@ def _read_header(header: bytes, name: str) -> tuple[int, int]:
     return size, checksum
 
 
-def _check_size(size: int, least: int, most: int, name: str) -> None:
-    if not least <= size <= max(least, most):
-        problem = "truncated" if size < least else "corrupted"
-        raise ValueError(f"{name} is {problem}: it has {size} bytes, its index asks for {least}")
+def _check_size(source: Source, least: int, most: int | None) -> None:
+    """The size of a file, where it is known, is one of these, or `least` if that is larger than `most`."""
+    if source.size is None or most is None:
+        return
+    if not least <= source.size <= max(least, most):
+        problem = "truncated" if source.size < least else "corrupted"
+        raise ValueError(f"{source.name} is {problem}: it has {source.size} bytes, its index asks for {least}")
+
+
+def _read(source: Source, size: int, end: int) -> Bytes:
+    """So many bytes, of a file that ends there."""
+    part = source.read(size)
+    if part.size < size:
+        raise ValueError(
+            f"{source.name} is truncated: it ended after {source.position} bytes, its index asks for {end}"
+        )
+    return part
 
 
 def _checked_size(size: Any, checksum: Any) -> tuple[int, int]:

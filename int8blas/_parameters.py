@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas._arrays import as_array, dtype_argument, dtype_from, dtype_name, shown, widened
-from int8blas._file import register, replaced
+from int8blas._file import register
+from int8blas._streams import Origin, Target, name_of, read_to_end, written
 
 FORMAT = "int8blas quantization parameters"
 VERSION = 1
@@ -207,13 +207,14 @@ def _decimal(scale: np.float32) -> float:
     return short if np.float32(short) == scale else float(scale)
 
 
-def save_parameters(path: str | os.PathLike[str], parameters: Mapping[str, QuantizationParameters]) -> None:
+def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameters]) -> None:
     """Write scales and zero points to a file that :func:`load_parameters` reads back to equal values.
 
     Parameters
     ----------
-    path : path-like
-        The file, which is created or replaced; an interrupted call leaves the old file as it was.
+    path : path-like or file object
+        The file, which is created or replaced; an interrupted call leaves the old file as it was. Or a file object with
+        a method `write` for bytes, which stays open.
     parameters : mapping of str to QuantizationParameters
         The parameters by the name of the tensor, in any order, which is kept.
 
@@ -264,17 +265,17 @@ def save_parameters(path: str | os.PathLike[str], parameters: Mapping[str, Quant
         lines.append(f"\n    {json.dumps(name)}: {json.dumps(entry)}")
     head = f'{{\n  "format": {json.dumps(FORMAT)},\n  "version": {VERSION},\n  "parameters": {{'
     text = head + ",".join(lines) + "\n  }\n}\n"
-    with replaced(path) as file:
-        file.write(text.encode())
+    with written(path) as write:
+        write(text.encode())
 
 
-def load_parameters(path: str | os.PathLike[str]) -> dict[str, QuantizationParameters]:
+def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
     """Scales and zero points from a file that :func:`save_parameters` wrote.
 
     Parameters
     ----------
-    path : path-like
-        The file.
+    path : path-like or file object
+        The file; or a file object with a method `readinto` or `read` for bytes, which is read to its end.
 
     Returns
     -------
@@ -293,9 +294,7 @@ def load_parameters(path: str | os.PathLike[str]) -> dict[str, QuantizationParam
     --------
     See :func:`save_parameters`.
     """
-    name = repr(os.fspath(path))
-    with open(path, "rb") as file:
-        content = file.read()
+    name, content = name_of(path), read_to_end(path)
     try:
         tree = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:

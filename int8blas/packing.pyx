@@ -9,8 +9,6 @@ The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision 
 Boost".
 """
 
-import os
-
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -20,11 +18,12 @@ import numpy as np
 
 from int8blas import _file
 from int8blas._arrays cimport check_transpose, int8_operand
-from int8blas._file import aligned_bytes, freeze, is_constant
+from int8blas._file import freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas._signatures import Signature
 from int8blas._split cimport ceil_div, even_size, round_up
+from int8blas._streams import ALIGNMENT, aligned_bytes, name_of
 from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose import spoken
 
@@ -331,22 +330,22 @@ cdef class PackedB:
 
         Parameters
         ----------
-        path : path-like
-            The file, which is created or replaced, in the format of :func:`save`.
+        path : path-like or file object
+            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
         """
         _file.save(path, self)
 
     @staticmethod
-    def load(path, mmap=True):
+    def load(path, mmap=None):
         """A matrix from a file that :meth:`save` wrote.
 
         Parameters
         ----------
-        path : path-like
-            The file.
+        path : path-like or file object
+            The file, or a file object as of :func:`load`.
         mmap : bool, optional
-            Map the file into memory, shared with all processes that do (the default), rather than read it. A mapped
-            file must not change while it is in use.
+            Map the file into memory, shared with all processes that do, rather than read it; by default a path is
+            mapped, and a file object is read. A mapped file must not change while it is in use.
 
         Returns
         -------
@@ -354,8 +353,8 @@ cdef class PackedB:
 
         Raises
         ------
-        OSError
-            If the file cannot be read.
+        TypeError, OSError
+            If `path` is neither, or the file cannot be read.
         ValueError
             If the file is not one that `save` wrote, or is truncated or corrupted; the text says which.
 
@@ -370,7 +369,7 @@ cdef class PackedB:
         """
         packed = _file.load(path, mmap)
         if not isinstance(packed, PackedB):
-            raise ValueError(f"{os.fspath(path)!r} is not a packed matrix: it holds a {type(packed).__name__}")
+            raise ValueError(f"{name_of(path)} is not a packed matrix: it holds a {type(packed).__name__}")
         return packed
 
 
@@ -395,7 +394,7 @@ def _restore(k, n, dtype, buffer):
     wanted = packed_bytes(k, n)
     if data.size != wanted:
         raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
-    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % _file.ALIGNMENT:
+    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
         source = <const int8_t *>cnp.PyArray_DATA(data)
         data = aligned_bytes(data.size)
     return from_data(k, n, dtype, data, source)  # `view` keeps the source

@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import math
+import os
 import pickle
 import struct
 import zlib
@@ -287,7 +288,7 @@ def test_an_error_while_writing_leaves_the_old_file(path, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr(_file.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no space"):
         int8blas.save(path, "new")
     monkeypatch.undo()

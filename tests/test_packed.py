@@ -14,7 +14,7 @@ from processes import run_python
 from shapes import BLOCKED, FEW, K_EDGES, N_EDGES
 
 import int8blas
-from int8blas import _file
+from int8blas import _streams
 
 DTYPES = (np.int8, np.uint8)
 WHAT_IS_WRONG = "not a|version|truncated|bytes|checksum"
@@ -290,7 +290,7 @@ def test_a_buffer_is_used_in_place_only_if_it_is_aligned_and_its_owner_read_only
 
 def test_later_changes_of_a_buffer_have_no_effect(packed, b):
     stream, sent = out_of_band(packed)
-    for buffer in (bytearray(sent), np.array(sent), _file.aligned_bytes(sent.nbytes)):
+    for buffer in (bytearray(sent), np.array(sent), _streams.aligned_bytes(sent.nbytes)):
         memory = np.frombuffer(buffer, np.int8)
         memory[:] = packed.data.reshape(-1)
         again = pickle.loads(stream, buffers=[buffer])
