@@ -273,7 +273,7 @@ cdef str remedy_of_objects(cnp.ndarray array, str given, tuple wanted):
 cpdef str shown(object x):
     """A value in an error: all of a short one, the ends of a long one."""
     try:
-        text = " ".join(repr(x).split())
+        text = " ".join((str(x) if isinstance(x, np.generic) else repr(x)).split())
     except ValueError:  # Python writes no integer of thousands of digits
         return f"an integer of {x.bit_length()} bits" if isinstance(x, int) else type(x).__name__
     if len(text) <= MOST_CHARACTERS:
@@ -686,7 +686,8 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
     if array.size:
         smallest, largest = int(array.min()), int(array.max())
         if smallest < low or largest > high:
-            raise ValueError(f"{name} must be between {low} and {high}, got {smallest if smallest < low else largest}")
+            found = shown(smallest if smallest < low else largest)
+            raise ValueError(f"{name} must be between {low} and {high}, got {found}")
     return array.astype(np.int32, order="C")
 
 

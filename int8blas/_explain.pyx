@@ -7,7 +7,7 @@ from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_numerics, check_transpose, int8_operand
+from int8blas._arrays cimport check_numerics, check_transpose, int8_operand, shown
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
 from int8blas._gemm cimport set_segment
@@ -282,7 +282,7 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
     if check_transpose(trans_a, "trans_a") or check_transpose(trans_b, "trans_b"):
         raise ValueError("trans_a and trans_b must be False for a layer")
     if numerics != "exact":
-        raise ValueError(f"numerics must not be given for a layer, which has its own, got {numerics!r}")
+        raise ValueError(f"numerics must not be given for a layer, which has its own, got {shown(numerics)}")
     path = layer.describe(src, &g, &image, &workspace)
     threads = max_threads()
     if path == "gemm":

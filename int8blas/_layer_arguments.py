@@ -28,9 +28,9 @@ class PackedWeights:
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, tuple) or any(integer(size, "shape of weights") < 0 for size in self.shape):
-            raise ValueError(f"shape of weights must be a tuple of sizes, got {self.shape!r}")
+            raise ValueError(f"shape of weights must be a tuple of sizes, got {shown(self.shape)}")
         if not isinstance(self.packed, tuple) or not all(isinstance(packed, PackedB) for packed in self.packed):
-            raise TypeError(f"packed must be a tuple of PackedB, got {self.packed!r}")
+            raise TypeError(f"packed must be a tuple of PackedB, got {shown(self.packed)}")
         # Before a layer does what takes as long as the shape is large.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
@@ -104,7 +104,8 @@ def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tup
     if weights.dtype not in allowed:
         raise dtype_error(weights, "weights", (*allowed, "float32"))
     if isinstance(scales.get("weights"), str):
-        raise TypeError(f"scales['weights'] must be values for weights of {weights.dtype}, got {scales['weights']!r}")
+        given = shown(scales["weights"])
+        raise TypeError(f"scales['weights'] must be values for weights of {weights.dtype}, got {given}")
     return weights
 
 

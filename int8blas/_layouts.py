@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from int8blas._arrays import shown
 from int8blas._parameters import integer
 
 DATA = "ncdhw"
@@ -30,7 +31,7 @@ def check_layout(layout: Any, name: str) -> str:
     if spatial not in SPATIAL or others not in OTHERS or len(layout) != len(spatial) + len(others):
         raise ValueError(
             f"{name} must be an order of the letters n, c (data) or o, i or g, o, i (weights) with w, h w or d h w or "
-            f"none of them, each once, such as 'nhwc' or 'oihw', got {layout!r}"
+            f"none of them, each once, such as 'nhwc' or 'oihw', got {shown(layout)}"
         )
     return layout
 
@@ -49,7 +50,7 @@ def mask_axes(mask: Any, ndim: int) -> tuple[int, ...]:
     """The dimensions that the bits of a mask select."""
     value = integer(mask, "mask")
     if not 0 <= value < 1 << ndim:
-        raise ValueError(f"mask must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {value}")
+        raise ValueError(f"mask must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {shown(value)}")
     return tuple(axis for axis in range(ndim) if value >> axis & 1)
 
 

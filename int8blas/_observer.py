@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import dtype_error, widened
+from int8blas._arrays import dtype_error, shown, widened
 from int8blas._histogram import Histogram
 from int8blas._parameters import QuantizationParameters, int8_dtype, integer, scale_of_range
 
@@ -113,7 +113,7 @@ class HistogramObserver(Observer):
         super().__init__(dtype=dtype, symmetric=symmetric, axis=axis)
         self.bins = integer(bins, "bins")
         if self.bins < 2 or self.bins & (self.bins - 1):
-            raise ValueError(f"bins must be a power of two and at least 2, got {bins}")
+            raise ValueError(f"bins must be a power of two and at least 2, got {shown(bins)}")
         self._histograms: list[Histogram] = []
 
     def _update(self, channels: Float32s, first: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8blas._arrays import shown
 from int8blas._layouts import logical_order, permutation
 from int8blas._parameters import integer
 from int8blas.packing import PackedB, pack_b
@@ -20,7 +21,7 @@ def check_k_order(k_order: Any, layout: str) -> str:
     if not isinstance(k_order, str):
         raise TypeError(f"k_order must be a string, got {type(k_order).__name__}")
     if sorted(k_order) != sorted(letters):
-        raise ValueError(f"k_order must be an order of the letters {', '.join(letters)}, got {k_order!r}")
+        raise ValueError(f"k_order must be an order of the letters {', '.join(letters)}, got {shown(k_order)}")
     return k_order
 
 
@@ -67,7 +68,7 @@ def _check_shape(shape: Any, letters: str) -> tuple[int, ...]:
     try:
         sizes = tuple(integer(size, "shape") for size in shape)
     except TypeError:
-        raise TypeError(f"shape must be integers, got {shape!r}") from None
+        raise TypeError(f"shape must be integers, got {shown(shape)}") from None
     if len(sizes) != len(letters) or min(sizes) < 0:
         raise ValueError(f"shape must be {len(letters)} sizes ({', '.join(letters)}), none negative, got {sizes}")
     return sizes

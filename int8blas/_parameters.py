@@ -45,7 +45,10 @@ def real(value: Any, name: str) -> float:
     """A real number as a Python float (a bool is none)."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite, got {shown(value)}") from None
 
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
@@ -62,7 +65,7 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
         array = array.astype(np.float32)
     wrong = array[~((array > 0) & (array < np.inf))]
     if wrong.size:
-        raise ValueError(f"{name} must be positive and finite in float32, got {wrong.flat[0]}")
+        raise ValueError(f"{name} must be positive and finite in float32, got {shown(wrong.flat[0])}")
     return array
 
 
@@ -73,7 +76,7 @@ def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
         wrong = array[np.isinf(1 / array)]
     if wrong.size:
         raise ValueError(
-            f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, got {wrong.flat[0]}"
+            f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, got {shown(wrong.flat[0])}"
         )
     return array
 
@@ -87,7 +90,8 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
     info = np.iinfo(dtype)
     wrong = array[(array < info.min) | (array > info.max)]
     if wrong.size:
-        raise ValueError(f"{name} must be between {info.min} and {info.max}, the range of {dtype}, got {wrong.flat[0]}")
+        allowed = f"between {info.min} and {info.max}, the range of {dtype}"
+        raise ValueError(f"{name} must be {allowed}, got {shown(wrong.flat[0])}")
     return array.astype(np.int32)
 
 
@@ -252,7 +256,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
     lines = []
     for name, value in parameters.items():
         if not isinstance(name, str):
-            raise TypeError(f"parameters must have names that are str, got {name!r}")
+            raise TypeError(f"parameters must have names that are str, got {shown(name)}")
         if not isinstance(value, QuantizationParameters):
             raise TypeError(f"parameters[{name!r}] must be QuantizationParameters, got {type(value).__name__}")
         scales = [_decimal(scale) for scale in np.atleast_1d(value.scale)]
@@ -323,15 +327,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _read_entry(entry: Any, where: str) -> QuantizationParameters:
     """One tensor's parameters, or a ValueError that begins with `where`."""
     if not isinstance(entry, dict) or set(entry) != set(FIELDS):
-        raise ValueError(f"{where} must have {', '.join(FIELDS)}, got {entry!r}")
+        raise ValueError(f"{where} must have {', '.join(FIELDS)}, got {shown(entry)}")
     many = isinstance(entry["scale"], list)
     for field, types in (("scale", (int, float)), ("zero_point", (int,))):
         values = entry[field] if many and isinstance(entry[field], list) else [entry[field]]
         if not all(type(value) in types for value in values):
-            raise ValueError(f"{where} must have numbers as {field}, got {entry[field]!r}")
+            raise ValueError(f"{where} must have numbers as {field}, got {shown(entry[field])}")
     try:
         if entry["dtype"] not in ("int8", "uint8"):
-            raise ValueError(f"dtype must be int8 or uint8, got {entry['dtype']!r}")
+            raise ValueError(f"dtype must be int8 or uint8, got {shown(entry['dtype'])}")
         return QuantizationParameters(entry["scale"], entry["zero_point"], entry["dtype"], entry["axis"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -173,6 +173,8 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     cdef double work = <double>g.m * g.n * (g.k + 1)
     cdef int part, parts, status = 0, saturated = 0, threads = max_threads()
     cdef int64_t shared, i
+    if g.m == 0 or g.n == 0:
+        return 0  # there may be any number of results without elements
     g.threads, g.saturated = threads, &saturated
     first = g[0]
     shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads

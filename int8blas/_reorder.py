@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas import _layouts, _packed_weights
-from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, elements_output, in_float32
+from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, elements_output, in_float32, shown
 from int8blas._layouts import PACKED
 from int8blas._parameters import scale_values, zero_point_values
 from int8blas._verbose import spoken
@@ -244,7 +244,7 @@ def reorder(
     """
     to_packed, from_packed = dst_layout == PACKED, src_layout == PACKED
     if to_packed and (src_layout is None or from_packed):
-        raise ValueError(f"src_layout must be a layout of weights for dst_layout 'packed', got {src_layout!r}")
+        raise ValueError(f"src_layout must be a layout of weights for dst_layout 'packed', got {shown(src_layout)}")
     letters: str | None
     if from_packed:
         if dst_layout is None:
@@ -255,11 +255,11 @@ def reorder(
         if isinstance(x, PackedB):
             raise TypeError(f"x must be an array for src_layout {src_layout!r}, got a PackedB")
         if shape is not None:
-            raise ValueError(f"shape must be None unless src_layout is 'packed', got {shape!r}")
+            raise ValueError(f"shape must be None unless src_layout is 'packed', got {shown(shape)}")
         if to_packed:
             _weights_layout(src_layout, "src_layout")
         elif k_order is not None:
-            raise ValueError(f"k_order must be None unless a layout is 'packed', got {k_order!r}")
+            raise ValueError(f"k_order must be None unless a layout is 'packed', got {shown(k_order)}")
         logical, letters = _source(_array(x, "x"), src_layout, dst_layout)
     wanted = _result_dtype(logical.dtype if dtype is None else dtype)
     if to_packed and wanted.name not in ("int8", "uint8"):
@@ -300,7 +300,7 @@ def reorder(
 
 def _weights_layout(layout: Any, name: str) -> None:
     if not _layouts.is_weights(_layouts.check_layout(layout, name)):
-        raise ValueError(f"{name} must be a layout of weights where the other one is 'packed', got {layout!r}")
+        raise ValueError(f"{name} must be a layout of weights where the other one is 'packed', got {shown(layout)}")
 
 
 def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tuple[Array, str | None]:
@@ -310,7 +310,7 @@ def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tup
         return logical, letters
     order = _layouts.logical_order(_layouts.check_layout(dst_layout, "dst_layout"))
     if letters not in (None, order):
-        raise ValueError(f"dst_layout must have the letters of src_layout {src_layout!r}, got {dst_layout!r}")
+        raise ValueError(f"dst_layout must have the letters of src_layout {src_layout!r}, got {shown(dst_layout)}")
     if letters is None and array.ndim != len(order):
         raise ValueError(f"x must have {len(order)} dimensions ({', '.join(order)}), got shape {array.shape}")
     return logical, order
@@ -321,14 +321,14 @@ def _automatic_scales(
 ) -> tuple[npt.NDArray[np.float32], int]:
     """The (scales, mask) that 'per_channel' or 'per_tensor' stands for."""
     if scales not in AUTOMATIC:
-        raise ValueError(f"scales must be numbers or 'per_channel' or 'per_tensor', got {scales!r}")
+        raise ValueError(f"scales must be numbers or 'per_channel' or 'per_tensor', got {shown(scales)}")
     if letters is not None and not _layouts.is_weights(letters):
-        raise ValueError(f"scales must be numbers for data, got {scales!r}")
+        raise ValueError(f"scales must be numbers for data, got {shown(scales)}")
     if logical.dtype != np.float32 or dtype != np.int8:
-        raise ValueError(f"scales must be numbers unless float32 becomes int8, got {scales!r} for {logical.dtype} "
+        raise ValueError(f"scales must be numbers unless float32 becomes int8, got {shown(scales)} for {logical.dtype} "
                          f"and {dtype}")  # fmt: skip
     if mask != 0:
-        raise ValueError(f"mask must be 0 with scales {scales!r}, which say what is selected, got {mask}")
+        raise ValueError(f"mask must be 0 with scales {scales!r}, which say what is selected, got {shown(mask)}")
     selected = weights_mask(scales, letters)
     return scales_of(logical, "x", selected), selected
 

@@ -83,12 +83,14 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
 cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:
     """Scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
-    cdef int64_t part, parts = min(min(<int64_t>threads, MAX_PARTS), min(g.m, 1 + g.m * g.k // THREAD_NUMBERS))
+    # Of a source or results without elements, of which there may be any number, the range is that of no row.
+    cdef int64_t rows = g.m if g.n and g.k else 0, part
+    cdef int64_t parts = min(min(<int64_t>threads, MAX_PARTS), min(rows, 1 + rows * g.k // THREAD_NUMBERS))
     if parts <= 1:
-        range_of_rows(g, s.type, 0, g.m, ranges)
+        range_of_rows(g, s.type, 0, rows, ranges)
     else:
         for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
-            range_of_rows(g, s.type, share(g.m, part, parts), share(g.m, part + 1, parts), ranges + 2 * part)
+            range_of_rows(g, s.type, share(rows, part, parts), share(rows, part + 1, parts), ranges + 2 * part)
     for part in range(1, parts):
         ranges[0] = min(ranges[0], ranges[2 * part])
         ranges[1] = max(ranges[1], ranges[2 * part + 1])

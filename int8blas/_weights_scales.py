@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import dtype_error, in_float32
+from int8blas._arrays import dtype_error, in_float32, shown
 from int8blas._layouts import is_weights, mask_axes, to_logical
 from int8blas._parameters import scale_of_range
 
@@ -68,9 +68,9 @@ def weights_mask(mask: Any, layout: str | None) -> Any:
     if not isinstance(mask, str):
         return mask
     if mask not in AUTOMATIC:
-        raise ValueError(f"mask must be an integer or 'per_channel' or 'per_tensor', got {mask!r}")
+        raise ValueError(f"mask must be an integer or 'per_channel' or 'per_tensor', got {shown(mask)}")
     if layout is not None and not is_weights(layout):
-        raise ValueError(f"layout must be one of weights for {mask!r}, got {layout!r}")
+        raise ValueError(f"layout must be one of weights for {mask!r}, got {shown(layout)}")
     if mask == "per_tensor":
         return 0
     return 3 if layout is not None and "g" in layout else 1

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import by_tensor, dtype_name, items_of, real_from, widened
+from int8blas._arrays import by_tensor, dtype_name, items_of, real_from, shown, widened
 from int8blas._file import register
 from int8blas._parameters import int8_dtype, integer
 
@@ -52,7 +52,7 @@ def _real(value: Any, name: str) -> float:
     with np.errstate(over="ignore"):
         number = float(np.float32(real_from(value, name)))
     if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite in float32, got {value}")
+        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
     return number
 
 
@@ -94,7 +94,7 @@ class Sum(_PostOp):
         if not isinstance(self.zero_point, (int, np.integer)) or isinstance(self.zero_point, bool):
             raise TypeError(f"zero_point of Sum must be an integer, got {type(self.zero_point).__name__}")
         if not -(2**31) <= self.zero_point < 2**31:
-            raise ValueError(f"zero_point of Sum must be in the range of int32, got {self.zero_point}")
+            raise ValueError(f"zero_point of Sum must be in the range of int32, got {shown(self.zero_point)}")
         object.__setattr__(self, "zero_point", int(self.zero_point))
         if self.dtype is not None:
             object.__setattr__(self, "dtype", int8_dtype(self.dtype, "dtype of Sum"))
@@ -147,7 +147,7 @@ class Eltwise(_PostOp):
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, str) or self.algorithm not in ELTWISE:
-            raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {self.algorithm!r}")
+            raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {shown(self.algorithm)}")
         if self.algorithm == "clip" and (self.alpha is None or self.beta is None):
             raise ValueError("alpha and beta of Eltwise('clip'), the limits, must be given")
         alpha, beta = ELTWISE_DEFAULTS.get(self.algorithm, (0.0, 0.0))
@@ -220,7 +220,7 @@ class Binary(_WithOperand):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.algorithm not in BINARY:
-            raise ValueError(f"algorithm of Binary must be one of {', '.join(BINARY)}, got {self.algorithm!r}")
+            raise ValueError(f"algorithm of Binary must be one of {', '.join(BINARY)}, got {shown(self.algorithm)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +271,7 @@ def _masks(masks: Mapping[str, int] | None, name: str) -> Mapping[str, int]:
     for tensor, mask in by_tensor(masks, name, TENSORS).items():
         mask = integer(mask, f"{name}[{tensor!r}]")
         if not 0 <= mask < 1 << 12:
-            raise ValueError(f"{name}[{tensor!r}] must be a mask of at most 12 dimensions, got {mask}")
+            raise ValueError(f"{name}[{tensor!r}] must be a mask of at most 12 dimensions, got {shown(mask)}")
         checked[tensor] = mask
     return MappingProxyType(checked)
 
@@ -320,10 +320,10 @@ class Attributes:
         try:
             mask, values = self.output_scales
         except (TypeError, ValueError):
-            raise TypeError(f"output_scales must be (mask, values), got {self.output_scales!r}") from None
+            raise TypeError(f"output_scales must be (mask, values), got {shown(self.output_scales)}") from None
         mask = integer(mask, "mask of output_scales")
         if mask not in (0, 2):
-            raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {mask}")
+            raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {shown(mask)}")
         values = as_operand(values, "output_scales")
         values = values.reshape(1) if values.ndim == 0 else values
         if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():

@@ -12,7 +12,17 @@ depend on the CPU, the number of threads, packing or memory order.
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport numpy as cnp
 
-from int8blas._arrays cimport as_array, check_numerics, check_transpose, check_type, integers, is_within, output, real
+from int8blas._arrays cimport (
+    as_array,
+    check_numerics,
+    check_transpose,
+    check_type,
+    integers,
+    is_within,
+    output,
+    real,
+    shown,
+)
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport (
     is_usable,
@@ -49,7 +59,7 @@ cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
     if offsetc is not FIXED:
         kind = offsetc.upper() if isinstance(offsetc, str) else ""
     if kind not in ("F", "R", "C"):
-        raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {offsetc!r}")
+        raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {shown(offsetc)}")
     if kind == "F":
         array = integers(co, "co", INT32_MIN, INT32_MAX, -1, "")
     elif kind == "C":

@@ -1,5 +1,8 @@
 """Element-wise functions of quantized tensors, and concatenation, as oneDNN's primitives of these names have them."""
 
+from math import prod
+from sys import maxsize
+
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport numpy as cnp
 import numpy as np
@@ -16,6 +19,7 @@ from int8blas._arrays cimport (
     items_of,
     positive_numbers,
     real,
+    shown,
 )
 from int8blas._chain cimport Step, chain, copying, reading, run
 from int8blas._elementwise cimport clash, share_memory
@@ -26,6 +30,9 @@ from int8blas._layer_arguments import DST_DTYPES, check_dtype
 from int8blas.attributes import BINARY, Eltwise, Sum, as_post_ops
 
 cnp.import_array()
+
+# Bytes of an element of the widest type of results.
+cdef int LARGEST_ELEMENT = 4
 
 cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 
@@ -45,7 +52,7 @@ cdef float factor_from(object value, str name) except? -1:
     """A finite number."""
     cdef float factor = <float>real(value, name)
     if factor - factor != 0:
-        raise ValueError(f"{name} must be finite in float32, got {value}")
+        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
     return factor
 
 
@@ -56,7 +63,7 @@ cdef float zero_point_from(object value, str name, int typenum) except? -1:
     if type(value) is int and value == 0:
         return 0
     if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16 or cnp.PyTypeNum_ISUSERDEF(typenum):
-        raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {value!r}")
+        raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {shown(value)}")
     if typenum == cnp.NPY_UINT8:
         low, high = 0, 255
     elif typenum == cnp.NPY_INT8:
@@ -127,6 +134,25 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
         return np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}") from None
+
+
+cdef tuple broadcast_shape(tuple first, tuple second):
+    """The shape of the sources of `binary`."""
+    cdef int ndim = max(len(first), len(second))
+    sizes = [(1,) * (ndim - len(shape)) + shape for shape in (first, second)]
+    if not all([1 in pair or pair[0] == pair[1] for pair in zip(*sizes)]):
+        raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {first}, got {second}")
+    shape = tuple([pair[1] if pair[0] == 1 else pair[0] for pair in zip(*sizes)])
+    check_size(shape, "src0 and src1")
+    return shape
+
+
+cdef int check_size(shape, str name) except -1:
+    """The result of these arguments is an array that can be addressed."""
+    sizes = [size for size in shape if size]
+    if prod(sizes) * LARGEST_ELEMENT > maxsize:
+        raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
+    return 0
 
 
 cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero):
@@ -301,11 +327,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     cdef list steps
     cdef Step step
     if (<object>second).shape != shape:
-        try:
-            shape = np.broadcast_shapes(shape, (<object>second).shape)
-        except ValueError:
-            raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {shape}, got "
-                             f"{(<object>second).shape}") from None
+        shape = broadcast_shape(shape, (<object>second).shape)
     typenum = type_of(dst_dtype, first)
     dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
     dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
@@ -466,7 +488,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
         raise ValueError("srcs[0] must have at least one dimension, got none")
     axes = axes_from(axis, "axis", first.ndim)
     if len(axes) != 1 or isinstance(axis, (tuple, list)):
-        raise TypeError(f"axis must be an integer, got {axis!r}")
+        raise TypeError(f"axis must be an integer, got {shown(axis)}")
     along = axes[0]
     shape = list((<object>first).shape)
     scales = one_for_each(scales, "scales", len(arrays), 1)
@@ -482,6 +504,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
                              zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array))))
     for array in arrays:
         shape[along] += array.shape[along]
+    check_size(shape, "srcs")
     if out is None:
         for d in range(first.ndim):
             sizes[d] = shape[d]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import dtype_name, widened
+from int8blas._arrays import dtype_name, shown, widened
 from int8blas._parameters import real
 
 __all__ = ["fold_batch_norm", "shifted_bias"]
@@ -82,7 +82,7 @@ def fold_batch_norm(
     means, variances = _per_channel(mean, "mean", w), _per_channel(variance, "variance", w)
     small = real(epsilon, "epsilon")
     if not 0 <= small < math.inf:
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
+        raise ValueError(f"epsilon must be finite and at least 0, got {shown(epsilon)}")
     if variances.min(initial=math.inf) < 0:
         raise ValueError(f"variance must not be negative, got {variances.min()}")
     if variances.min(initial=math.inf) + small == 0:
@@ -147,7 +147,7 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     b = np.zeros(len(w)) if bias is None else _per_channel(bias, "bias", w)
     amount = real(shift, "shift")
     if not math.isfinite(amount):
-        raise ValueError(f"shift must be finite, got {shift}")
+        raise ValueError(f"shift must be finite, got {shown(shift)}")
     with np.errstate(over="ignore", invalid="ignore"):  # found by _rounded
         shifted = b - amount * w.sum(axis=tuple(range(1, w.ndim)))
     return _rounded(shifted, "bias", "once shifted")

@@ -14,7 +14,7 @@ from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport elements_output, int8_operand
+from int8blas._arrays cimport elements_output, int8_operand, shown
 from int8blas._filters cimport Images, set_images
 from int8blas._kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas._parameters import integer
@@ -118,7 +118,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     info = np.iinfo(x.dtype)
     value = integer(padding_value, "padding_value")
     if not info.min <= value <= info.max:
-        raise ValueError(f"padding_value must be between {info.min} and {info.max}, got {value}")
+        raise ValueError(f"padding_value must be between {info.min} and {info.max}, got {shown(value)}")
     set_images(&images, x, channels_last)
     sizes = [images.size[d + 1] for d in range(3)]
     if isinstance(padding, tuple):

@@ -14,6 +14,7 @@ from int8blas._arrays cimport (
     integers_in_range,
     positive_numbers,
     real,
+    shown,
 )
 from int8blas._elementwise cimport clash
 from int8blas._kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
@@ -162,8 +163,9 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     return run(current_kernels().softmax, &args, array, along, dst_dtype, out)
 
 
-cdef cnp.ndarray row_values(object x, str name, int64_t n, float default):
-    """n float32 values, or n times the default for None: aligned, and readable up to a whole chunk."""
+cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
+    """n float32 values, or n times the default for None: aligned, and readable up to a whole chunk. Only checked where
+    they are not used."""
     cdef cnp.ndarray array, values
     if x is not None:
         array = float32s(x, name)
@@ -171,6 +173,8 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default):
             raise ValueError(f"{name} must have shape {(n,)}, as the rows of src, got {(<object>array).shape}")
         if n >= I8_CHUNK and cnp.PyArray_ISCARRAY_RO(array):
             return array
+    if not used:
+        return np.empty(0, np.float32)
     values = np.full(max(n, <int64_t>I8_CHUNK), default, np.float32)
     if x is not None:
         values[:n] = array
@@ -260,11 +264,12 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     cdef cnp.ndarray array = source(src), factors, shifts
     cdef int along = array.ndim - 1
     cdef int64_t n = cnp.PyArray_DIM(array, along)
-    factors, shifts = row_values(gamma, "gamma", n, 1), row_values(beta, "beta", n, -0.0)
+    cdef bint used = array.size != 0
+    factors, shifts = row_values(gamma, "gamma", n, 1, used), row_values(beta, "beta", n, -0.0, used)
     args.gamma, args.beta = <const float *>cnp.PyArray_DATA(factors), <const float *>cnp.PyArray_DATA(shifts)
     args.epsilon = real(epsilon, "epsilon")
     if not 0 <= args.epsilon <= np.finfo(np.float32).max:
-        raise ValueError(f"epsilon must not be negative, and finite in float32, got {epsilon}")
+        raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     set_quantization(&args, array, dst_dtype, scales, zero_points)
     args.log = False

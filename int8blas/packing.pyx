@@ -17,7 +17,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas import _file
-from int8blas._arrays cimport check_transpose, int8_operand
+from int8blas._arrays cimport check_transpose, int8_operand, shown
 from int8blas._file import freeze, is_constant
 from int8blas._kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
 from int8blas._plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
@@ -63,7 +63,10 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
     cdef int64_t panels = ceil_div(n, I8_PANEL), i
     # Four panels are whole cache lines of a C-ordered B.
     cdef int64_t step = 4, steps = ceil_div(panels, step)
-    cdef int threads = threads_for(panels * round_up(k, I8_GROUP) * I8_PANEL)
+    cdef int threads
+    if k == 0:
+        return  # there are no bytes, of however many panels
+    threads = threads_for(panels * round_up(k, I8_GROUP) * I8_PANEL)
     if threads == 1:
         for i in range(steps):
             pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
@@ -383,7 +386,7 @@ def _restore(k, n, dtype, buffer):
     cdef cnp.ndarray data
     cdef const int8_t *source = NULL
     if dtype not in ("int8", "uint8"):
-        raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {dtype!r}")
+        raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {shown(dtype)}")
     if k < 0 or n < 0:
         raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
     # NumPy never makes an array on a read-only memoryview writeable.
@@ -403,6 +406,14 @@ def _restore(k, n, dtype, buffer):
 _file.register(PackedB, _restore)
 
 
+cdef cnp.ndarray column_values(make, count, dtype):
+    """An array for values of columns, also of more than can be."""
+    try:
+        return make(count, dtype)
+    except ValueError:  # what NumPy says of a size beyond int64
+        raise MemoryError(f"no memory for {count} values of columns") from None
+
+
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
     """A PackedB on packed bytes, which it keeps, after copying them from `source` if there is one; computes the sums
     and certificates."""
@@ -410,11 +421,12 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
     packed._k, packed._n = k, n
     packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
+    # Without rows all of this is known: zeros take no memory before they are written to.
+    packed._sums = column_values(np.zeros if k == 0 else np.empty, panels * I8_PANEL, np.int64)
+    packed._certified = column_values(np.ones if k == 0 else np.empty, panels, np.bool_)
     freeze(data)
     packed._data = data.reshape(panels, groups, I8_PANEL, I8_GROUP)
     packed._data.flags.writeable = False
-    packed._sums = np.empty(panels * I8_PANEL, np.int64)
-    packed._certified = np.empty(panels, np.bool_)
     cdef PackedMatrix *matrix = &packed._matrix
     cdef int8_t *bytes_ = <int8_t *>cnp.PyArray_DATA(data)
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)
@@ -422,8 +434,9 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     matrix.k, matrix.n, matrix.unsigned = k, n, dtype == "uint8"
     matrix.data, matrix.panel_size = bytes_, groups * I8_GROUP * I8_PANEL
     matrix.sums, matrix.certified = sums, certified
-    with nogil:
-        find_facts(bytes_, source, k, n, sums, certified)
+    if k:
+        with nogil:
+            find_facts(bytes_, source, k, n, sums, certified)
     packed._sums.flags.writeable = False
     packed._certified.flags.writeable = False
     return packed

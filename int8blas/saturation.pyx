@@ -7,7 +7,7 @@ from libc.stdint cimport INT16_MAX, INT16_MIN, INT64_MAX, int8_t, int64_t, uint8
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_transpose, int8_operand
+from int8blas._arrays cimport check_transpose, int8_operand, shown
 from int8blas._verbose import spoken
 from int8blas.packing cimport PackedB, pack
 
@@ -117,7 +117,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     except OverflowError:
         most = -1
     if most < 0:
-        raise ValueError(f"limit must not be negative, got {limit}")
+        raise ValueError(f"limit must not be negative, got {shown(limit)}")
     if x.ndim != 2:
         raise ValueError(f"a must have 2 dimensions, got shape {(<object>x).shape}")
     if isinstance(b, PackedB):
@@ -131,6 +131,8 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
         if y.shape[transpose_b] != x.shape[not transpose_a]:
             raise ValueError(f"b must have {x.shape[not transpose_a]} rows in op(b), as op(a) has as many columns, got "
                              f"{y.shape[transpose_b]}")
+        if 0 in (<object>x).shape or 0 in (<object>y).shape:
+            return Saturation(0, np.empty((0, 3), np.int64))  # however large the other dimensions are
         packed = pack(y, transpose_b)
     rows.k = x.shape[not transpose_a]
     if packed._k != rows.k:
@@ -138,6 +140,8 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     rows.data = <const uint8_t *>cnp.PyArray_DATA(x)
     rows.row, rows.column = x.strides[transpose_a], x.strides[not transpose_a]
     rows.flip = 0x80 if cnp.PyArray_TYPE(x) == cnp.NPY_INT8 else 0
+    if x.size == 0 or packed._n == 0:
+        return Saturation(0, np.empty((0, 3), np.int64))
     most = min(most, (<object>x).shape[transpose_a] * int(packed._n) * ((rows.k + 1) // 2))
     positions = np.empty((most, 3), np.int64)
     where = <int64_t *>cnp.PyArray_DATA(positions)
