@@ -56,6 +56,8 @@ cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
 
 cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t block, int64_t row, int64_t rows,
                     int64_t k0, int64_t k) noexcept nogil
+cdef void add_row_terms(const Gemm *g, const Workspace *w, const uint8_t *a, int64_t row, int64_t rows, int64_t k0,
+                        int64_t k) noexcept nogil
 cdef void double_sums(const i8_output_args *o) noexcept nogil
 cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from int8blas._kernels cimport i8_output_args, i8_part_of
-from int8blas._plan cimport Gemm
+from int8blas._plan cimport Gemm, zero_by_row
 from int8blas._source cimport quantize_rows
 from int8blas._split cimport ceil_div
 
@@ -16,6 +16,21 @@ cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t blo
         g.kernels.im2col(dst, step, g.image, block + row, rows, k0, k, g.a_flip)
     else:
         quantize_rows(g, dst, step, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
+        add_row_terms(g, w, dst, row, rows, k0, k)
+
+
+cdef void add_row_terms(const Gemm *g, const Workspace *w, const uint8_t *a, int64_t row, int64_t rows, int64_t k0,
+                        int64_t k) noexcept nogil:
+    """What some columns of rows that are made of a source add to their terms for zero points of B, if it has any."""
+    cdef int64_t *term = w.row_term + row
+    cdef int64_t total, i
+    if w.row_term is NULL:
+        return
+    for i in range(rows):
+        g.kernels.row_sums(&total, 1, k, a + i * made_row(ceil_div(k, 4)), 0, 1, 0)
+        if k0 == 0:
+            term[i] = -g.k * (w.zeros[row + i] if zero_by_row(g) else g.ao)
+        term[i] += total
 
 
 cdef void double_sums(const i8_output_args *o) noexcept nogil:

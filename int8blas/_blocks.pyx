@@ -48,7 +48,7 @@ cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.bo_cols is not NULL or (p.wide and g.bo != 0)
+    return g.bo_cols is not NULL or ((p.wide or g.source is not NULL) and g.bo != 0)
 
 
 cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
@@ -145,7 +145,7 @@ cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t
     cdef int64_t i
     cdef const int64_t *zeros
     cdef uint32_t init
-    if w.row_term is not NULL:
+    if w.row_term is not NULL and g.source is NULL:
         g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(rows):
             w.row_term[i] -= g.k * zero_of_row(g, row + i)

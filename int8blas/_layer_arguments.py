@@ -64,6 +64,23 @@ def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np
     raise TypeError(f"{name} must be {either(names)}, got {dtype_argument(dtype)}{more}")
 
 
+def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
+    """An error that says what comes next, for dtypes of an InnerProduct that are not given, or ask for `dynamic`."""
+    shortcut = "InnerProduct.dynamic(weights, bias) has all that float32 in and out needs"
+    quantized, real = either(list(map(str, INT8_DTYPES))), "float32, float16 or bfloat16"
+    if src_dtype is None:
+        wanted = f"{quantized}, or {real} with dynamic='per_row'" if dynamic is None else real
+        raise TypeError(f"src_dtype must be given, {wanted}; {shortcut}")
+    found = dtype_from(src_dtype)
+    if dynamic is None and found is not None and (found.kind == "f" or is_bfloat16(found)):
+        raise TypeError(
+            f"src_dtype must be {quantized}, got {dtype_argument(src_dtype)}: give dynamic='per_row' to quantize a "
+            f"float source in each execution; {shortcut}"
+        )
+    if dst_dtype is None:
+        raise TypeError(f"dst_dtype must be given, uint8, int8, int32, {real}; {shortcut}")
+
+
 def check_attributes(attributes: Any) -> Attributes:
     """The attributes, or those of a layer that was given none."""
     if attributes is None:

@@ -8,7 +8,17 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from int8blas._block cimport Slab, Workspace, double_sums, made_row, make_rows, set_output, set_vectors, store_rows
+from int8blas._block cimport (
+    Slab,
+    Workspace,
+    add_row_terms,
+    double_sums,
+    made_row,
+    make_rows,
+    set_output,
+    set_vectors,
+    store_rows,
+)
 from int8blas._kernels cimport (
     I8_GROUP,
     I8_MATRIX_K,
@@ -75,6 +85,8 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
         t.a_row = I8_MATRIX_K
         t.a_group = round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
     if is_there:
+        if g.source is not NULL:
+            add_row_terms(g, w, a, row, t.rows, k0, k)
         return
     if not is_made(g):
         p.matrix.pack(a, t.rows, k, g.a + (block + row) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)

@@ -199,10 +199,8 @@ cdef class Layer:
             if tensor == "src" and self.kind == "dynamic":
                 raise ValueError(f"{name} must not be given for a source that is quantized dynamically")
             if parameter == "zero_points":
-                if tensor == "weights" and self.kind != "static":
-                    raise ValueError(f"{name} must not be given for a "
-                                     + {"dynamic": "source that is quantized dynamically",
-                                        "convolution": "convolution"}[self.kind])
+                if tensor == "weights" and self.kind == "convolution":
+                    raise ValueError(f"{name} must not be given for a convolution")
                 if self.dtypes[tensor].kind not in "iu":
                     raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         if masks and self.attributes.output_scales is not None:

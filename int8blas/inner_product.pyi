@@ -16,8 +16,8 @@ class InnerProduct(QuantizedLayer):
         weights: _Array[Any] | PackedB,
         bias: _Array[np.float32 | np.int32] | None = None,
         *,
-        src_dtype: npt.DTypeLike,
-        dst_dtype: npt.DTypeLike,
+        src_dtype: npt.DTypeLike | None = None,
+        dst_dtype: npt.DTypeLike | None = None,
         attributes: Attributes | None = None,
         scales: Mapping[str, Any] | None = None,
         zero_points: Mapping[str, Any] | None = None,
@@ -25,6 +25,21 @@ class InnerProduct(QuantizedLayer):
         dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
     ) -> None: ...
+    @classmethod
+    def dynamic(
+        cls,
+        weights: _Array[Any] | PackedB,
+        bias: _Array[Any] | None = None,
+        *,
+        dynamic: Literal["per_row", "per_tensor"] = "per_row",
+        dynamic_dtype: npt.DTypeLike = "int8",
+        src_dtype: npt.DTypeLike = "float32",
+        dst_dtype: npt.DTypeLike = "float32",
+        attributes: Attributes | None = None,
+        scales: Mapping[str, Any] | None = None,
+        zero_points: Mapping[str, Any] | None = None,
+        numerics: _Numerics = "exact",
+    ) -> InnerProduct: ...
     @property
     def weights(self) -> PackedB: ...
     @overload

@@ -18,7 +18,7 @@ import numpy as np
 
 from int8blas._arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas._file import register
-from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, int8_weights
+from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, check_given, int8_weights
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._quantized_layer cimport QuantizedLayer
@@ -43,9 +43,10 @@ cdef class InnerProduct(QuantizedLayer):
         be given: "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Of shape (oc,): float32 in real units, int32 in units of the accumulator.
-    src_dtype : dtype
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16.
-    dst_dtype : dtype
+    src_dtype : dtype, optional
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. Without it, or `dst_dtype`, the error says what there
+        is to give.
+    dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
         Masks of scales and zero points, post-ops. Masks may be left out where values are given here: one value has mask
@@ -56,6 +57,7 @@ cdef class InnerProduct(QuantizedLayer):
         dst one value or one for each output channel.
     dynamic : {'per_row', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each row or of all of it, while it is packed.
+        :meth:`dynamic` has the other arguments of such a layer as defaults.
     dynamic_dtype : dtype, optional
         To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
         that contains 0).
@@ -87,8 +89,11 @@ cdef class InnerProduct(QuantizedLayer):
     an int32 bias or none. A scale of the destination is more than 2**-128, and the product of the scales of source and
     weights is finite. The source
     and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
-    bias is added to the accumulator before it is scaled. The range of a dynamic source leaves out infinities, which
-    saturate, and NaN, which become the zero point.
+    bias is added to the accumulator before it is scaled.
+
+    Where a row of a dynamic source (the whole, for 'per_tensor') has an infinity or a NaN, it has no range to be
+    quantized by, and all of its results are NaN before the post-ops. An integer destination has no NaN: it gets its
+    zero point, 0.0, as everywhere.
 
     Examples
     --------
@@ -98,8 +103,7 @@ cdef class InnerProduct(QuantizedLayer):
     ...                               dst_dtype=np.float32, scales={"src": 0.5, "weights": "per_channel"})
     >>> layer(np.array([[2, 4]], np.uint8))
     array([[0.492126 , 4.2519684, 1.       ]], dtype=float32)
-    >>> dynamic = int8blas.InnerProduct(weights, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row",
-    ...                                 scales={"weights": "per_channel"})
+    >>> dynamic = int8blas.InnerProduct.dynamic(weights)
     >>> dynamic(np.array([[1, 2]], np.float32)).round(2)
     array([[0.  , 4.25, 0.99]], dtype=float32)
     """
@@ -109,17 +113,16 @@ cdef class InnerProduct(QuantizedLayer):
     cdef Source _source
 
     @cython.binding(False)
-    def __init__(self, weights, bias=None, *, src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None,
-                 dynamic=None, dynamic_dtype="int8", numerics="exact"):
+    def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
+                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
+        check_given(src_dtype, dst_dtype, dynamic)
         self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         scales = by_tensor(scales, "scales", TENSORS)
         self.set_weights(weights, scales)
-        if dynamic is not None and self._packed.dtype != np.int8:
-            raise TypeError("weights must be int8 or float32 for a source that is quantized dynamically, got uint8")
         self._dynamic = dynamic
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._layer = Layer(self.attributes, self._packed._n, bias, self._packed._sums, quantized_dtype,
@@ -131,6 +134,54 @@ cdef class InnerProduct(QuantizedLayer):
             self._source.per_row = dynamic == "per_row"
             self._source.scale, self._source.zero = 1, 0
         self._constant = self._layer.bind_constants()
+
+    @classmethod
+    def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
+                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact"):
+        """The layer that takes and gives float32: the constructor, with the defaults of a dynamic layer.
+
+        ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
+
+        Parameters
+        ----------
+        weights : array_like of float32, int8 or uint8, or PackedB
+            As of the class; float64, float16 and bfloat16 are taken as float32. Where they are real they are quantized
+            with a scale for each output channel, unless `scales` has others: ``{"weights": "per_tensor"}``, or values.
+        bias : array_like of float32 or int32, optional
+            As of the class.
+        dynamic : {'per_row', 'per_tensor'}, optional
+            Whether each row of a source has a range of its own.
+        dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+            As of the class.
+
+        Returns
+        -------
+        InnerProduct
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above; the error names it.
+
+        Examples
+        --------
+        >>> import numpy as np, int8blas
+        >>> w, b = np.array([[1.0, -0.5], [0.25, 2.0], [-1.0, 1.0]]), np.array([0.5, 0, 0])
+        >>> layer = int8blas.InnerProduct.dynamic(w, b)
+        >>> layer
+        InnerProduct(3, 2)[float32 -> float32, dynamic='per_row']
+        >>> layer(np.array([[1, 2]], np.float32)).round(2)
+        array([[0.5 , 4.25, 0.99]], dtype=float32)
+        """
+        if dynamic is None:
+            raise ValueError("dynamic must be 'per_row' or 'per_tensor', got None")
+        scales = by_tensor(scales, "scales", TENSORS)
+        if not isinstance(weights, PackedB):
+            weights = in_float32(weights, "weights")
+            if weights.dtype == np.float32:
+                scales.setdefault("weights", "per_channel")
+        return cls(weights, bias, src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales,
+                   zero_points=zero_points, dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics)
 
     cdef int set_weights(self, weights, dict scales) except -1:
         cdef cnp.ndarray array

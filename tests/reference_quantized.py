@@ -166,24 +166,25 @@ def inner_product(
     return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
 
 
-# range (low, high) of the finite values, extended to contain 0
+# range (low, high), extended to contain 0
 # s8:  scale = max(|low|, |high|) / 127       zero = 0
 # u8:  scale = high / 255 - low / 255         zero = min(rne(-low * (1 / scale)), 255)
-# q = sat(rne(x * (1 / scale) + zero)), zero for NaN; a scale is at least the smallest normal float32
+# q = sat(rne(x * (1 / scale) + zero)); a scale is at least the smallest normal float32
+# scale = NaN, zero = 0, where not all of the range is finite; q does not matter then
 @quiet
 def quantize_dynamically(x, dtype, per_row):
     """A source (rows, ic) in 8 bits, its scales and its zero points, each one value or one for each row."""
     x = x.astype(np.float32)
-    finite = np.where(np.isfinite(x), x, np.float32(0))
     axis = 1 if per_row else None
-    low = finite.min(axis=axis, initial=np.float32(0))
-    high = finite.max(axis=axis, initial=np.float32(0))
+    finite = np.isfinite(x).all(axis=axis)
+    low = np.where(finite, x.min(axis=axis, initial=np.float32(0)), np.float32(np.nan))
+    high = np.where(finite, x.max(axis=axis, initial=np.float32(0)), np.float32(np.nan))
     if dtype == np.int8:
         scale = np.maximum(np.maximum(-low, high) / np.float32(127), TINY)
         zero = np.zeros_like(scale)
     else:
         scale = np.maximum(high / np.float32(255) - low / np.float32(255), TINY)
-        zero = np.minimum(np.rint(-low * (ONE / scale)), np.float32(255))
+        zero = np.where(finite, np.minimum(np.rint(-low * (ONE / scale)), np.float32(255)), np.float32(0))
     y = x * (ONE / rows(scale))
     y = np.where(np.isnan(y), np.float32(0), y) + rows(zero)
     return to_integer(y, dtype), scale, zero.astype(np.int64)

@@ -1,5 +1,6 @@
 """A float source quantized by its own range, while it is packed: the bits of the formula, then of an integer source."""
 
+import pickle
 from itertools import product
 
 import numpy as np
@@ -177,6 +178,133 @@ def test_saturating_numerics(isa, dynamic, dynamic_dtype, rng):
             zero_points={"src": zero}, numerics="saturating",
         )  # fmt: skip
         assert_same_bits(layer(x), expected)
+
+
+@every_source
+@every_range
+@every_target
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_has_no_results(isa, src_dtype, dynamic, dynamic_dtype, bad, rng):
+    """One value at any place is enough; the other rows have the results that they have without it."""
+    weights, scale = random_weights(rng, 37, 70)
+    weights[3] = 0  # also where the sum is 0 whatever the source is
+    arguments = {
+        "src_dtype": src_dtype, "dynamic": dynamic, "dynamic_dtype": dynamic_dtype, "scales": {"weights": scale},
+    }  # fmt: skip
+    x = normal(rng, 9, 70, src_dtype)
+    for bias, ops in product((None, rng.normal(0, 1, 37).astype(np.float32)), ((), (ReLU(),), (ReLU(0.5),))):
+        layer = InnerProduct(weights, bias, dst_dtype=np.float32, attributes=Attributes(post_ops=ops), **arguments)
+        expected = layer(x)
+        for row, column in product((0, 4, 8), (0, 15, 16, 33, 69)):
+            damaged = x.copy()
+            damaged[row, column] = bad
+            result = layer(damaged)
+            assert np.isnan(result[row]).all()
+            others = np.arange(9) != row
+            if dynamic == "per_row":
+                assert_same_bits(result[others], expected[others])
+            else:
+                assert np.isnan(result).all()
+    for dtype, zero in product((np.uint8, np.int8, np.int32), (0, 7)):
+        layer = InnerProduct(weights, dst_dtype=dtype, zero_points={"dst": zero}, **arguments)
+        assert (layer(damaged)[8] == zero).all()
+
+
+def test_rows_that_are_not_finite_in_parts_of_other_threads(isa, rng):
+    """Threads find a common range in parts."""
+    weights, scale = random_weights(rng, 20, 500)
+    for dynamic_dtype, row, bad in product((np.int8, np.uint8), (0, 250, 999), (np.nan, np.inf)):
+        layer = InnerProduct.dynamic(
+            weights, dynamic="per_tensor", dynamic_dtype=dynamic_dtype, scales={"weights": scale}
+        )
+        x = normal(rng, 1000, 500)
+        x[row, 7] = bad
+        for threads in (1, 4):
+            with int8blas.num_threads(threads):
+                assert np.isnan(layer(x)).all()
+
+
+@every_source
+@every_range
+@every_target
+@pytest.mark.parametrize("weights_dtype", [np.int8, np.uint8], ids=name_of)
+def test_zero_points_of_weights(isa, src_dtype, dynamic, dynamic_dtype, weights_dtype, rng):
+    info = np.iinfo(weights_dtype)
+    for m, n, k in (*LAYER_SHAPES, *SHAPES, (70, 300, 800)):
+        weights = rng.integers(info.min, info.max, (n, k), weights_dtype, endpoint=True)
+        values = rng.integers(info.min, info.max, n, endpoint=True)
+        x, scale = normal(rng, m, k, src_dtype), rng.uniform(0.005, 0.02, n).astype(np.float32)
+        quantized, src_scale, zero = reference_quantized.quantize_dynamically(x, dynamic_dtype, dynamic == "per_row")
+        for zeros, at_creation in product((None, info.max, values), (True, False)):
+            given = {} if zeros is None else {"weights": zeros}
+            layer = InnerProduct.dynamic(
+                weights, dynamic=dynamic, dynamic_dtype=dynamic_dtype, src_dtype=src_dtype, scales={"weights": scale},
+                zero_points=given if at_creation else None,
+                attributes=None if at_creation else Attributes(zero_points={t: np.ndim(v) for t, v in given.items()}),
+            )  # fmt: skip
+            expected = reference_quantized.inner_product(
+                quantized, weights, dst_dtype=np.float32, scales={"src": src_scale, "weights": scale},
+                zero_points={"src": zero} | given,
+            )  # fmt: skip
+            result = layer(x) if at_creation else layer(x, zero_points=given)
+            assert_same_bits(result, expected, shape=(m, n, k), zeros=np.shape(zeros))
+
+
+@every_range
+@every_target
+def test_zero_points_of_weights_in_long_sums_and_with_post_ops(isa, dynamic, dynamic_dtype, rng):
+    """Sums beyond int32, several blocks of K and of columns, and rows that are kept for the next columns."""
+    with int8blas.num_threads(1):
+        for m, n, k in ((3, 20, 66_000), (130, 300, 1100)):
+            weights = rng.integers(0, 256, (n, k), np.uint8) | np.uint8(128 if k > 10**4 else 0)
+            x, zeros = normal(rng, m, k), rng.integers(0, 256, n)
+            quantized, src_scale, zero = reference_quantized.quantize_dynamically(
+                x, dynamic_dtype, dynamic == "per_row"
+            )
+            for dst_dtype, ops, numerics in (
+                (np.float32, (), "exact"), (np.uint8, (ReLU(),), "exact"), (np.float32, (), "saturating"),
+            ):  # fmt: skip
+                scales = {"weights": np.float32(0.01)} | ({"dst": np.float32(0.5)} if dst_dtype == np.uint8 else {})
+                layer = InnerProduct.dynamic(
+                    weights, dynamic=dynamic, dynamic_dtype=dynamic_dtype, scales=scales, dst_dtype=dst_dtype,
+                    zero_points={"weights": zeros}, attributes=Attributes(post_ops=ops), numerics=numerics,
+                )  # fmt: skip
+                expected = reference_quantized.inner_product(
+                    quantized, weights, dst_dtype=dst_dtype, scales=scales | {"src": src_scale}, ops=ops,
+                    zero_points={"src": zero, "weights": zeros}, numerics=numerics,
+                ) if k < 10**4 or numerics == "exact" else None  # fmt: skip
+                if expected is not None:
+                    assert_same_bits(layer(x), expected, shape=(m, n, k))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16], ids=name_of)
+def test_the_commonest_layer_is_one_call(isa, dtype, rng):
+    w, b, x = rng.normal(0, 1, (40, 70)).astype(dtype), rng.normal(0, 1, 40).astype(dtype), normal(rng, 20, 70)
+    layer = InnerProduct.dynamic(w, b)
+    assert (layer.src_dtype, layer.dst_dtype, layer.scales["weights"].shape) == (np.float32, np.float32, (40,))
+    result, exact = layer(x), x.astype(np.float64) @ w.T + b
+    assert np.linalg.norm(result - exact) < 0.02 * np.linalg.norm(exact)
+    spelled_out = InnerProduct(
+        w.astype(np.float32), b.astype(np.float32), src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row",
+        scales={"weights": "per_channel"},
+    )  # fmt: skip
+    assert_same_bits(result, spelled_out(x))
+    assert_same_bits(pickle.loads(pickle.dumps(layer))(x), result)
+
+
+def test_its_options_are_those_of_the_constructor(isa, rng):
+    w, x = rng.normal(0, 1, (40, 70)).astype(np.float32), normal(rng, 20, 70, np.float16)
+    arguments = {
+        "dynamic": "per_tensor", "dynamic_dtype": np.uint8, "src_dtype": np.float16, "dst_dtype": np.float16,
+        "attributes": Attributes(post_ops=ReLU()), "scales": {"weights": "per_tensor", "dst": 0.5},
+        "numerics": "saturating",
+    }  # fmt: skip
+    assert_same_bits(InnerProduct.dynamic(w, **arguments)(x), InnerProduct(w, **arguments)(x))
+    packed = int8blas.pack_b(rng.integers(-128, 128, (70, 40), np.int8))
+    assert_same_bits(
+        InnerProduct.dynamic(packed)(np.float32(x)),
+        InnerProduct(packed, src_dtype="f4", dst_dtype="f4", dynamic="per_row")(np.float32(x)),
+    )
 
 
 @every_source

@@ -66,13 +66,9 @@ CREATION = [
     ({"dynamic": "per_row"}, TypeError, "src_dtype must be float32, float16 or bfloat16, got uint8"),
     ({"dynamic": "per_row", "src_dtype": "f4", "dynamic_dtype": np.int16}, TypeError,
      "dynamic_dtype must be uint8 or int8, got int16"),
-    ({"dynamic": "per_row", "src_dtype": "f4", "weights": u8(OC, IC)}, TypeError,
-     "weights must be int8 or float32 for a source that is quantized dynamically, got uint8"),
     *(({"dynamic": "per_row", "src_dtype": "f4", kind: {"src": 1}}, ValueError,
        f"{kind}['src'] must not be given for a source that is quantized dynamically")
       for kind in ("scales", "zero_points")),
-    ({"dynamic": "per_row", "src_dtype": "f4", "zero_points": {"weights": 1}}, ValueError,
-     "zero_points['weights'] must not be given for a source that is quantized dynamically"),
     ({"dynamic": np.array([1, 2])}, ValueError, "dynamic must be 'per_row', 'per_tensor' or None, got array"),
     # scales
     *(({kind: value}, TypeError, f"{kind} must be a mapping, got {type(value).__name__}")
@@ -144,6 +140,35 @@ def test_options_are_given_by_keyword_only():
     for name in ("src_dtype", "dst_dtype"):
         with pytest.raises(TypeError, match=name):
             InnerProduct(s8(OC, IC), **{other: np.int8 for other in ("src_dtype", "dst_dtype") if other != name})
+
+
+DYNAMIC = "; InnerProduct.dynamic(weights, bias) has all that float32 in and out needs"
+FLOATS = "float32, float16 or bfloat16"
+
+
+def test_every_error_on_the_way_names_the_next_argument():
+    w, b, given = f32(OC, IC) + 1, f32(OC), {}
+    steps = [
+        (None, f"src_dtype must be given, uint8 or int8, or {FLOATS} with dynamic='per_row'" + DYNAMIC),
+        ({"src_dtype": np.float32}, "src_dtype must be uint8 or int8, got float32: give dynamic='per_row' to quantize "
+         "a float source in each execution" + DYNAMIC),
+        ({"dynamic": "per_row"}, f"dst_dtype must be given, uint8, int8, int32, {FLOATS}" + DYNAMIC),
+        ({"dst_dtype": np.float32}, "scales['weights'] must be given to quantize float32 weights: 'per_channel', "),
+    ]  # fmt: skip
+    for more, text in steps:
+        given |= more or {}
+        with refused((TypeError, ValueError), text):
+            InnerProduct(w, b, **given)
+    given["scales"] = {"weights": "per_channel"}
+    x = np.ones((2, IC), np.float32)
+    assert np.array_equal(InnerProduct(w, b, **given)(x), InnerProduct.dynamic(w, b)(x))
+    for dtype in (np.float16, np.float64):
+        with refused(TypeError, f"src_dtype must be uint8 or int8, got {np.dtype(dtype)}: give dynamic='per_row' to"):
+            InnerProduct(w, src_dtype=dtype, dst_dtype=dtype)
+    with refused(TypeError, "src_dtype must be given, float32, float16 or bfloat16" + DYNAMIC):
+        InnerProduct(w, dynamic="per_tensor")
+    with refused(ValueError, "dynamic must be 'per_row' or 'per_tensor', got None"):
+        InnerProduct.dynamic(w, dynamic=None)
 
 
 # --- at execution ----------------------------------------------------------------------------------------------------

@@ -626,8 +626,8 @@ typedef struct {
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
-    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of the finite
-     * ones and 0; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero
+    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and 0,
+     * NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero
      * point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,

@@ -126,7 +126,6 @@ static float i8_floats_sum(i8_floats x)
             x.lane[v] += x.lane[v + width];
     return x.lane[0];
 }
-static i8_floats i8_floats_finite(i8_floats x) { I8_LANEWISE(fabsf(x.lane[v]) <= 3.402823466e38f ? x.lane[v] : 0.0f); }
 static i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
     I8_LANEWISE(fabsf(y.lane[v]) <= x.lane[v] || x.lane[v] != x.lane[v] ? x.lane[v] : fabsf(y.lane[v]));

@@ -1,5 +1,7 @@
 /* A source of real numbers, quantized while it is packed (dynamic quantization): the range of a row, then its bytes.
  * Chunks of 16, like the output stage. Rows are f32, f16 or bf16, `step` bytes from one k to the next. */
+#include <float.h>
+#include <math.h>
 
 /* Up to a chunk of a row as f32, zeros beyond. */
 I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, int count)
@@ -13,31 +15,42 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     return i8_floats_load(x);
 }
 
-/* range[0] = the smallest of 0 and the finite values of a row, range[1] = the largest. */
+/* range[0] = the smallest of 0 and the values of a row, range[1] = the largest; NaN both, if not all are finite. Where
+ * there is a NaN, what MINPS and MAXPS make of it does not matter. */
 I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;
-    float lows[I8_CHUNK], highs[I8_CHUNK];
+    i8_floats largest = low, largest2 = low;
+    float lows[I8_CHUNK], highs[I8_CHUNK], magnitudes[I8_CHUNK];
     int64_t i = 0;
     for (; i + 2 * I8_CHUNK <= k; i += 2 * I8_CHUNK) {
-        const i8_floats x = i8_floats_finite(i8_source_chunk(src + i * step, type, step, I8_CHUNK));
-        const i8_floats y = i8_floats_finite(i8_source_chunk(src + (i + I8_CHUNK) * step, type, step, I8_CHUNK));
+        const i8_floats x = i8_source_chunk(src + i * step, type, step, I8_CHUNK);
+        const i8_floats y = i8_source_chunk(src + (i + I8_CHUNK) * step, type, step, I8_CHUNK);
         low = i8_floats_min(low, x);
         high = i8_floats_max(high, x);
         low2 = i8_floats_min(low2, y);
         high2 = i8_floats_max(high2, y);
+        largest = i8_floats_largest(largest, x);
+        largest2 = i8_floats_largest(largest2, y);
     }
     for (; i < k; i += I8_CHUNK) {
         const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
-        const i8_floats x = i8_floats_finite(i8_source_chunk(src + i * step, type, step, count));
+        const i8_floats x = i8_source_chunk(src + i * step, type, step, count);
         low = i8_floats_min(low, x);
         high = i8_floats_max(high, x);
+        largest = i8_floats_largest(largest, x);
     }
     i8_floats_store(lows, i8_floats_min(low, low2));
     i8_floats_store(highs, i8_floats_max(high, high2));
+    i8_floats_store(magnitudes, i8_floats_largest(largest, largest2));
     range[0] = range[1] = 0;
     I8_EACH range[0] = lows[v] < range[0] ? lows[v] : range[0];
     I8_EACH range[1] = highs[v] > range[1] ? highs[v] : range[1];
+    I8_EACH
+    {
+        if (!(magnitudes[v] <= FLT_MAX))
+            range[0] = range[1] = NAN;
+    }
 }
 
 /* The largest magnitude in a row; beyond FLT_MAX, or NaN, if not all of it is finite. */

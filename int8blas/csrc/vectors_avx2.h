@@ -334,16 +334,6 @@ I8_INLINE float i8_floats_sum(i8_floats x)
     const __m128 w = _mm_add_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
-/* 0 for infinities and NaN. */
-I8_INLINE i8_floats i8_floats_finite(i8_floats x)
-{
-    const __m256 sign = _mm256_set1_ps(-0.0f), largest = _mm256_set1_ps(3.402823466e38f);
-    const i8_floats y = {
-        _mm256_and_ps(x.low, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.low), largest, _CMP_LE_OQ)),
-        _mm256_and_ps(x.high, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.high), largest, _CMP_LE_OQ)),
-    };
-    return y;
-}
 /* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
 I8_INLINE __m256 i8_half_largest(__m256 x, __m256 y)
 {

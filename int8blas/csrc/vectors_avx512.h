@@ -295,11 +295,6 @@ I8_INLINE float i8_floats_sum(i8_floats x)
     const __m128 w = _mm_add_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
-/* 0 for infinities and NaN. */
-I8_INLINE i8_floats i8_floats_finite(i8_floats x)
-{
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(3.402823466e38f), _CMP_LE_OQ), x);
-}
 /* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
 I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
