@@ -44,8 +44,8 @@ cdef class InnerProduct(QuantizedLayer):
     bias : array_like of float32 or int32, optional
         Of shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16. Without it, or `dst_dtype`, the error says what there
-        is to give.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. Without it, or `dst_dtype`, the error says what to
+        give.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
