@@ -1,4 +1,4 @@
-"""Markdown tables of the medians over several runs of a benchmark: what docs/performance.md shows.
+"""Markdown tables of the medians over several runs of a benchmark: what docs/performance_notes.md shows.
 
 for i in 1 2 3; do python benchmarks/bench_gemm.py --threads 1,all --json run$i.json; done
 python benchmarks/median.py run1.json run2.json run3.json --plot figure.svg

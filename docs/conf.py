@@ -11,7 +11,7 @@ project = "int8blas"
 author = "the int8blas developers"
 release = int8blas.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 exclude_patterns = ["_build"]
 
 # Every reference leads somewhere. Names of other projects are no links, so that a build needs no network.
@@ -24,6 +24,7 @@ myst_heading_anchors = 3  # [text](page.md#heading), as on code hosts
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
+autosummary_generate = False  # the index of the reference has a line for each name, and no page of its own
 numpydoc_validation_checks = {
     *("GL05", "GL06", "GL07", "GL08", "GL09", "GL10", "SS02", "SS04"),
     *("PR05", "PR06", "PR07", "PR10", "RT01", "RT02", "RT05"),
@@ -36,10 +37,10 @@ html_title = f"int8blas {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_show_sourcelink = False
-html_theme_options = {"header_links_before_dropdown": 7, "navigation_with_keys": False}
-# Pages that are no part of a section have their own headings at the left.
-html_sidebars = {page: ["page-toc.html"] for page in ("tour", "performance", "migration", "specification")}
-html_sidebars["index"] = []
+html_theme_options = {"header_links_before_dropdown": 5, "navigation_with_keys": False}
+NO_SECTION = ("index", "tour", "performance", "performance_notes", "migration", "specification", "promises")
+# Pages that are no part of a section have nothing at the left. The headings of a page are at its right.
+html_sidebars = {page: [] for page in NO_SECTION}
 
 
 def highlight_sessions(app, doctree):

@@ -7,6 +7,7 @@ PAGES = {
     "howto/arrays.md": ["ml_dtypes"],
     "howto/clusters.md": ["dask", "distributed", "joblib"],
     "howto/quantize_pytorch.md": ["torch"],
+    "howto/replace_int_mm.md": ["torch"],
 }
 
 collect_ignore = ["_build"] + [page for page, modules in PAGES.items() if not all(map(find_spec, modules))]

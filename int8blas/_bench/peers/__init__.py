@@ -14,7 +14,9 @@ from int8blas._bench.peers.base import Peer, UnavailableError
 
 # In this order in the tables.
 FLOAT32 = ("int8blas._bench.peers.blas_f32",)
-INT8 = tuple(f"int8blas._bench.peers.{name}" for name in ("onednn_gemm", "torch_int_mm", "onnxruntime_matmul"))
+INT8 = tuple(
+    f"int8blas._bench.peers.{name}" for name in ("onednn_gemm", "torch_int_mm", "onnxruntime_matmul", "numkong_dots")
+)
 
 
 def short_name(module: str) -> str:

@@ -70,13 +70,18 @@ class Gemm(OneDNN):
         return Prepared(run, lambda: compare(operands, c), keep=(operands, offset))
 
 
+def version_of(library: ctypes.CDLL) -> str:
+    """As oneDNN says it."""
+    library.dnnl_version.restype = ctypes.POINTER(_Version)
+    numbers = library.dnnl_version().contents
+    return f"{numbers.major}.{numbers.minor}.{numbers.patch}"
+
+
 def load_library() -> tuple[ctypes.CDLL, Path, str]:
     """oneDNN, where it lies, and its version."""
     path = find_library(DISTRIBUTION, "libdnnl.so")
     library = ctypes.CDLL(str(path))
-    library.dnnl_version.restype = ctypes.POINTER(_Version)
-    numbers = library.dnnl_version().contents
-    return library, path, f"{numbers.major}.{numbers.minor}.{numbers.patch}"
+    return library, path, version_of(library)
 
 
 def peers(reuse_c: bool) -> list[Peer]:
