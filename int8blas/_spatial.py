@@ -117,7 +117,8 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
     value = _plain(value)
     if hasattr(value, "__index__"):
         return ((_bounded(value, "padding", 0),) * 2,) * spatial
-    wanted = "an integer, or an integer or a pair (before, after) for each spatial dimension, 'same', 'same_lower' or 'valid'"
+    each = "an integer or a pair (before, after) for each spatial dimension"
+    wanted = f"an integer, or {each}, 'same', 'same_lower' or 'valid'"
     if isinstance(value, str):
         name = PADDING_NAMES.get(value.lower())
         if name is None:

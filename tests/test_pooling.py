@@ -79,8 +79,8 @@ def test_windows(isa, spatial, dtype, rng):
 
 CEILED = (
     (2, {}), (3, {"strides": 2}), (3, {"strides": 2, "padding": 1}), (2, {"strides": 3}), (4, {"padding": 1}),
-    (3, {"strides": 4, "padding": [(1, 2)]}), (5, {"strides": 3, "padding": [(0, 4)]}), (3, {"dilation": 2, "strides": 3}),
-    (9, {"strides": 5}),
+    (3, {"strides": 4, "padding": [(1, 2)]}), (5, {"strides": 3, "padding": [(0, 4)]}),
+    (3, {"dilation": 2, "strides": 3}), (9, {"strides": 5}),
 )  # fmt: skip
 
 
