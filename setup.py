@@ -96,6 +96,7 @@ EXTENSIONS = [
     extension("_stage"),
     extension("_quantized_layer"),
     extension("inner_product"),
+    extension("_window_sums"),
     extension("_filters"),
     extension("_depthwise"),
     extension("_lines"),

@@ -13,7 +13,7 @@ Nothing here knows an instruction set: tile sizes, blocking and functions come f
 
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from int8blas._block cimport Slab, Workspace, made_row
 from int8blas._kernels cimport I8_MAX_TILE, I8_PANEL, i8_finish_streams
@@ -146,9 +146,12 @@ cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t
     cdef const int64_t *zeros
     cdef uint32_t init
     if w.row_term is not NULL and g.source is NULL:
-        g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
-        for i in range(rows):
-            w.row_term[i] -= g.k * zero_of_row(g, row + i)
+        if g.image is not NULL:
+            memcpy(w.row_term, g.window_sums + row, rows * sizeof(int64_t))
+        else:
+            g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+            for i in range(rows):
+                w.row_term[i] -= g.k * zero_of_row(g, row + i)
     if w.row_scale is not NULL:
         source_parameters(g, row, rows, w.row_scale, w.zeros)
     if w.ao is not NULL:

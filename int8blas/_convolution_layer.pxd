@@ -32,13 +32,16 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef tuple _kernel
     cdef list _phases
     cdef tuple _shape               # (g, oc, ic, ...) of the weights
+    cdef object _weights_dtype
+    cdef object _zeros              # zero points of the packed weights, see Filters
     cdef dict _padded               # filters by their padding before, where that depends on the source
 
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
     cdef object phase_count(self)
     cdef list make_phases(self, tuple shape, bias)
-    cdef int set_weights(self, weights, tuple shape, dict scales) except -1
+    cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points)
+    cdef int set_weights(self, weights) except -1
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1

@@ -15,6 +15,7 @@ from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
     INT8_DTYPES,
     PackedWeights,
+    centered_weights,
     grouped_attributes,
     grouped_shape,
     grouped_values,
@@ -62,7 +63,7 @@ cdef class Phase:
         elif all(self.taps):
             self.filters.pack_weights(weights[(slice(None),) * 3 + np.ix_(*self.taps)])
         else:
-            self.filters.pack_weights(np.zeros(self.filters.shape, np.int8))
+            self.filters.pack_weights(None)
         return 0
 
 
@@ -93,13 +94,15 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._channels = self.groups * shape[2]
         outputs = self.groups * shape[1]
         scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
-        if isinstance(weights, PackedWeights):
-            weights.of(self.phase_count())  # before as many are made as a file asks for
+        zero_points = grouped_values(by_tensor(zero_points, "zero_points", TENSORS), self._grouped, self.groups,
+                                     "zero_points")
+        weights = self.prepare_weights(weights, shape, scales, zero_points)
         self._phases = self.make_phases(shape, bias)
-        self.set_weights(weights, shape, scales)
+        self.set_weights(weights)
         self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
-                            (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, np.dtype(np.int8),
+                            (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, self._weights_dtype,
                             self.dst_dtype, scales, zero_points, "convolution")
+        self._layer.window_zeros = self._zeros
         self._constant = self._layer.bind_constants(self._channels_last)
 
     cdef object padding_from(self, padding):
@@ -130,15 +133,34 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """For weights (g, oc, ic, ...), which are packed afterwards."""
         raise NotImplementedError
 
-    cdef int set_weights(self, weights, tuple shape, dict scales) except -1:
+    cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
+        """The weights (g, oc, ic, ...) as int8, or as they have been packed; and set what their zero points leave."""
+        cdef int64_t outputs = self.groups * shape[1]
+        if isinstance(weights, PackedWeights):
+            weights.of(self.phase_count())  # before as many are made as a file asks for
+            self._weights_dtype, self._zeros = weights.dtype, weights.zeros
+            if self._zeros is not None and self._zeros.shape != (outputs,):
+                raise ValueError(f"weights must have been packed with {outputs} zero points, got {self._zeros.shape}")
+            return weights
+        if "weights" in zero_points and self._saturating:
+            raise ValueError("zero_points['weights'] must not be given with numerics 'saturating'")
+        if "weights" in zero_points and weights.dtype == np.float32:
+            raise ValueError("zero_points['weights'] must not be given for float32 weights, which are quantized "
+                             "to int8 without any")
+        allowed = INT8_DTYPES[1:] if self._saturating else INT8_DTYPES[::-1]
+        weights = int8_weights(weights.reshape(outputs, *shape[2:]), scales, allowed)
+        self._weights_dtype = weights.dtype
+        weights, self._zeros = centered_weights(weights, zero_points.get("weights", 0))
+        return weights.reshape(shape)
+
+    cdef int set_weights(self, weights) except -1:
         cdef Phase phase
         if isinstance(weights, PackedWeights):
             for phase, packed in zip(self._phases, weights.packed):
                 phase.filters.restore(packed)
         else:
-            weights = int8_weights(weights.reshape(self.groups * shape[1], *shape[2:]), scales, INT8_DTYPES[1:])
             for phase in self._phases:
-                phase.pack_weights(weights.reshape(shape))
+                phase.pack_weights(weights)
         return 0
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
@@ -147,17 +169,21 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
         """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
-        cdef bint halved = self._saturating and self._flip != 0
+        cdef bint halved = self._saturating and self._flip != 0, has_zeros = self._zeros is not None
+        cdef Filters filters
         absent = (1,) * (3 - self._spatial)
         shape = shape[:3] + absent + shape[3:]
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
-        if not self._saturating and is_depthwise(shape, bias, strides, dilation):
-            return DepthwiseFilters(shape, strides, dilation, before, partial)
-        if not self._saturating and has_small_groups(shape, bias, strides, dilation):
-            return GroupFilters(shape, strides, dilation, before, partial)
-        if not self._saturating and has_lines(shape, strides, dilation):
-            return LineFilters(shape, strides, dilation, before, partial)
-        return Filters(shape, strides, dilation, before, self._saturating, halved, partial)
+        if not self._saturating and is_depthwise(shape, bias, has_zeros, strides, dilation):
+            filters = DepthwiseFilters(shape, strides, dilation, before, partial)
+        elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
+            filters = GroupFilters(shape, strides, dilation, before, partial)
+        elif not self._saturating and has_lines(shape, strides, dilation):
+            filters = LineFilters(shape, strides, dilation, before, partial)
+        else:
+            filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
+        filters.zeros = self._zeros
+        return filters
 
     def __repr__(self):
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
@@ -279,4 +305,4 @@ cdef class ConvolutionLayer(QuantizedLayer):
     def __reduce__(self):
         packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
         layer = functools.partial(type(self), **self.parameters())
-        return layer, (PackedWeights(self.weights_shape, packed), self._layer._bias)
+        return layer, (PackedWeights(self.weights_shape, packed, self._weights_dtype, self._zeros), self._layer._bias)

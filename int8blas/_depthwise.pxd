@@ -6,6 +6,7 @@ from int8blas._filters cimport Filters, Images
 from int8blas._kernels cimport i8_image
 from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound
+from int8blas._window_sums cimport Windows
 
 
 # An execution.
@@ -21,6 +22,7 @@ cdef struct Job:
     int64_t block               # lines of a unit of work, or steps of lines together
     bint plain, copies
     bint strided                # by the kernel for stride 2
+    Windows windows
 
 
 cdef class DepthwiseFilters(Filters):
@@ -31,4 +33,4 @@ cdef class DepthwiseFilters(Filters):
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
-cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1
+cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

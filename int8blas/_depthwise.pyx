@@ -29,6 +29,7 @@ from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
+from int8blas._window_sums cimport take_off, window_sums
 
 cnp.import_array()
 
@@ -177,6 +178,7 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
         o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
         o.row = (plane * j.size[2] + h + i) * j.size[3] + first
         o.c = c + i * j.steps[2]
+        take_off(&j.windows, g.bo_cols, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
         g.kernels.output(&o)
 
 
@@ -233,12 +235,12 @@ cdef int64_t block_of(const Job *j, int64_t lines, double threads) noexcept:
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
-cdef bint is_depthwise(tuple shape, object bias, tuple strides, tuple dilation) except -1:
+cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
-        and (width - 1) * dilation[2] <= MAX_SPAN and sums_fit(depth * height * width, bias)
+        and (width - 1) * dilation[2] <= MAX_SPAN and sums_fit(depth * height * width, bias, has_zeros)
     )
 
 
@@ -299,6 +301,7 @@ cdef class DepthwiseFilters(Filters):
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
@@ -341,5 +344,7 @@ cdef class DepthwiseFilters(Filters):
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
         lay_out(&j, &w, NULL, &size)
         return self.run_parts(do_part, &j, &j.g, bound, parts, size, name, "depthwise")

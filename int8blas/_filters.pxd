@@ -28,6 +28,7 @@ cdef class Filters:
     cdef i8_image window            # all of it that does not depend on the image
     cdef int64_t groups, outputs    # output channels of a group
     cdef bint saturating, doubled
+    cdef object zeros               # zero points of the weights as they are packed, s8, or None: they are 0
     cdef bint partial               # the layer has other filters too, so its compensation is not that of these
 
     cdef tuple matrix_shape(self)
@@ -47,5 +48,5 @@ cdef class Filters:
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
-cdef bint sums_fit(int64_t k, object bias) except -1
+cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1
 cdef bint is_empty(const Images *images) noexcept

@@ -20,6 +20,7 @@ from int8blas._split cimport ceil_div, round_up
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose cimport report, seconds, verbose
+from int8blas._window_sums cimport Windows, window_sums
 from int8blas.packing cimport pack
 
 cnp.import_array()
@@ -36,6 +37,7 @@ cdef struct Job:
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
     bint in_place               # A is the image
+    Windows windows
 
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
@@ -82,6 +84,10 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:
         g.co_cols += first
+    if g.bo_cols is not NULL:
+        g.bo_cols += first
+    if j.windows.sums is not NULL:
+        g.window_sums = j.windows.sums + group * j.windows.pixels + row
     stage.scale.values += first * stage.scale.step
     stage.bias.values += first * stage.bias.step
     stage.dst_scale.values += first * stage.dst_scale.step
@@ -185,9 +191,11 @@ cdef class Filters:
         """B: k counts (kd, kh; kw, ic), and columns (g, oc)."""
         if self.doubled:
             weights = np.rint(weights / 2).astype(np.int8)
-        # Zeros where a filter does not see the channels of another group.
+        # Zeros, or zero points, where a filter does not see the channels of another group.
         _, outputs, channels, *kernel = self.shape
         filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
+        if self.zeros is not None:
+            filters[...] = self.zeros.reshape(self.groups, self.merged, outputs, *(1,) * (filters.ndim - 3))
         for i in range(self.merged):
             filters[:, i, :, i] = weights[i::self.merged]
         filters = filters.reshape(self.groups, self.outputs, self.window.channels, *kernel)
@@ -199,7 +207,11 @@ cdef class Filters:
         return padded.reshape(k, n)
 
     cdef int pack_weights(self, weights) except -1:
-        """Set the weights, an array that becomes one of this shape."""
+        """Set the weights, an array that becomes one of this shape; None for weights that add nothing."""
+        if weights is None:
+            weights = np.zeros(self.shape, np.int8)
+            if self.zeros is not None:
+                weights[...] = self.zeros.reshape(*self.shape[:2], *(1,) * (weights.ndim - 2))
         self.packed = pack(self.matrix(weights.reshape(self.shape)), False)
         return 0
 
@@ -243,6 +255,8 @@ cdef class Filters:
             return 0
         prepare(&j, self, bound, src, dst, flip)
         threads = max_threads()
+        if bound._bo_cols is not None and not j.in_place:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         with nogil:
             elapsed = seconds()
             status = run_all(&j, threads)
@@ -302,6 +316,7 @@ cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images
     while not even(j.size, j.steps, j.outer, &line, &line_step):
         j.outer += 1
     j.in_place = False
+    j.windows.sums = NULL
     if pixels:
         d = j.outer
         while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
@@ -338,11 +353,12 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
         size[d] = dst.size[d]
 
 
-cdef bint sums_fit(int64_t k, object bias) except -1:
-    """Whether sums of k products, and the bias where it is integers, stay in s32."""
+cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1:
+    """Whether sums of k products, and the bias where it is integers, stay in s32; with or without zero points of the
+    weights."""
     integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
     largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
-    return 255 * 128 * int(k) + largest < 2**31
+    return 255 * (255 if has_zeros else 128) * int(k) + largest < 2**31
 
 
 cdef bint is_empty(const Images *images) noexcept:

@@ -14,4 +14,4 @@ cdef class GroupFilters(Filters):
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
-cdef bint has_small_groups(tuple shape, object bias, tuple strides, tuple dilation) except -1
+cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

@@ -31,6 +31,7 @@ from int8blas._plan cimport Gemm, is_plain, is_wide, set_tile_output
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, share
 from int8blas._stage cimport Bound
+from int8blas._window_sums cimport take_off, window_sums
 
 cnp.import_array()
 
@@ -100,6 +101,7 @@ cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t fir
             g.kernels.grouped(t)
             if t.output is NULL:
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
+                take_off(&j.windows, g.bo_cols, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
                 g.kernels.output(&o)
             x += MAX_PIXELS
 
@@ -130,7 +132,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
         do_unit(j, &w, unit)
 
 
-cdef bint has_small_groups(tuple shape, object bias, tuple strides, tuple dilation) except -1:
+cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
     """Whether filters (g, oc, ic, kd, kh, kw) are for this. Their sums must stay in s32 with the bias.
 
     Groups of 16 fill panels of B, and a product of single pixels needs no copy.
@@ -141,7 +143,7 @@ cdef bint has_small_groups(tuple shape, object bias, tuple strides, tuple dilati
     return (
         groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and depth == 1
         and strides[1] * strides[2] < height * width and lines * columns <= MAX_SPAN
-        and sums_fit(channels * height * width, bias)
+        and sums_fit(channels * height * width, bias, has_zeros)
     )
 
 
@@ -199,6 +201,7 @@ cdef class GroupFilters(Filters):
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
@@ -224,4 +227,6 @@ cdef class GroupFilters(Filters):
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.outputs, j.size, &j.windows)
         return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, is_bfloat16, shown, widened
 from int8blas._file import register
-from int8blas._parameters import integer, scale_values
+from int8blas._parameters import integer, scale_values, zero_point_values
 from int8blas._weights_scales import AUTOMATIC, scales_of
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
@@ -21,16 +21,27 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Weights of this shape as a layer has packed them, in one PackedB or more: what it is restored from."""
+    """Weights of this shape as a layer has packed them, in one PackedB or more: what it is restored from.
+
+    Those of a convolution may have been of uint8, and have zero points, int8, for each output channel: see
+    :func:`centered_weights`.
+    """
 
     shape: tuple[int, ...]
     packed: tuple[PackedB, ...]
+    dtype: np.dtype[Any] = INT8_DTYPES[1]
+    zeros: npt.NDArray[np.int8] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, tuple) or any(integer(size, "shape of weights") < 0 for size in self.shape):
             raise ValueError(f"shape of weights must be a tuple of sizes, got {shown(self.shape)}")
         if not isinstance(self.packed, tuple) or not all(isinstance(packed, PackedB) for packed in self.packed):
             raise TypeError(f"packed must be a tuple of PackedB, got {shown(self.packed)}")
+        if self.dtype not in INT8_DTYPES:
+            raise TypeError(f"dtype of weights must be uint8 or int8, got {shown(self.dtype)}")
+        zeros = self.zeros
+        if zeros is not None and not (isinstance(zeros, np.ndarray) and zeros.dtype == np.int8 and zeros.ndim == 1):
+            raise TypeError(f"zero points of packed weights must be a vector of int8, or None, got {shown(zeros)}")
         # Before a layer does what takes as long as the shape is large.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
@@ -42,7 +53,8 @@ class PackedWeights:
         return self.packed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedWeights, (self.shape, self.packed)
+        more = (self.dtype, self.zeros) if self.zeros is not None or self.dtype != np.int8 else ()
+        return PackedWeights, (self.shape, self.packed, *more)
 
 
 register(PackedWeights)
@@ -126,23 +138,45 @@ def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tup
     return weights
 
 
+def centered_weights(
+    weights: npt.NDArray[Any], zero_points: Any
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
+    """Integer weights (oc, ...) less their zero points, one or one for each oc, as int8, and None. Where int8 has no
+    room for all of these, the weights and their zero points themselves, both less 128 for uint8."""
+    zeros = zero_point_values(zero_points, "zero_points['weights']", weights.dtype)
+    if zeros.shape not in ((), (1,), (len(weights),)):
+        raise ValueError(
+            f"zero_points['weights'] must have {len(weights)} values, one for each output channel, or one, got shape "
+            f"{zeros.shape}"
+        )
+    zeros = np.broadcast_to(zeros.reshape(-1), len(weights)) if zeros.size == 1 else zeros
+    centered = weights.astype(np.int16) - zeros.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int16)
+    if centered.size == 0 or (centered.min() >= -128 and centered.max() <= 127):
+        return centered.astype(np.int8), None
+    shift = 128 if weights.dtype == np.uint8 else 0
+    return (weights.astype(np.int16) - shift).astype(np.int8), (zeros - shift).astype(np.int8)
+
+
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
     """Attributes of a layer whose weights have a dimension of groups, as of one whose weights have none."""
-    mask = attributes.scales.get("weights", 0)
-    if not grouped or mask == 0:
-        return attributes
-    if mask != 3:
-        raise ValueError(
-            f"scales['weights'] must have the mask 0 or (1 << 0) | (1 << 1) for weights with groups, got {mask}"
-        )
-    return replace(attributes, scales={**attributes.scales, "weights": 1})
+    changed = {"scales": attributes.scales, "zero_points": attributes.zero_points}
+    for name, masks in list(changed.items()):
+        mask = masks.get("weights", 0)
+        if not grouped or mask == 0:
+            continue
+        if mask != 3:
+            raise ValueError(
+                f"{name}['weights'] must have the mask 0 or (1 << 0) | (1 << 1) for weights with groups, got {mask}"
+            )
+        changed[name] = {**masks, "weights": 1}
+    return replace(attributes, scales=changed["scales"], zero_points=changed["zero_points"])
 
 
-def grouped_values(scales: dict[str, Any], grouped: bool, groups: int) -> dict[str, Any]:
-    """Scales, those of the weights as a vector if they are (groups, oc / groups)."""
+def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str = "scales") -> dict[str, Any]:
+    """Scales or zero points, those of the weights as a vector if they are (groups, oc / groups)."""
     if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
-    values = widened(scales["weights"], "scales['weights']")
+    values = widened(scales["weights"], f"{name}['weights']")
     if values.ndim != 2 or values.shape[0] != groups:
         return scales
     return {**scales, "weights": values.reshape(-1)}

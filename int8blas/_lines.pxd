@@ -6,6 +6,7 @@ from int8blas._filters cimport Filters, Images
 from int8blas._kernels cimport i8_image, i8_matrix
 from int8blas._plan cimport Gemm
 from int8blas._stage cimport Bound
+from int8blas._window_sums cimport Windows
 
 
 # An execution.
@@ -28,6 +29,7 @@ cdef struct Job:
     int64_t mr, np              # rows and panels of a tile
     bint plain                  # the micro-kernel applies the output stage
     bint skips                  # padding adds nothing
+    Windows windows
 
 
 # A block of the output: lines and outputs of them, in a plane (n, d), for the groups from one on.

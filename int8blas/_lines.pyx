@@ -38,6 +38,7 @@ from int8blas._spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_
 from int8blas._split cimport ceil_div, equal_parts, round_up, share
 from int8blas._stage cimport Bound
 from int8blas._threads cimport max_threads
+from int8blas._window_sums cimport take_off, window_sums
 
 cnp.import_array()
 
@@ -223,6 +224,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
                 o.rows = <int>(end - top)
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
                 o.c = c + top * j.steps[3]
+                take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, channel, columns)
                 g.kernels.output(&o)
                 top = end
 
@@ -376,6 +378,7 @@ cdef class LineFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
         j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, j.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.dot = I8_DOT4
@@ -416,4 +419,6 @@ cdef class LineFilters(Filters):
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, name)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")

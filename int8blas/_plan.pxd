@@ -74,6 +74,7 @@ cdef struct Gemm:
     const Source *source
     # A' is the matrix of an image (see csrc/im2col_body.h), XORed with a_flip.
     const i8_image *image
+    const int64_t *window_sums  # of the rows of an image's matrix, less the zero points, for those of B
     # If not 0, the rows of C, evenly spaced for so many, go on c_line_step bytes after the first of these. With a stage
     # only.
     int64_t c_line

@@ -21,6 +21,7 @@ cdef class Layer:
     cdef readonly dict masks, constants
     cdef tuple operands
     cdef readonly bint has_sum
+    cdef object window_zeros        # of a convolution: the zero points of its packed weights, or None
     cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
 
     cdef object set_bias(self, bias)

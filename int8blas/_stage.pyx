@@ -199,8 +199,9 @@ cdef class Layer:
             if tensor == "src" and self.kind == "dynamic":
                 raise ValueError(f"{name} must not be given for a source that is quantized dynamically")
             if parameter == "zero_points":
-                if tensor == "weights" and self.kind == "convolution":
-                    raise ValueError(f"{name} must not be given for a convolution")
+                if tensor == "weights" and self.kind == "convolution" and tensor not in values:
+                    raise ValueError(f"{name} must be given when a convolution is created, as its weights are packed "
+                                     "with them")
                 if self.dtypes[tensor].kind not in "iu":
                     raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         if masks and self.attributes.output_scales is not None:
@@ -309,6 +310,11 @@ cdef class Layer:
     cdef object bind_zero_points(self, Bound bound, dict zero_points):
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
         bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
+        if self.kind == "convolution":
+            # Part of its packed weights, or of the sums of its windows.
+            weights, bound.bo = 0, 0
+            if self.window_zeros is not None:
+                bound._bo_cols = padded(self.window_zeros, np.int64)
         if np.ndim(src):
             bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
         else:

@@ -1,7 +1,8 @@
 """Convolution on the GEMM, with its output stage fused, and without the matrix that im2col would make::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
-    sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src) * weights[oc, ic, k]
+    sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src)
+                            * (weights[oc, ic, k] - zp_weights[oc])
 
 for positions o and k in each of 1 to 3 spatial dimensions; outside of the image src is zp_src. The sum is an exact
 integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
@@ -23,7 +24,7 @@ cdef class Convolution(ConvolutionLayer):
 
     Parameters
     ----------
-    weights : array_like of int8 or float32
+    weights : array_like of int8, uint8 or float32
         Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
         dimensions. float32 weights are quantized to int8 in [-127, 127] with ``scales["weights"]``, which must be
         given: "per_channel", "per_tensor" (max|w| / 127), or values.
@@ -52,10 +53,12 @@ cdef class Convolution(ConvolutionLayer):
         where values are given here.
     scales, zero_points : mapping of str to numbers, optional
         Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
-        execution. The source has one scale and zero point; weights have no zero points.
+        execution. The source has one scale and zero point. Zero points of the weights, one value or one for each output
+        channel, are packed with them, so they must be given here.
     numerics : {'exact', 'saturating'}, optional
         With "saturating", sums are those of a CPU without VNNI. For an int8 source the weights are halved, half to
-        even, when they are packed, and the sums doubled, as oneDNN does there.
+        even, when they are packed, and the sums doubled, as oneDNN does there; weights are int8 then, without zero
+        points.
 
     Attributes
     ----------
@@ -87,6 +90,10 @@ cdef class Convolution(ConvolutionLayer):
     The formula is that of oneDNN's specification, in float32 after an exact sum, or in integers, as
     :class:`InnerProduct` has it. No matrix of windows is ever whole in memory: workspace is bounded per thread, for any
     size of image.
+
+    Weights less their zero points are packed where int8 has room for all of these, as for uint8 and 128: then they cost
+    nothing. Where it has not, each execution adds up the windows of the source, once for all outputs of a group, in
+    8 bytes for each pixel and group.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
-          of (src[n, ic, i] - zp_src) * weights[oc, ic, k]
+          of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
 in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the
 stride see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is
@@ -39,7 +39,7 @@ cdef class Deconvolution(ConvolutionLayer):
 
     Parameters
     ----------
-    weights : array_like of int8 or float32
+    weights : array_like of int8, uint8 or float32
         Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
         dimensions; quantized as by :class:`Convolution`.
     bias

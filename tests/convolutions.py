@@ -77,6 +77,7 @@ def random_convolution(
     layout=None,
     transposed=False,
     src_dtype=np.uint8,
+    weights_dtype=np.int8,
     dst_dtype=np.int8,
     bias="f32",
     scales=("weights", "dst"),
@@ -103,13 +104,13 @@ def random_convolution(
     weights_shape = (groups, oc // groups) if grouped else (oc,)
     return (Deconvolution if transposed else Convolution)(
         random_values(rng, src_dtype, src_shape, kind),
-        random_values(rng, np.int8, (*weights_shape, ic // groups, *kernel), kind),
+        random_values(rng, weights_dtype, (*weights_shape, ic // groups, *kernel), kind),
         random_bias(rng, bias, oc),
         dst_dtype,
         *random_quantization(
             rng,
             {"weights": oc, "dst": oc},
-            {"src": src_dtype, "dst": dst_dtype},
+            {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype},
             ic // groups * int(np.prod(kernel)),
             scales,
             zero_points,

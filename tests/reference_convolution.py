@@ -161,7 +161,7 @@ def halved(w):
     return np.rint(w / 2).astype(np.int64)
 
 
-# exact:           acc = sums(x, w)
+# exact:           acc = sums(x, w - zp_weights)
 # saturating, s8:  acc = 2 sums(x, w')
 # saturating, u8:  acc = sums(x, w), of which each of two products saturates
 # y = post_ops(real_sum(acc))
@@ -190,6 +190,8 @@ def convolution(
     scales, zero_points = scales or {}, zero_points or {}
     x = channels_last(src, layout)
     w = grouped(weights, groups, x.ndim - 2)
+    zeros = np.asarray(zero_points.get("weights", 0), np.int64)
+    w = w - (zeros.reshape(*w.shape[:2], *(1,) * (w.ndim - 2)) if zeros.ndim else zeros)
     factor, product = 1, reference.exact_product
     if numerics == "saturating" and src.dtype == np.int8:
         factor, w = 2, halved(w)

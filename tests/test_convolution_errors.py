@@ -33,7 +33,7 @@ CREATION = [
     # weights
     *(({"weights": s8(*shape)}, ValueError, "weights") for shape in ((), (OC,), (OC, IC), (2, 3, 4, 3, 3, 3, 3))),
     *(({"weights": weights}, TypeError, "weights") for weights in
-      (u8(OC, IC, 3, 3), s32(OC, IC, 3, 3), f32(OC, IC, 3, 3).astype(complex), None, [[[["w"]]]])),
+      (s32(OC, IC, 3, 3), f32(OC, IC, 3, 3).astype(complex), None, [[[["w"]]]])),
     *(({"weights": s8(*shape)}, ValueError, "weights") for shape in ((OC, IC, 0, 3), (OC, IC, 3, 0))),
     ({"weights": f32(OC, IC, 3, 3)}, ValueError, "scales['weights']"),
     ({"weights": f32(OC, IC, 3, 3) * np.nan, "scales": {"weights": 1}}, ValueError, "weights"),
@@ -75,7 +75,13 @@ CREATION = [
     # zero points
     *(({"zero_points": {"src": zero}}, ValueError, "zero_points['src']") for zero in (256, -1, [1, 2])),
     ({"zero_points": {"src": 128}, "src_dtype": "i1"}, ValueError, "zero_points['src']"),
-    *(({"zero_points": {"weights": zero}}, ValueError, "zero_points['weights']") for zero in (0, 1, [0] * OC)),
+    *(({"zero_points": {"weights": zero}}, ValueError, "zero_points['weights']") for zero in (128, -129, [0, 1])),
+    *(({"zero_points": {"weights": zero}}, TypeError, "zero_points['weights']") for zero in (1.0, "1")),
+    ({"weights": u8(OC, IC, 3, 3), "zero_points": {"weights": -1}}, ValueError, "zero_points['weights']"),
+    ({"weights": f32(OC, IC, 3, 3), "scales": {"weights": 1}, "zero_points": {"weights": 0}}, ValueError,
+     "zero_points['weights']"),
+    ({"numerics": "saturating", "zero_points": {"weights": 0}}, ValueError, "zero_points['weights']"),
+    ({"numerics": "saturating", "weights": u8(OC, IC, 3, 3)}, TypeError, "weights"),
     ({"zero_points": {"dst": 2**31}}, ValueError, "zero_points['dst']"),
     ({"zero_points": {"dst": [1, 2]}}, ValueError, "zero_points['dst']"),
     *(({"zero_points": {"dst": zero}}, TypeError, "zero_points['dst']") for zero in (1.0, f32(OC))),
