@@ -94,6 +94,7 @@ EXTENSIONS = [
     extension("_problem"),
     extension("_explain"),
     extension("_stage"),
+    extension("_dynamic_images"),
     extension("_quantized_layer"),
     extension("inner_product"),
     extension("_window_sums"),

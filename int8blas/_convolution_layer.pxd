@@ -6,6 +6,7 @@ from int8blas._filters cimport Filters, Images
 from int8blas._kernels cimport i8_image
 from int8blas._plan cimport Gemm
 from int8blas._quantized_layer cimport QuantizedLayer
+from int8blas._stage cimport Bound
 
 
 cdef class Phase:
@@ -16,6 +17,15 @@ cdef class Phase:
 
     cdef Images part_of(self, const Images *whole) noexcept
     cdef int pack_weights(self, weights) except -1
+
+
+cdef class Values:
+    cdef dict scales, zero_points
+    cdef object operands
+    cdef tuple shape                # of the destination
+    cdef bint finite                # the source is
+
+    cdef int set_source(self, float scale, int64_t zero) except -1
 
 
 cdef class ConvolutionLayer(QuantizedLayer):
@@ -33,6 +43,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef list _phases
     cdef tuple _shape               # (g, oc, ic, ...) of the weights
     cdef object _weights_dtype
+    cdef object _dynamic, _dynamic_dtype
     cdef object _zeros              # zero points of the packed weights, see Filters
     cdef dict _padded               # filters by their padding before, where that depends on the source
 
@@ -46,5 +57,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
     cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
-    cdef tuple slices(self, Phase phase)
+    cdef tuple slices(self, Phase phase, int64_t first, int64_t count)
+    cdef Bound bind(self, Values values, tuple part)
+    cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                     int64_t count) except -1
+    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1
     cdef dict parameters(self)

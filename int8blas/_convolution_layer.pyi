@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,14 @@ class ConvolutionLayer(QuantizedLayer):
         attributes: Attributes | None = None,
         scales: Mapping[str, Any] | None = None,
         zero_points: Mapping[str, Any] | None = None,
+        dynamic: Literal["per_image", "per_tensor"] | None = None,
+        dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
     ) -> None: ...
+    @classmethod
+    def dynamic(
+        cls, weights: _Array[Any], bias: _Array[np.float32 | np.int32] | None = None, **options: Any
+    ) -> Self: ...
     @overload
     def __call__(
         self,

@@ -9,13 +9,19 @@ import numpy as np
 
 from int8blas._arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas._depthwise cimport DepthwiseFilters, is_depthwise
+from int8blas._dynamic_images cimport ImageParameters, dense, quantize_images
 from int8blas._filters cimport Filters, Images, set_images
 from int8blas._groups cimport GroupFilters, has_small_groups
 from int8blas._kernels cimport i8_image
 from int8blas._layer_arguments import (
     INT8_DTYPES,
+    FLOAT_DTYPES,
     PackedWeights,
     centered_weights,
+    check_dtype,
+    check_dynamic,
+    check_no_source,
+    dynamic_attributes,
     grouped_attributes,
     grouped_shape,
     grouped_values,
@@ -25,7 +31,7 @@ from int8blas._lines cimport LineFilters, has_lines
 from int8blas._plan cimport Gemm
 from int8blas._problem cimport is_usable
 from int8blas._quantized_layer cimport QuantizedLayer
-from int8blas._results cimport empty
+from int8blas._results cimport empty, empty_like
 from int8blas._spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
 from int8blas._split cimport ceil_div
 from int8blas._stage cimport Bound, Layer
@@ -67,16 +73,31 @@ cdef class Phase:
         return 0
 
 
+cdef class Values:
+    """What an execution was given, and the scale and zero point that it found of a source of floats."""
+
+    def __cinit__(self):
+        self.finite = True
+
+    cdef int set_source(self, float scale, int64_t zero) except -1:
+        self.scales["src"], self.zero_points["src"] = np.float32(scale), zero
+        return 0
+
+
 cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
-                 dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
+                 dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None, dynamic_dtype="int8",
+                 numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
-        self.set_types(src_dtype, INT8_DTYPES, dst_dtype, attributes, numerics)
+        self._dynamic = check_dynamic(dynamic, ("per_image", "per_tensor"))
+        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
+        self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
+        quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._name = type(self).__name__.lower()
-        self._flip = 0x80 if self._src_type == cnp.NPY_INT8 else 0
+        self._flip = 0x80 if quantized_dtype == np.int8 else 0
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
             weights = in_float32(weights, "weights")
@@ -99,8 +120,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
         weights = self.prepare_weights(weights, shape, scales, zero_points)
         self._phases = self.make_phases(shape, bias)
         self.set_weights(weights)
-        self._layer = Layer(grouped_attributes(self.attributes, self._grouped), outputs, bias,
-                            (<Phase>self._phases[0]).filters.column_sums(), self.src_dtype, self._weights_dtype,
+        attributes = grouped_attributes(self.attributes, self._grouped)
+        if dynamic is not None:
+            attributes = dynamic_attributes(attributes, scales, zero_points)
+        self._layer = Layer(attributes, outputs, bias,
+                            (<Phase>self._phases[0]).filters.column_sums(), quantized_dtype, self._weights_dtype,
                             self.dst_dtype, scales, zero_points, "convolution")
         self._layer.window_zeros = self._zeros
         self._constant = self._layer.bind_constants(self._channels_last)
@@ -185,8 +209,41 @@ cdef class ConvolutionLayer(QuantizedLayer):
         filters.zeros = self._zeros
         return filters
 
+    @classmethod
+    def dynamic(cls, weights, bias=None, **options):
+        """A layer from float images to float images: float32 weights are quantized for each output channel, and each
+        image in each execution, by its own range.
+
+        The `options` are the other arguments of the class. Those that have a default here are ``dynamic="per_image"``,
+        ``src_dtype`` and ``dst_dtype``, float32, and for float weights ``scales={"weights": "per_channel"}``.
+
+        Parameters
+        ----------
+        weights : array_like of float32, or of int8 or uint8 with their scales
+            As for the class.
+        bias : array_like of float32 or int32, optional
+            As for the class.
+
+        Returns
+        -------
+        layer
+            Of this class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the class does.
+        """
+        options = {"dynamic": "per_image", "src_dtype": np.float32, "dst_dtype": np.float32, **options}
+        if not isinstance(weights, PackedWeights):
+            weights = in_float32(weights, "weights")
+            if weights.dtype == np.float32:
+                options["scales"] = {"weights": "per_channel", **by_tensor(options.get("scales"), "scales", TENSORS)}
+        return cls(weights, bias, **options)
+
     def __repr__(self):
-        return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}]"
+        dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
+        return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
 
     @cython.binding(False)
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
@@ -217,20 +274,25 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """
         cdef cnp.ndarray x = src if cnp.PyArray_CheckExact(src) else as_array(src, "src")
         cdef cnp.ndarray target, result
+        cdef Values values = None
         cdef Bound bound = self._constant
-        cdef Images source, whole, part
         cdef cnp.npy_intp shape[5]
-        cdef Phase phase
         cdef int d
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
-        cdef bint rebinds
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
             x = input_of_type(x, "src", self._src_type)
         self.set_shape(x, shape)
         if binds:
-            given = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
-            dst_shape = tuple([shape[d] for d in range(self._spatial + 2)])
-            bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last)
+            values = Values.__new__(Values)
+            values.shape = tuple([shape[d] for d in range(self._spatial + 2)])
+            values.operands = operands
+            values.scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
+            values.zero_points = by_tensor(zero_points, "zero_points", TENSORS)
+            if self._dynamic is not None:
+                for given, name in ((values.scales, "scales"), (values.zero_points, "zero_points")):
+                    check_no_source(given, name)
+                values.set_source(1, 0)
+            bound = self.bind(values, None)
         if out is None:
             if self._layer.has_sum:
                 raise ValueError("out must be given, as a Sum post-op adds to it")
@@ -246,18 +308,56 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:
                     target[...] = result
-        set_images(&source, x, self._channels_last)
-        set_images(&whole, target, self._channels_last)
-        rebinds = len(self._phases) > 1 and bound.reads_pixels()
-        for phase in self._phases:
-            part = phase.part_of(&whole)
-            if rebinds:
-                bound = self._layer.bind(given, zero_points, operands, 0, dst_shape, self._channels_last,
-                                         self.slices(phase))
-            self.filters_of(phase, x).run(bound, &source, &part, self._flip, self._name)
+        if self._dynamic is None:
+            self.execute(x, target, bound, values, 0, shape[0])
+        else:
+            self.execute_dynamically(x, target, values)
         if target is not result:
             result[...] = target
         return result if out is None else out
+
+    cdef Bound bind(self, Values values, tuple part):
+        """The values of an execution, for all of the destination, or with the operands of a part of it."""
+        cdef Bound bound = self._layer.bind(values.scales, values.zero_points, values.operands, 0, values.shape,
+                                            self._channels_last, part)
+        if not values.finite:
+            bound.set_nan()
+        return bound
+
+    cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                     int64_t count) except -1:
+        """`count` images from one on, with the values in `bound`, from 8 bits. Those in `values` are what it was made
+        of, if it was made for this execution."""
+        cdef Images source, whole, part
+        cdef Phase phase
+        cdef bint rebinds
+        set_images(&source, x, self._channels_last)
+        set_images(&whole, target, self._channels_last)
+        rebinds = (len(self._phases) > 1 or count < source.size[0]) and bound.reads_pixels()
+        source.data += first * source.steps[0]
+        whole.data += first * whole.steps[0]
+        source.size[0] = whole.size[0] = count
+        for phase in self._phases:
+            part = phase.part_of(&whole)
+            if rebinds:
+                bound = self.bind(values, self.slices(phase, first, count))
+            self.filters_of(phase, x).run(bound, &source, &part, self._flip, self._name)
+        return 0
+
+    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1:
+        """All images, each quantized by its own range or by that of all."""
+        cdef cnp.ndarray quantized
+        cdef ImageParameters found
+        cdef int64_t first, images = cnp.PyArray_DIM(x, 0)
+        cdef int64_t count = 1 if self._dynamic == "per_image" else max(<int64_t>1, images)
+        x = dense(x)
+        quantized = empty_like(x, self._dynamic_dtype.num)
+        for first in range(0, images, count):
+            found = quantize_images(x, quantized, first, count)
+            values.set_source(found.scale, found.zero)
+            values.finite = found.finite
+            self.execute(quantized, target, self.bind(values, None), values, first, count)
+        return 0
 
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:
         """Check the shape of a source, and set that of the destination."""
@@ -279,20 +379,33 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.npy_intp shape[5]
         cdef Images source, part
         cdef Phase phase = self._phases[0]
-        if self._constant is None:
-            raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
+        cdef Values values
+        cdef cnp.ndarray quantized
+        cdef ImageParameters found
+        cdef Bound bound = self._constant
         x = input_of_type(x, "src", self._src_type)
         self.set_shape(x, shape)
+        if self._dynamic is not None and self._layer.lacks_source_alone():
+            # The range decides nothing but the zero point of an unsigned source.
+            values = Values.__new__(Values)
+            values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
+            x = dense(x)
+            quantized = empty_like(x, self._dynamic_dtype.num)
+            found = quantize_images(x, quantized, 0, x.shape[0])
+            values.set_source(found.scale, found.zero)
+            bound, x = self.bind(values, None), quantized
+        if bound is None:
+            raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         set_images(&source, x, self._channels_last)
         set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)
         part = phase.part_of(&part)
-        return self.filters_of(phase, x).describe(self._constant, &source, &part, self._flip, g, image, workspace)
+        return self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
 
-    cdef tuple slices(self, Phase phase):
-        """The destination's elements that a phase computes, for an array with its channels last."""
+    cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
+        """The destination's elements that a phase computes of some images, for an array with its channels last."""
         cdef int d
         spatial = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
-        return (slice(None), *spatial, slice(None))
+        return (slice(first, first + count), *spatial, slice(None))
 
     cdef dict parameters(self):
         """Those of the constructor, besides weights and bias."""
@@ -300,7 +413,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             strides=self.strides, padding=self.padding, dilation=self.dilation, groups=self.groups, layout=self.layout,
             src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),
-            numerics=self._numerics)
+            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
 
     def __reduce__(self):
         packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])

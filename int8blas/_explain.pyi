@@ -29,6 +29,7 @@ class Explanation:
     transposed: bool
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
+    a_quantized: bool
     @property
     def kernel(self) -> str: ...
 

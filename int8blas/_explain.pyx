@@ -1,13 +1,13 @@
 """``explain``: the plan of a multiplication, for people to read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
-from int8blas._arrays cimport check_numerics, check_transpose, int8_operand, shown
+from int8blas._arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown
 from int8blas._blocks cimport thread_bytes
 from int8blas._convolution_layer cimport ConvolutionLayer
 from int8blas._gemm cimport set_segment
@@ -95,6 +95,8 @@ class Explanation:
     split_panels : tuple of int, or None
         Panels of a packed B that are multiplied as a dense part, with sums in 16 bits, and outliers, and all of them;
         None where no panel may be.
+    a_quantized : bool
+        A is real numbers: they are quantized to 8 bits before, which is described here.
     """
 
     shape: tuple[int, int, int]
@@ -118,6 +120,7 @@ class Explanation:
     transposed: bool
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
+    a_quantized: bool
 
     @property
     def kernel(self) -> str:
@@ -138,6 +141,8 @@ class Explanation:
                 lines.append("  A is read in place: it is uint8 with contiguous rows")
             else:
                 lines.append("  A is packed block by block")
+        if self.a_quantized:
+            lines.append("  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time")
         if self.a_shifted:
             lines.append("  A is int8: one operand is shifted by 128, and compensated with sums of the other")
         if self.b_shifted:
@@ -179,8 +184,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     a : array_like of uint8 or int8
         A, as in :func:`gemm_u8s8s32`.
     b : array_like of uint8 or int8, PackedB, Convolution or Deconvolution
-        B. For a layer `a` is its source, and what is explained is the product of one group of its channels; of a
-        deconvolution, of its first phase. The layer must have been created with all scales and zero points.
+        B. For a layer `a` is its source, of its `src_dtype`, and what is explained is the product of one group of its
+        channels; of a deconvolution, of its first phase. The layer must have been created with all scales and zero
+        points.
     trans_a, trans_b : bool or int, optional
         Whether they are transposed.
     numerics : {'exact', 'saturating'}, optional
@@ -200,10 +206,11 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     ('ref', (4, 16), 1)
     """
     cdef Gemm g
-    cdef cnp.ndarray array = int8_operand(a, "a")
+    cdef cnp.ndarray array
     cdef int b_type
     if isinstance(b, ConvolutionLayer):
-        return explain_layer(array, b, trans_a, trans_b, numerics)
+        return explain_layer(as_array(a, "a"), b, trans_a, trans_b, numerics)
+    array = int8_operand(a, "a")
     if isinstance(b, PackedB):
         b_type = (<PackedB>b)._typenum
     else:
@@ -271,6 +278,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         transposed=transposed,
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
+        a_quantized=False,
     )
 
 
@@ -287,7 +295,7 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
     threads = max_threads()
     if path == "gemm":
         g.threads = threads
-        return explain_problem(&g, layer._numerics, None)
+        return replace(explain_problem(&g, layer._numerics, None), a_quantized=layer._dynamic is not None)
     tile = {
         "depthwise": (1, g.kernels.depthwise_channels),
         "groups": (g.kernels.grouped_pixels, g.kernels.grouped_channels),
@@ -318,4 +326,5 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         transposed=False,
         certified_panels=None,
         split_panels=None,
+        a_quantized=layer._dynamic is not None,
     )

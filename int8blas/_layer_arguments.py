@@ -93,6 +93,31 @@ def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
         raise TypeError(f"dst_dtype must be given, uint8, int8, int32, {real}; {shortcut}")
 
 
+def check_dynamic(dynamic: Any, choices: tuple[str, ...]) -> str | None:
+    """By which range a source is quantized dynamically; None if it is not."""
+    if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in choices):
+        raise ValueError(f"dynamic must be {', '.join(map(repr, choices))} or None, got {shown(dynamic)}")
+    return dynamic
+
+
+def check_no_source(values: Any, name: str) -> None:
+    """No scale or zero point may be given where a source's own is found."""
+    if "src" in values:
+        raise ValueError(f"{name}['src'] must not be given for a source that is quantized dynamically")
+
+
+def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_points: dict[str, Any]) -> Attributes:
+    """Attributes of a layer whose source has the scale and the zero point that each execution finds."""
+    for values, name in ((attributes.scales, "scales"), (scales, "scales"), (attributes.zero_points, "zero_points"),
+                         (zero_points, "zero_points")):  # fmt: skip
+        check_no_source(values, name)
+    if attributes.output_scales is not None:
+        raise ValueError(
+            "attributes must not have output_scales for a convolution whose source is quantized dynamically"
+        )
+    return replace(attributes, scales={**attributes.scales, "src": 0}, zero_points={**attributes.zero_points, "src": 0})
+
+
 def check_attributes(attributes: Any) -> Attributes:
     """The attributes, or those of a layer that was given none."""
     if attributes is None:

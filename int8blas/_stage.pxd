@@ -38,6 +38,7 @@ cdef class Layer:
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=?, tuple part=?)
     cdef Bound bind_constants(self, bint channels_last=?)
+    cdef bint lacks_source_alone(self)
 
 
 cdef class Bound:
@@ -50,6 +51,7 @@ cdef class Bound:
 
     cdef void fill(self, Gemm *g) noexcept
     cdef int64_t padding(self) noexcept
+    cdef int set_nan(self) except -1
     cdef bint reads_pixels(self) noexcept
 
 

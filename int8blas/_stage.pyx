@@ -253,6 +253,13 @@ cdef class Layer:
                 return None
         return self.bind(None, None, None, 0, (self.columns,))
 
+    cdef bint lacks_source_alone(self):
+        """Whether executions have nothing to give but what is the source's."""
+        for parameter in ("scales", "zero_points"):
+            if any(tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]):
+                return False
+        return all(operand is not None and operand.ndim <= 1 for operand in self.operands)
+
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
         """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
@@ -405,6 +412,12 @@ cdef class Bound:
             if self.ops[i].operand is not NULL and self.ops[i].operand_row != 0:
                 return True
         return False
+
+    cdef int set_nan(self) except -1:
+        """Let every sum become NaN, as a source has no scale."""
+        set_columns(&self.stage.scale, np.float32(np.nan), self._arrays)
+        self.stage.finite = False
+        return 0
 
     cdef int64_t padding(self) noexcept:
         """The source's zero point, if it is one value."""

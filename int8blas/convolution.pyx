@@ -44,7 +44,7 @@ cdef class Convolution(ConvolutionLayer):
         Of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three spatial
         dimensions "nwc", "ncw", "ndhwc", "ncdhw"; in any case.
     src_dtype : dtype
-        uint8 or int8.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -55,6 +55,12 @@ cdef class Convolution(ConvolutionLayer):
         Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
         execution. The source has one scale and zero point. Zero points of the weights, one value or one for each output
         channel, are packed with them, so they must be given here.
+    dynamic : {'per_image', 'per_tensor'}, optional
+        Quantize a float source in each execution, by the range of each image or of all of them. It then has no scale
+        and no zero point of its own; :meth:`dynamic` makes such a layer of float weights in one call.
+    dynamic_dtype : dtype, optional
+        To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
+        that contains 0).
     numerics : {'exact', 'saturating'}, optional
         With "saturating", sums are those of a CPU without VNNI. For an int8 source the weights are halved, half to
         even, when they are packed, and the sums doubled, as oneDNN does there; weights are int8 then, without zero
@@ -95,6 +101,10 @@ cdef class Convolution(ConvolutionLayer):
     nothing. Where it has not, each execution adds up the windows of the source, once for all outputs of a group, in
     8 bytes for each pixel and group.
 
+    A float source is quantized to an array of its size in 8 bits; one that has gaps in memory is copied before. Padding
+    is 0.0. Where a number is infinite or NaN, all results of its image, or of all of them, are NaN, which an integer
+    destination has as its zero point.
+
     Examples
     --------
     >>> import numpy as np, int8blas
@@ -107,6 +117,12 @@ cdef class Convolution(ConvolutionLayer):
            [10, 10, 10,  0],
            [10, 10, 10,  0],
            [ 0,  0,  0,  0]], dtype=uint8)
+    >>> layer = int8blas.Convolution.dynamic(np.full((1, 1, 3, 3), 0.5, np.float32), padding="same")
+    >>> layer(image.astype(np.float32))[0, :, :, 0].round(2)
+    array([[45., 45., 45.,  0.],
+           [45., 45., 45.,  0.],
+           [45., 45., 45.,  0.],
+           [ 0.,  0.,  0.,  0.]], dtype=float32)
     """
 
     cdef object padding_from(self, padding):

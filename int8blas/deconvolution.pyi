@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,5 +28,7 @@ class Deconvolution(ConvolutionLayer):
         attributes: Attributes | None = None,
         scales: Mapping[str, Any] | None = None,
         zero_points: Mapping[str, Any] | None = None,
+        dynamic: Literal["per_image", "per_tensor"] | None = None,
+        dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
     ) -> None: ...

@@ -55,7 +55,7 @@ cdef class Deconvolution(ConvolutionLayer):
         Elements that the destination has more behind, in all spatial dimensions or in each.
     dilation : int or sequence of int, optional
         In the destination, from one element of the kernel to the next, in the same way. Dilation 1 is none.
-    groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+    groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, dynamic, dynamic_dtype, numerics
         As for :class:`Convolution`.
 
     Attributes
@@ -103,13 +103,14 @@ cdef class Deconvolution(ConvolutionLayer):
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
-                 src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, numerics="exact"):
+                 src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
+                 dynamic_dtype="int8", numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
         self._output_padding = output_padding
         ConvolutionLayer.__init__(
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
-            numerics=numerics)
+            dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics)
 
     cdef object phase_count(self):
         return prod(self.strides)

@@ -1,0 +1,14 @@
+# Dynamic quantization of images (see _dynamic_images.pyx).
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+
+
+# Of some images: scale and zero point, and whether all of their numbers are finite.
+cdef struct ImageParameters:
+    float scale
+    int64_t zero
+    bint finite
+
+
+cdef cnp.ndarray dense(cnp.ndarray x)
+cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t first, int64_t count) except *
