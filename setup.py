@@ -93,6 +93,7 @@ EXTENSIONS = [
     extension("_gemm"),
     extension("_problem"),
     extension("_explain"),
+    extension("_requantization"),
     extension("_stage"),
     extension("_dynamic_images"),
     extension("_quantized_layer"),

@@ -17,6 +17,7 @@ from int8blas._memory cimport acquire, release
 from int8blas._plan cimport Gemm, Plan, make_plan, plan_threads
 from int8blas._problem cimport start
 from int8blas._split cimport ceil_div, round_up
+from int8blas._requantization cimport skip_columns
 from int8blas._stage cimport MAX_POST_OPS, Bound
 from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose cimport report, seconds, verbose
@@ -94,6 +95,7 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     stage.dst_zero.values += first * stage.dst_zero.step
     if stage.offset is not NULL:
         stage.offset += first
+    skip_columns(&stage.requantization, first)
     for i in range(stage.op_count):
         ops[i] = stage.ops[i]
         if ops[i].operand is not NULL:

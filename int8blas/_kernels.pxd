@@ -160,6 +160,16 @@ cdef extern from "i8_types.h" nogil:
         ptrdiff_t operand_row
         ptrdiff_t operand_col
 
+    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE
+
+    ctypedef struct i8_requantization:
+        int scheme
+        const int32_t *multiplier
+        const int32_t *exponent
+        const int32_t *zero_point
+        const int32_t *low
+        const int32_t *high
+
     ctypedef struct i8_stage:
         i8_column_values scale
         i8_column_values bias
@@ -176,6 +186,7 @@ cdef extern from "i8_types.h" nogil:
         int op_count
         const i8_post_op *ops
         int type
+        i8_requantization requantization
 
     ctypedef struct i8_output_args:
         int rows
@@ -202,7 +213,7 @@ cdef extern from "i8_types.h" nogil:
         int64_t column
         const float *row_scale
 
-    enum: I8_U8, I8_S8, I8_S32, I8_FLOAT, I8_DOUBLING, I8_SINGLE
+    enum: I8_U8, I8_S8, I8_S32
 
     ctypedef struct i8_elements_args:
         int64_t n

@@ -6,6 +6,7 @@ from libc.stdlib cimport llabs
 from int8blas._kernels cimport (
     I8_DOT2,
     I8_DOT4,
+    I8_FLOAT,
     I8_GROUP,
     I8_MATRIX_K,
     I8_MAX_IN_TURN,
@@ -270,6 +271,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
         return False
     return (
         g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
+        and s.requantization.scheme == I8_FLOAT
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
         and g.co == 0 and g.co_rows is NULL
     )

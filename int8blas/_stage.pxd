@@ -16,6 +16,7 @@ cdef class Layer:
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
     cdef bint integral              # nothing in the formula is real: the result is exact
+    cdef bint requantizes           # in integers: Attributes.requantization is not "float"
     cdef object _bias, _column_sums
     cdef dict dtypes                # of "src", "weights" and "dst"
     cdef readonly dict masks, constants

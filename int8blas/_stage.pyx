@@ -53,6 +53,7 @@ from int8blas._kernels cimport (
 from int8blas._arrays cimport by_tensor, dtype_error, in_float32, items_of
 from int8blas._parameters import divisor_values, scale_values, zero_point_values
 from int8blas._plan cimport Gemm
+from int8blas._requantization cimport check_requantization, set_requantization
 from int8blas.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
 cnp.import_array()
@@ -146,8 +147,10 @@ cdef class Layer:
             self.constants[parameter] = MappingProxyType({
                 tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
         self.check_post_ops()
+        check_requantization(attributes, kind, self.dtypes["dst"], self._bias, self.masks["scales"])
+        self.requantizes = attributes.requantization != "float"
         self.integral = (
-            self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
+            not self.requantizes and self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
             and attributes.output_scales is None and not attributes.post_ops
             and (self._bias is None or self.integer_bias)
         )
@@ -282,7 +285,11 @@ cdef class Layer:
                                      f"{given[parameter][tensor].shape[0]}")
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
-        self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
+        if self.requantizes:
+            set_requantization(&bound.stage.requantization, self.attributes, given["scales"],
+                               given["zero_points"].get("dst", 0), self.dtypes["dst"], self.columns, bound._arrays)
+        else:
+            self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
         bound.stage.type = element_type(self.dst_type)
         return bound
 

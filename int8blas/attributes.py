@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import by_tensor, dtype_name, items_of, real_from, shown, widened
+from int8blas._arrays import by_tensor, dtype_name, either, items_of, real_from, shown, widened
 from int8blas._file import register
 from int8blas._parameters import int8_dtype, integer
 
@@ -44,6 +44,8 @@ ELTWISE = {
 }
 # alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
 ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
+# Arithmetic from sums to the destination, in the order of csrc/i8_types.h.
+SCHEMES = ("float", "doubling", "single")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
@@ -266,6 +268,17 @@ def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
     return tuple(items)
 
 
+def _is_range(op: PostOp) -> bool:
+    """Whether a post-op does nothing but limit its argument."""
+    if not isinstance(op, Eltwise) or op.scale != 1:
+        return False
+    return op.algorithm == "clip" or (op.algorithm == "relu" and op.alpha == 0)
+
+
+def _name_of(op: PostOp) -> str:
+    return op.algorithm if isinstance(op, (Eltwise, Binary)) else type(op).__name__
+
+
 def _masks(masks: Mapping[str, int] | None, name: str) -> Mapping[str, int]:
     checked = {}
     for tensor, mask in by_tensor(masks, name, TENSORS).items():
@@ -292,11 +305,30 @@ class Attributes:
         The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
         is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and
         no zero points then.
+    requantization : {'float', 'doubling', 'single'}, optional
+        The arithmetic from the sums to the destination: float32, or the integer arithmetic of these schemes of
+        :func:`int8blas.requantize`, see below.
 
     Raises
     ------
     TypeError, ValueError
         If an attribute is not as above; the error names it.
+
+    Notes
+    -----
+    With a `requantization` in integers, the destination is what :func:`int8blas.requantize` makes of the exact sums,
+    limited to the range of an activation::
+
+        acc = sat_s32(sum + bias_s32)
+        y = sat_s32(requantized(acc, scale_src * scale_weights / scale_dst) + zp_dst)
+        dst = min(max(y, low), high)
+
+    The scale is computed from the float32 scales in float64, for all or for each output channel, and becomes a
+    multiplier and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the
+    destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``, whose
+    limits, ``zp_dst + round(limit / scale_dst)`` with the quotient in float32 and ties away from zero, narrow that
+    range. A bias is int32, the source has one scale and is not quantized dynamically. This is the arithmetic of
+    TensorFlow Lite's reference kernels for int8.
 
     Examples
     --------
@@ -310,11 +342,13 @@ class Attributes:
     zero_points: Mapping[str, int] = field(default_factory=dict)
     post_ops: PostOp | Iterable[PostOp] = ()
     output_scales: tuple[int, npt.ArrayLike] | None = None
+    requantization: str = "float"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", _masks(self.scales, "scales"))
         object.__setattr__(self, "zero_points", _masks(self.zero_points, "zero_points"))
         object.__setattr__(self, "post_ops", as_post_ops(self.post_ops, "post_ops"))
+        self._check_requantization()
         if self.output_scales is None:
             return
         try:
@@ -333,8 +367,26 @@ class Attributes:
             if getattr(self, name):
                 raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")
 
+    def _check_requantization(self) -> None:
+        """Refuse what has no place in integer arithmetic."""
+        scheme = self.requantization
+        if not isinstance(scheme, str) or scheme not in SCHEMES:
+            raise ValueError(f"requantization must be {either(list(map(repr, SCHEMES)))}, got {shown(scheme)}")
+        if scheme == "float":
+            return
+        if self.output_scales is not None:
+            raise ValueError(f"output_scales must not be given with requantization={scheme!r}")
+        ops = as_post_ops(self.post_ops, "post_ops")
+        if len(ops) > 1 or not all(_is_range(op) for op in ops):
+            raise ValueError(
+                f"post_ops must be at most one, ReLU or Eltwise('clip') of scale 1, with requantization={scheme!r}, "
+                f"got {', '.join(map(_name_of, ops))}"
+            )
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
+        values = (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
+        # Not where it is the default, so that earlier versions read what they can compute.
+        return type(self), values if self.requantization == "float" else (*values, self.requantization)
 
 
 for cls in (Attributes, Sum, Eltwise, Binary, PReLU):

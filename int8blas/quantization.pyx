@@ -1,7 +1,6 @@
 """Quantization element by element, in the model ``x_f32 = scale * (x_int - zero_point)`` of oneDNN's documents."""
 
-from libc.math cimport frexp, round
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
@@ -9,12 +8,13 @@ from int8blas._arrays cimport (
     axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
 from int8blas._elementwise cimport apply
 from int8blas._kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
+from int8blas._requantization cimport limited, multipliers
 from int8blas._verbose import spoken
+from int8blas.attributes import SCHEMES
 
 cnp.import_array()
 
 cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
-cdef tuple SCHEMES = ("float", "doubling", "single")  # in the order of I8_FLOAT, I8_DOUBLING, I8_SINGLE
 
 
 cdef struct IntegerType:
@@ -234,29 +234,9 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     exponents = zero_points
     if kind != I8_FLOAT:
         scales, exponents = multipliers(scales)
-        # From 31 on, or 32, every shift to the left saturates or has no effect: the kernels stop there.
-        exponents = np.minimum(exponents, 31 if kind == SCHEMES.index("doubling") else 32, out=exponents)
+        exponents = limited(exponents, kind)
     return apply(current_kernels().requantize[kind][t.index], array, out, typenum, axes,
                  [scales, zero_points, exponents])
-
-
-cdef tuple multipliers(cnp.ndarray scales):
-    """Multipliers and exponents, int32, of scales, C-ordered float64."""
-    cdef cnp.ndarray whole = np.empty_like(scales, dtype=np.int32), exponents = np.empty_like(whole)
-    cdef const double *scale = <const double *>cnp.PyArray_DATA(scales)
-    cdef int32_t *m = <int32_t *>cnp.PyArray_DATA(whole)
-    cdef int32_t *e = <int32_t *>cnp.PyArray_DATA(exponents)
-    cdef int64_t i, rounded
-    cdef int exponent
-    for i in range(cnp.PyArray_SIZE(scales)):
-        rounded = <int64_t>round(frexp(scale[i], &exponent) * 2147483648.0)
-        if rounded == 2147483648:
-            rounded = 1073741824
-            exponent += 1
-        # A smaller factor leaves nothing of any int32.
-        m[i] = <int32_t>rounded if exponent >= -31 else 0
-        e[i] = exponent if exponent >= -31 else 0
-    return whole, exponents
 
 
 def quantized_multiplier(scale):

@@ -2,6 +2,7 @@
  * would be the identity). Formula and arguments: i8_output_args in i8_types.h. Plain C in simple loops, which the
  * compiler vectorizes for the instruction set of the file that includes this one. */
 #include "stage_body.h"
+#include "requantize_stage_body.h"
 #include "source_body.h"
 #include "turn_body.h"
 #include <math.h>
@@ -193,7 +194,11 @@ static void i8_output_rows(const i8_output_args *o)
         {{i8_output_sums, i8_output_sums_to_c}, {i8_output_compensated, i8_output_compensated_to_c}},
     };
     const int reads = o->beta != 0, zeros = o->ao || o->bo, integral = o->integral != 0;
-    if (o->stage && !o->stage->integral)
+    if (o->stage && o->stage->requantization.scheme == I8_DOUBLING)
+        i8_requantize_doubling(o);
+    else if (o->stage && o->stage->requantization.scheme == I8_SINGLE)
+        i8_requantize_single(o);
+    else if (o->stage && !o->stage->integral)
         i8_run_stage(o);
     else if (o->stage)
         i8_output_integers(o);

@@ -267,6 +267,21 @@ typedef struct {
     ptrdiff_t operand_row, operand_col;
 } i8_post_op;
 
+/* Schemes of requantization (formulas in quantize_body.h and requantize_body.h). */
+enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_SCHEMES };
+
+/* The output stage of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is that of i8_output_args,
+ * with co added to it and saturated to s32:
+ *
+ *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
+ *     C[i, j] = min(max(y, low[j]), high[j])                                      u8, s8 or s32: both are of its type
+ *
+ * All have a value for each column, and a whole chunk of them behind the last one. */
+typedef struct {
+    int scheme;
+    const int32_t *multiplier, *exponent, *zero_point, *low, *high;
+} i8_requantization;
+
 /* The output stage of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
  *
  *     y = f32(X)
@@ -280,7 +295,9 @@ typedef struct {
  * 1 for a scale and -0.0 for what is added: both leave every y as it is.
  *
  * If `integral`, nothing in the formula is real, and it is another one: C[i, j] = sat_s32(X + offset[j]), in integers.
- * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL. */
+ * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL.
+ *
+ * With a `requantization` other than I8_FLOAT it is that one's formula, and nothing else is looked at but `type`. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -293,6 +310,7 @@ typedef struct {
     int op_count;
     const i8_post_op *ops;
     int type; /* of C */
+    i8_requantization requantization;
 } i8_stage;
 
 /* The output stage of one tile:
@@ -346,9 +364,8 @@ static inline i8_output_args i8_part_of(const i8_output_args *o, int row, int co
     return part;
 }
 
-/* Integer types of the element-wise functions, and their schemes of requantization (formulas in quantize_body.h). */
+/* Integer types of the element-wise functions (formulas in quantize_body.h). */
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
-enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_SCHEMES };
 
 /* An element-wise function of `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for
  * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value

@@ -61,6 +61,7 @@
 #endif
 #include "dot_body.h"
 
+#include "requantize_body.h"
 #include "epilogue_body.h"
 #include "pack_body.h"
 #include "quantize_body.h"

@@ -169,6 +169,7 @@ static void i8_floats_store_s32(char *p, i8_floats x)
     memcpy(p, words, sizeof words);
 }
 
+#include "requantize_body.h"
 #include "epilogue_body.h"
 #include "pack_body.h"
 #include "quantize_body.h"
