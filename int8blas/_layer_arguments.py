@@ -115,6 +115,11 @@ def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_poin
         raise ValueError(
             "attributes must not have output_scales for a convolution whose source is quantized dynamically"
         )
+    if attributes.requantization != "float":
+        raise ValueError(
+            "requantization must be 'float' for a source that is quantized dynamically, got "
+            f"{attributes.requantization!r}"
+        )
     return replace(attributes, scales={**attributes.scales, "src": 0}, zero_points={**attributes.zero_points, "src": 0})
 
 

@@ -211,6 +211,14 @@ def test_what_has_no_place_in_integers_is_refused(name):
         InnerProduct(WEIGHTS, attributes=Attributes(requantization="single"), **keywords)
 
 
+def test_a_convolution_with_a_dynamic_source_is_refused():
+    with pytest.raises(ValueError, match="requantization must be 'float' for a source that is quantized dynamically"):
+        int8blas.Convolution(
+            np.ones((2, 3, 1, 1), np.int8), src_dtype=np.float32, dst_dtype=np.int8, dynamic="per_image",
+            attributes=Attributes(requantization="doubling"),
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "ops", [[ReLU(0.1)], [ReLU(0, 2.0)], [Sum()], [Binary([1.0])], [ReLU(), ReLU()], [Eltwise("tanh")]]
 )
