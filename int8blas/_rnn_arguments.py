@@ -186,3 +186,36 @@ def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[A
         columns.append(padded.reshape(*lead, panels * gates * 16))
         first += gates
     return np.concatenate(columns, axis=-1)
+
+
+def lose(
+    bad: npt.NDArray[np.bool_],
+    begins: npt.NDArray[np.bool_],
+    direction: str,
+    lengths: Any,
+    dst: npt.NDArray[Any],
+    h_t: npt.NDArray[Any],
+    c_t: npt.NDArray[Any] | None,
+) -> None:
+    """NaN in float results, from the first step of a sequence with something that is not finite on, in its direction.
+
+    `bad` says it of the steps (t, n) of the source, `begins` of the first states (layers, directions, n).
+    """
+    inside = np.arange(len(bad))[:, np.newaxis] < (len(bad) if lengths is None else lengths)
+    layers, directions = begins.shape[:2]
+    units = h_t.shape[-1]
+    for layer in range(layers):
+        bad = bad & inside
+        seen = np.zeros_like(bad)
+        for way in range(directions):
+            order = slice(None, None, -1 if way or direction == "right2left" else 1)
+            lost = (np.logical_or.accumulate(bad[order], axis=0) | begins[layer, way])[order] & inside
+            last = bad.any(axis=0) | begins[layer, way]
+            for state in (h_t, c_t):
+                if state is not None and state.dtype.kind == "f":
+                    state[layer, way][last] = np.nan
+            if layer == layers - 1 and dst.dtype.kind == "f":
+                columns = slice(way * units, (way + 1) * units) if dst.shape[2] > units else slice(None)
+                dst[:, :, columns][lost] = np.nan
+            seen |= lost
+        bad = seen

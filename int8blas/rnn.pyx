@@ -26,7 +26,7 @@ from int8blas._problem cimport start
 from int8blas._results cimport empty_of
 from int8blas._rnn cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
-from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length
+from int8blas._rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas._signatures import Signature
 from int8blas._split cimport round_up
 from int8blas._stage cimport element_type
@@ -35,6 +35,8 @@ from int8blas._verbose cimport report, seconds, verbose
 from int8blas.packing cimport PackedB, pack
 
 cnp.import_array()
+
+cdef float LARGEST = 3.402823466e38
 
 SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
@@ -169,8 +171,10 @@ cdef class RecurrentLayer:
         if lengths is not None:
             lengths = integers(lengths, "lengths", 0, t, n, "sequences of src")
             sequences = in_order_of_length(np.broadcast_to(lengths, n), t)
-        h = self.quantized(self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)))
+        h = self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        lost = self.not_finite(x, h, c)
+        h = self.quantized(h)
         if out is None:
             result = target = empty_of((t, n, channels), self.dst_dtype.num)
         else:
@@ -185,10 +189,30 @@ cdef class RecurrentLayer:
             y = target if i == self.layers - 1 else empty_of((t, n, channels), cnp.NPY_UINT8)
             self.run(i, x, y, h, c, h_t, c_t, sequences)
             x = y
+        if lost is not None:
+            lose(*lost, self.direction, lengths, target, h_t, c_t)
         if target is not result:
             result[...] = target
         shape = states[2 - self._lead:]
         return result if out is None else out, h_t.reshape(shape), None if c_t is None else c_t.reshape(shape)
+
+    cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c):
+        """Which rows (time, n) of a source, and which first states (layers, directions, n), have infinities or NaN;
+        None if none has."""
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef cnp.ndarray bad = rows_not_finite(x), state
+        cdef list states = []
+        for state in (h, c):
+            if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
+                if not kernels.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32), sizeof(float),
+                                              cnp.PyArray_SIZE(state)) <= LARGEST:
+                    states.append(state)
+        if bad is None and not states:
+            return None
+        begins = np.zeros((self.layers, self.directions, cnp.PyArray_DIM(x, 1)), bool)
+        for state in states:
+            begins |= ~np.isfinite(state).all(axis=3)
+        return np.zeros((cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)), bool) if bad is None else bad, begins
 
     cdef bint is_usable(self, cnp.ndarray target, cnp.ndarray src):
         """Whether the driver may write to `target` itself: rows are contiguous and share no memory with `src`."""
@@ -259,6 +283,24 @@ cdef class RecurrentLayer:
                 add_directions(&layer, cnp.PyArray_BYTES(y), cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1),
                                cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32)
         return 0
+
+
+cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
+    """Of each row (i, j) of an array, whether it has an infinity or a NaN; None if none has."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int type = element_type(cnp.PyArray_TYPE(x))
+    cdef int64_t steps = cnp.PyArray_DIM(x, 0), rows = cnp.PyArray_DIM(x, 1), i, j
+    cdef cnp.ndarray found = None
+    cdef const char *row
+    if cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
+        return None
+    for i in range(steps):
+        for j in range(rows):
+            row = cnp.PyArray_BYTES(x) + i * cnp.PyArray_STRIDE(x, 0) + j * cnp.PyArray_STRIDE(x, 1)
+            if not kernels.source_largest(row, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2)) <= LARGEST:
+                found = np.zeros((steps, rows), bool) if found is None else found
+                found[i, j] = True
+    return found
 
 
 def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
@@ -371,6 +413,9 @@ cdef class LSTM(RecurrentLayer):
     h_t and c_t. The source of a further layer is the uint8 destination of the one before, whatever `dst_dtype` is.
 
     tanh and the logistic function are those of :class:`Eltwise`, but for the latter below -87.3, where it is 0.
+
+    Where a float source or first state has an infinity or a NaN, all float results of that sequence and direction are
+    NaN from that step on, in further layers too; uint8 results have no NaN.
 
     As on oneDNN's page "Nuances of int8 computations", the source is never int8. Its recommended values are the
     defaults, and ``weights_scale="per_tensor"``; with weights of at most 63 in magnitude the kernels without VNNI are

