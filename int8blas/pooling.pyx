@@ -259,8 +259,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
     Scale and zero point of the result are those of `src`, with ``include_padding=True`` if `zero_point` is given. Where
-    padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results are
-    the same bit for bit on every CPU and for every number of threads.
+    padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results
+    are the same bit for bit on every CPU and for every number of threads.
 
     Examples
     --------
