@@ -181,8 +181,10 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
 
 
 cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
-    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows. Returns
-    whether an element was saturated."""
+    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows.
+
+    Returns whether an element was saturated.
+    """
     cdef Stack s
     cdef int axis
     cdef int64_t a_rows, c_rows

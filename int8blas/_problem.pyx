@@ -133,8 +133,8 @@ cdef int check_memory(int status, str name) except -1:
 
 cdef int warn_saturated(str name) except -1:
     """The warning that elements were saturated, for when the result is complete: a filter may make an error of it."""
-    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 has "
-                  "them all", RuntimeWarning, stacklevel=1)
+    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
+                  "has them all", RuntimeWarning, stacklevel=1)
     return 0
 
 
@@ -167,8 +167,10 @@ cdef int run_some(const Gemm *first, const Stack *s, int64_t index, int64_t end)
 
 
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one. Returns
-    whether an element was saturated."""
+    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
+
+    Returns whether an element was saturated.
+    """
     cdef Gemm first
     cdef double work = <double>g.m * g.n * (g.k + 1)
     cdef int part, parts, status = 0, saturated = 0, threads = max_threads()

@@ -54,7 +54,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int i = 0, j, height, rows
     cdef int64_t r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint k_contiguous = g.a_col == 1, widens = can_widen(g) and g.n % I8_PANEL == 0, finishes = not widens and not is_product(g)
+    cdef bint k_contiguous = g.a_col == 1, widens = can_widen(g) and g.n % I8_PANEL == 0
+    cdef bint finishes = not widens and not is_product(g)
     cdef bint stacks = finishes or is_turned(g)
     cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
     cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
