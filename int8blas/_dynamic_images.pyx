@@ -7,6 +7,7 @@ there is no scale that tells all of them, and results are NaN.
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
@@ -63,18 +64,18 @@ cdef void find_range(const Job *j, int part, int parts, Part *found) noexcept no
     j.kernels.source_range(found.range_, src, j.source.type, j.step, count)
 
 
-cdef void quantize_part(const Job *j, int part, int parts, bint finite) noexcept nogil:
+cdef void quantize_part(const Job *j, int part, int parts) noexcept nogil:
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
-    if j.source.symmetric and finite:
+    if j.source.symmetric:
         j.kernels.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
     else:
         j.kernels.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
-                                  <float>j.source.zero, j.source.symmetric, 0)
+                                  <float>j.source.zero, False, 0)
 
 
 cdef bint quantize(Job *j, int parts) noexcept nogil:
-    """Quantize all numbers by their range, and say whether all are finite."""
+    """Quantize all numbers by their range, and say whether all are finite: else there is none, and they become 0."""
     cdef Part found[MAX_PARTS]
     cdef int part
     cdef bint finite = True
@@ -87,13 +88,17 @@ cdef bint quantize(Job *j, int parts) noexcept nogil:
         finite = finite and found[part].largest <= LARGEST
         found[0].range_[0] = min(found[0].range_[0], found[part].range_[0])
         found[0].range_[1] = max(found[0].range_[1], found[part].range_[1])
+    if not finite:
+        j.source.scale, j.source.zero = 1, 0
+        memset(j.dst, 0, j.count)
+        return False
     parameters(&j.source, found[0].range_, &j.source.scale, &j.source.zero)
     if parts == 1:
-        quantize_part(j, 0, 1, finite)
+        quantize_part(j, 0, 1)
     else:
         for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-            quantize_part(j, part, parts, finite)
-    return finite
+            quantize_part(j, part, parts)
+    return True
 
 
 cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t first, int64_t count) except *:
