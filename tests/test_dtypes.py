@@ -127,11 +127,10 @@ def test_bool_is_neither_int8_nor_an_index_nor_a_result():
         (lambda: int8blas.gemm_s8s8s32(1, bits, S8), "a must be int8, got bool: give np.asarray(a, np.int8), if"),
         (lambda: int8blas.gemm_u8s8s32(1, U8, bits), "b must be int8, got bool: give np.asarray(b, np.int8), if"),
         (lambda: int8blas.gather(U8, bits[:, 0]), "indices must be integers, got bool: give np.flatnonzero(mask)"),
-        (lambda: convolution(FILTERS > 0), "weights must be int8 or float32, got bool: give np.asarray(weights, "),
         (lambda: dynamic_layer()(bits), "src must be float32, got bool: give np.asarray(src, np.float32)"),
         (lambda: int8blas.quantize(bits, 1), "x must be float32, float16 or bfloat16, got bool: give np.asarray(x, "),
         (lambda: int8blas.requantize(bits, 1), "x must be int32, got bool: give np.asarray(x, np.int32), if"),
-        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), bool)), "out must be int32, got bool"),
+        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), bool)), "out must be int32 or int64, got bool"),
         (lambda: int8blas.gemm_u8s8s32(1, U8, S8, 1, np.zeros((5, 3), bool)), "c must be int32, got bool"),
         (
             lambda: int8blas.eltwise(U8, ReLU(), out=bits),
@@ -286,7 +285,7 @@ def test_results_are_not_float64():
         ),
         (lambda: int8blas.gemm_u8s8s32(1, U8, S8, ao=[0.5] * 5), "ao must be an integer or a vector of integers, got "
          "float64"),
-        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), np.int16)), "out must be int32, got int16"),
+        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), np.int16)), "out must be int32 or int64, got int16"),
     ],
 )  # fmt: skip
 def test_errors_name_the_dtype_and_the_remedy(call, text):
