@@ -1,11 +1,13 @@
 """Products in int64: exact for every K, on every path, to any C."""
 
+import sys
 from itertools import product
 
 import numpy as np
 import pytest
 import reference
 from arrays import B_FORMS
+from processes import run_python
 from shapes import FEW
 
 import int8blas
@@ -142,3 +144,36 @@ def test_the_type_of_the_result():
         int8blas.matmul(a, b, dtype=np.int32, out=np.empty((2, 4), np.int64))
     with pytest.raises(ValueError, match=r"^out must have shape \(2, 4\), got \(4, 2\)$"):
         int8blas.matmul(a, b, out=np.empty((4, 2), np.int64))
+
+
+def test_a_k_beyond_int32_takes_the_path_of_a_shorter_one(isa):
+    for m, n in ((16, 1), (1, 30)):
+        short, long = (
+            int8blas.explain(np.zeros((m, k), np.uint8), np.zeros((n, k), np.int8).T) for k in (65_000, 140_000)
+        )
+        assert (short.segments, short.wide_sums) == (1, False)
+        assert long.segments >= 3
+        assert long.wide_sums
+        assert long.path == short.path
+        assert f"those of {long.segments} segments of k are added in int64" in str(long)
+
+
+LONG_PRODUCT = """
+import resource, sys
+import numpy as np
+import int8blas
+a, b = np.full((1, 20_000_000), 200, np.uint8), np.full((20_000_000, 1), 100, np.int8)
+with int8blas.num_threads(int(sys.argv[2])), int8blas.use_isa(sys.argv[1]):
+    int8blas.matmul(a[:, :10], b[:10])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for forms in (b, np.broadcast_to(b[:1], b.shape)):
+        assert int8blas.matmul(a, forms, dtype=np.int64) == 20_000_000 * 20_000
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < 16 << 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_memory_of_a_call_does_not_grow_with_k(isa, threads):
+    process = run_python("-c", LONG_PRODUCT, isa, str(threads))
+    assert (process.returncode, process.stdout, process.stderr) == (0, "True\n", "")
