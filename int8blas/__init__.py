@@ -10,13 +10,13 @@ The modules, and who calls whom::
     packing, saturation         pack_b, PackedB, would_saturate
     cython_blas                 the GEMMs and packing on pointers, for compiled code; _include for int8blas.h
     inner_product               InnerProduct
-    convolution, deconvolution  Convolution, Deconvolution; im2col
+    convolution, deconvolution  Convolution, Deconvolution, by _convolution_layer; im2col
     attributes                  Attributes, ReLU, Eltwise, Sum, Binary, PReLU
     _reorder, _weights_scales   reorder, weights_scales
     calibration                 observers of float tensors, QuantizationParameters
     folding                     fold_batch_norm, shifted_bias
     network                     calibrate, fuse_quantization, move_strides
-    _file                       save, load
+    _file                       save, load; _streams for the paths and file objects that files are in
     elementwise                 eltwise, binary, sum, concat
     quantization                quantize, dequantize, requantize
     quantization_factors        activation_factor, weights_factor, quantize_bias
@@ -26,15 +26,17 @@ The modules, and who calls whom::
     rnn                         LSTM, GRU; _rnn_arguments for their weights
       |
       +-> _arrays       Python objects become arrays and numbers, or an error
-      +-> _stage        attributes and values become the output stage of a problem
+      +-> _stage        attributes and values become the output stage of a problem; _requantization for one in integers
       +-> _problem      arrays become a problem for the driver; _filters for a convolution's, with _depthwise, _lines,
-      |                 _groups
+      |                 _groups; _window_sums for zero points of weights, _dynamic_images for images of floats
             +-> _gemm       the driver
             |     +-> _plan     how a problem is computed: path, block sizes; _split for threads
             |     +-> _blocks   the general path: tiles of C from packed blocks; _source for a float A
+            |     |             _block for one block, whose tiles are computed by _tiles, or with AMX by _matrix;
             |     |             _spans for the parts of a window that are not all padding
             |     +-> _tiny, _rows, _dots, _thin    very small problems, few rows, few columns, small K
             |     +-> _output                       the way of sums to C
+      +-> _quantized_layer    what layers with int8 weights have in common; _layer_arguments for their checks
       +-> _signatures   the signatures of classes that are compiled
       +-> _spatial      layouts, strides, padding and the like of images
       +-> _elementwise  a kernel for every element of an array, for quantization
@@ -55,6 +57,7 @@ The modules, and who calls whom::
                               epilogue_body.h, stage_body.h, tile_output.h    the output stages,
                               turn_body.h      and their way to a C by columns
                               eltwise_body.h   tanh, exp, erf and the like
+                              requantize_stage_body.h, requantize_body.h      the output stage of layers in integers
                               quantize_body.h  the kernels of quantization
                               chain_body.h     the steps of _chain
                               pool_body.h      the kernels of pooling
@@ -68,6 +71,7 @@ The modules, and who calls whom::
 
     _config, __main__           show_config, python -m int8blas
     _thread_setting             what num_threads and use_isa return
+    _verbose                    INT8BLAS_VERBOSE
     _bench, with _peak          python -m int8blas bench: see its __init__
 """
 
