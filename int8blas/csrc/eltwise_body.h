@@ -118,9 +118,9 @@ I8_INLINE float i8_logistic(float x)
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
-/* x / (1 + e**-y), and for y below I8_FAR x * e**y = x * p * 2**n, which need not be 0 where e**y is: 2**n is multiplied
- * in two steps, x before p, which would make it larger. Below -174 it is 0, which leaves out results below 2**-122 of x
- * above 2**102. An infinite x times 0 would be NaN, not the limit 0. */
+/* x / (1 + e**-y), and for y below I8_FAR x * e**y = x * p * 2**n, which need not be 0 where e**y is: 2**n is
+ * multiplied in two steps, x before p, which would make it larger. Below -174 it is 0, which leaves out results
+ * below 2**-122 of x above 2**102. An infinite x times 0 would be NaN, not the limit 0. */
 #define I8_FAR -87.0f
 I8_INLINE float i8_times_logistic(float x, float y)
 {

@@ -19,7 +19,7 @@ I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
 {
     const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
-    /* What halves are rounded to: up to an even number above, which does not fit, and to an even one below, which does. */
+    /* A half above the largest value is rounded up, to an even one, which does not fit; one below the smallest fits. */
     *beyond |= x >= INT32_MAX + 0.5 ? -1 : 0;
     *beyond |= x < INT32_MIN - 0.5 ? -1 : 0;
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
@@ -213,7 +213,8 @@ static void i8_output_rows(const i8_output_args *o)
 /* Whether C is X as it is. */
 static int i8_is_identity(const i8_output_args *o)
 {
-    return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !o->ao && !o->bo && !o->co_row && !o->co_col;
+    const int terms = o->ao || o->bo || o->co_row || o->co_col;
+    return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !terms;
 }
 
 /* Whether the output stage reads C. */

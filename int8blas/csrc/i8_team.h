@@ -1,9 +1,9 @@
 /* How many threads a parallel region of the calling thread can have. OpenMP runtimes end the process where a thread
- * cannot be made: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS). So
- * before the first region of each larger size its threads are tried: as many are asked for as the cgroup allows, threads
- * of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what has worked.
- * It keeps these for the thread that asked, so regions of that size or less need no other; and where all threads of the
- * process together have had as many at some time, nothing is tried. */
+ * cannot be made: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS).
+ * So before the first region of each larger size its threads are tried: as many are asked for as the cgroup allows,
+ * threads of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what
+ * has worked. It keeps these for the thread that asked, so regions of that size or less need no other; and where all
+ * threads of the process together have had as many at some time, nothing is tried. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 

@@ -70,10 +70,11 @@ enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF
 
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
- * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of the
- * columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL, are added
- * to the sums before. If `integral`, C is of s32 and that is all. Or C is of s64, for the sums as they are: then there is
- * no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64 bytes, aligned ones. */
+ * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
+ * the columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL,
+ * are added to the sums before. If `integral`, C is of s32 and that is all. Or C is of s64, for the sums as they
+ * are: then there is no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64
+ * bytes, aligned ones. */
 typedef struct {
     const int32_t *offset;
     i8_column_values scale, bias, dst_scale, dst_zero;
@@ -643,9 +644,9 @@ typedef struct {
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);
-    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and 0,
-     * NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed, with the zero
-     * point for NaN. */
+    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and
+     * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in
+     * s8 if is_signed, with the zero point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero, int is_signed, uint8_t flip);

@@ -20,8 +20,9 @@ I8_INLINE float i8_hardswish(float x, float slope)
     return factor == 0 ? copysignf(0.0f, x) : x * factor;
 }
 
-/* Whether alpha * x is below a limit for one of n numbers. Functions have a longer way there, of the same bits elsewhere,
- * which nearly no run takes. Four minima, as one would wait for itself; a minimum with NaN is the other number. */
+/* Whether alpha * x is below a limit for one of n numbers. Functions have a longer way there, of the same bits
+ * elsewhere, which nearly no run takes. Four minima, as one would wait for itself; a minimum with NaN is the other
+ * number. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);

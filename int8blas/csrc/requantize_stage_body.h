@@ -1,5 +1,6 @@
-/* The output stage of a quantized primitive in integers: a tile of s32 sums becomes the destination by the arithmetic of
- * requantize_body.h. Formula: i8_requantization in i8_types.h. Chunks of 16 columns, like the other stage. */
+/* The output stage of a quantized primitive in integers: a tile of s32 sums becomes the destination by the
+ * arithmetic of requantize_body.h. Formula: i8_requantization in i8_types.h. Chunks of 16 columns, like the other
+ * stage. */
 
 /* sat_s32(acc - ao * col_sum - bo * row_term + co) of one row, from column j on. */
 I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x)
