@@ -4,11 +4,11 @@ CPU = "AMD EPYC"
 SHAPE = (512, 768, 768)
 COLUMNS = ("VNNI", "no VNNI")
 ROWS = (
-    ("int8blas, packed B", (1.382, False), (3.538, False)),
-    ("int8blas", (1.402, False), (3.459, False)),
-    ("SciPy sgemm, float32", (6.335, False), (6.014, False)),
-    ("torch._int_mm", (1.395, False), (1012.891, False)),
-    ("onnxruntime MatMulInteger, uint8 A", (1.39, False), None),
-    ("oneDNN dnnl_gemm_s8s8s32", (1.394, False), (3.064, True)),
-    ("NumKong dots_packed", (2.538, False), (9.807, False)),
+    ("int8blas, packed B", (1.329, False), (3.448, False)),
+    ("int8blas", (1.362, False), (3.509, False)),
+    ("SciPy sgemm, float32", (6.025, False), (5.773, False)),
+    ("torch._int_mm", (1.356, False), (275.387, False)),
+    ("onnxruntime MatMulInteger, uint8 A", (1.349, False), None),
+    ("oneDNN dnnl_gemm_s8s8s32", (1.355, False), (3.007, True)),
+    ("NumKong dots_packed", (2.497, False), (5.51, False)),
 )
