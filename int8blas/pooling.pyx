@@ -278,10 +278,10 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     cdef cnp.ndarray array = int8_operand(src, "src")
     cdef int typenum = result_type(array, dst_dtype)
     cdef int operation = AVERAGE_WITH_PADDING if flag(include_padding, "include_padding") else AVERAGE
-    info = np.iinfo(array.dtype)
+    cdef int low = -128 if cnp.PyArray_TYPE(array) == cnp.NPY_INT8 else 0
     zero_point = integer(zero_point, "zero_point")
-    if not info.min <= zero_point <= info.max:
-        raise ValueError(f"zero_point must be between {info.min} and {info.max}, got {zero_point}")
+    if not low <= zero_point <= low + 255:
+        raise ValueError(f"zero_point must be between {low} and {low + 255}, got {zero_point}")
     return pool_windows(array, kernel, strides, padding, 1, layout, ceil_mode, operation, typenum, out, zero_point)
 
 
