@@ -23,7 +23,10 @@ _Memory: TypeAlias = bytearray | memoryview | mmap | array[Any] | Array[Any] | _
 _MemoryT = TypeVar("_MemoryT", bound=_Memory)
 _Array: TypeAlias = _SupportsArray[_T_co] | _Memory
 
-_Int8OrUInt8: TypeAlias = np.int8 | np.uint8
+# bool is uint8 in place; real numbers become float32.
+_UInt8: TypeAlias = np.uint8 | np.bool_
+_Int8OrUInt8: TypeAlias = np.int8 | _UInt8
+_Float: TypeAlias = np.float32 | np.float64 | np.float16
 _Real: TypeAlias = SupportsFloat | SupportsIndex
 _Integers: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | _Array[np.integer[Any]]
 _Numerics: TypeAlias = Literal["exact", "saturating"]

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from int8blas._arrays import _Array, _MemoryT, _Numerics
+from int8blas._arrays import _Array, _Float, _MemoryT, _Numerics
 from int8blas._quantized_layer import QuantizedLayer
 from int8blas._spatial import Pair
 from int8blas.attributes import Attributes
@@ -21,7 +21,7 @@ class ConvolutionLayer(QuantizedLayer):
     def __init__(
         self,
         weights: _Array[Any],
-        bias: _Array[np.float32 | np.int32] | None = None,
+        bias: _Array[_Float | np.int32] | None = None,
         *,
         strides: _Sizes = 1,
         padding: _Padding = 0,
@@ -38,9 +38,7 @@ class ConvolutionLayer(QuantizedLayer):
         numerics: _Numerics = "exact",
     ) -> None: ...
     @classmethod
-    def dynamic(
-        cls, weights: _Array[Any], bias: _Array[np.float32 | np.int32] | None = None, **options: Any
-    ) -> Self: ...
+    def dynamic(cls, weights: _Array[Any], bias: _Array[_Float | np.int32] | None = None, **options: Any) -> Self: ...
     @overload
     def __call__(
         self,

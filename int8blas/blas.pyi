@@ -1,12 +1,12 @@
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Integers, _Memory, _Numerics, _Offset, _Real
+from int8blas._arrays import _Array, _Integers, _Memory, _Numerics, _Offset, _Real, _UInt8
 from int8blas.packing import PackedB
 
 def gemm_u8s8s32(
     alpha: _Real,
-    a: _Array[np.uint8],
+    a: _Array[_UInt8],
     b: _Array[np.int8] | PackedB,
     beta: _Real = 0.0,
     c: npt.NDArray[np.int32] | _Memory | None = None,
@@ -39,7 +39,7 @@ def gemm_s8s8s32(
 def gemm_s8u8s32(
     alpha: _Real,
     a: _Array[np.int8],
-    b: _Array[np.uint8] | PackedB,
+    b: _Array[_UInt8] | PackedB,
     beta: _Real = 0.0,
     c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,
@@ -54,8 +54,8 @@ def gemm_s8u8s32(
 ) -> npt.NDArray[np.int32]: ...
 def gemm_u8u8s32(
     alpha: _Real,
-    a: _Array[np.uint8],
-    b: _Array[np.uint8] | PackedB,
+    a: _Array[_UInt8],
+    b: _Array[_UInt8] | PackedB,
     beta: _Real = 0.0,
     c: npt.NDArray[np.int32] | _Memory | None = None,
     trans_a: int = False,

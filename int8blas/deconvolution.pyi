@@ -4,7 +4,7 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _Numerics
+from int8blas._arrays import _Array, _Float, _Numerics
 from int8blas._convolution_layer import ConvolutionLayer
 from int8blas.attributes import Attributes
 from int8blas.pooling import _Layout, _Padding, _Sizes
@@ -15,7 +15,7 @@ class Deconvolution(ConvolutionLayer):
     def __init__(
         self,
         weights: _Array[Any],
-        bias: _Array[np.float32 | np.int32] | None = None,
+        bias: _Array[_Float | np.int32] | None = None,
         *,
         strides: _Sizes = 1,
         padding: _Padding = 0,

@@ -4,10 +4,10 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _MemoryT, _Real
+from int8blas._arrays import _Array, _Float, _Int8OrUInt8, _MemoryT, _Real
 from int8blas.attributes import PostOp
 
-_Element: TypeAlias = np.uint8 | np.int8 | np.int32 | np.float32 | np.float16
+_Element: TypeAlias = _Int8OrUInt8 | np.int32 | _Float
 _T = TypeVar("_T", np.uint8, np.int8, np.int32, np.float32, np.float16)
 _PostOps: TypeAlias = PostOp | Iterable[PostOp]
 _Operation: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne"]

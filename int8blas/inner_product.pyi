@@ -4,7 +4,7 @@ from typing import Any, Literal, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _MemoryT, _Numerics
+from int8blas._arrays import _Array, _Float, _MemoryT, _Numerics
 from int8blas._quantized_layer import QuantizedLayer
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
@@ -14,7 +14,7 @@ class InnerProduct(QuantizedLayer):
     def __init__(
         self,
         weights: _Array[Any] | PackedB,
-        bias: _Array[np.float32 | np.int32] | None = None,
+        bias: _Array[_Float | np.int32] | None = None,
         *,
         src_dtype: npt.DTypeLike | None = None,
         dst_dtype: npt.DTypeLike | None = None,

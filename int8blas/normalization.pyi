@@ -4,9 +4,9 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _MemoryT, _Real
+from int8blas._arrays import _Array, _Float, _Int8OrUInt8, _MemoryT, _Real
 
-_Source: TypeAlias = _Array[np.uint8 | np.int8 | np.int32 | np.float32 | np.float16]
+_Source: TypeAlias = _Array[_Int8OrUInt8 | np.int32 | _Float]
 _Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16)
 _Tensor: TypeAlias = Literal["src", "dst"]
 _Scales: TypeAlias = Mapping[_Tensor, _Real] | None
@@ -59,8 +59,8 @@ def softmax(
 @overload
 def layer_norm(
     src: _Source,
-    gamma: _Array[np.float32] | None = None,
-    beta: _Array[np.float32] | None = None,
+    gamma: _Array[_Float] | None = None,
+    beta: _Array[_Float] | None = None,
     *,
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
@@ -71,8 +71,8 @@ def layer_norm(
 @overload
 def layer_norm(
     src: _Source,
-    gamma: _Array[np.float32] | None = None,
-    beta: _Array[np.float32] | None = None,
+    gamma: _Array[_Float] | None = None,
+    beta: _Array[_Float] | None = None,
     *,
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
@@ -83,8 +83,8 @@ def layer_norm(
 @overload
 def layer_norm(
     src: _Source,
-    gamma: _Array[np.float32] | None = None,
-    beta: _Array[np.float32] | None = None,
+    gamma: _Array[_Float] | None = None,
+    beta: _Array[_Float] | None = None,
     *,
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
@@ -95,8 +95,8 @@ def layer_norm(
 @overload
 def layer_norm(
     src: _Source,
-    gamma: _Array[np.float32] | None = None,
-    beta: _Array[np.float32] | None = None,
+    gamma: _Array[_Float] | None = None,
+    beta: _Array[_Float] | None = None,
     *,
     epsilon: _Real = 1e-5,
     scales: _Scales = None,

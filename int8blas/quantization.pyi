@@ -4,10 +4,9 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas._arrays import _Array, _MemoryT, _Real
+from int8blas._arrays import _Array, _Float, _MemoryT, _Real
 
 _Q = TypeVar("_Q", np.uint8, np.int8, np.int32)
-_Float: TypeAlias = np.float32 | np.float16
 _Integer: TypeAlias = np.uint8 | np.int8 | np.int32
 _Reals: TypeAlias = _Real | Sequence[Any] | _Array[np.floating[Any] | np.integer[Any]]
 _ZeroPoints: TypeAlias = SupportsIndex | Sequence[Any] | _Array[np.integer[Any]]

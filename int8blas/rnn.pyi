@@ -5,10 +5,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from int8blas._arrays import _Array, _MemoryT
+from int8blas._arrays import _Array, _Float, _MemoryT
 
 _Weights: TypeAlias = _Array[np.int8 | np.float32] | Sequence[_Array[np.int8 | np.float32]]
-_Bias: TypeAlias = _Array[np.float32] | Sequence[_Array[np.float32]] | None
+_Bias: TypeAlias = _Array[_Float] | Sequence[_Array[_Float]] | None
 _WeightsScale: TypeAlias = Literal["per_tensor", "per_channel"] | npt.ArrayLike | None
 _Direction: TypeAlias = Literal["left2right", "right2left", "bidirectional_concat", "bidirectional_sum"]
 _State: TypeAlias = _Array[np.uint8 | np.float32] | None
@@ -45,7 +45,7 @@ class LSTM(RecurrentLayer):
         self,
         src: npt.ArrayLike,
         h0: _State = None,
-        c0: _Array[np.float32] | None = None,
+        c0: _Array[_Float] | None = None,
         *,
         lengths: npt.ArrayLike | None = None,
         out: npt.NDArray[Any] | None = None,
@@ -55,7 +55,7 @@ class LSTM(RecurrentLayer):
         self,
         src: npt.ArrayLike,
         h0: _State = None,
-        c0: _Array[np.float32] | None = None,
+        c0: _Array[_Float] | None = None,
         *,
         out: _MemoryT,
     ) -> tuple[_MemoryT, npt.NDArray[Any], npt.NDArray[np.float32]]: ...
