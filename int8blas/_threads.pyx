@@ -19,7 +19,7 @@ cdef extern from "i8_team.h" nogil:
         int limit, tried, last, most, used
 
     i8_team i8_my_team
-    int i8_tries_teams
+    int i8_tries_teams, i8_teams_fill_room
     size_t i8_stack_bytes
     int i8_make_team(int wanted)
     int i8_cgroup_room(const char *list, const char *root)
@@ -42,7 +42,7 @@ cdef int region_threads(int wanted) noexcept nogil:
     if wanted <= 1:
         return 1
     region_ran = True
-    if wanted > i8_my_team.tried:
+    if wanted > i8_my_team.tried or (i8_teams_fill_room and wanted > i8_my_team.last):
         threads = i8_make_team(wanted)
     i8_my_team.last = i8_my_team.used = threads
     return threads

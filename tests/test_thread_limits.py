@@ -98,6 +98,18 @@ int8blas.matmul(a, b, out=out)
 print(few <= most, still == few, int8blas.num_threads())
 """
 
+# Regions of a few threads and of many in turn: the runtime ends threads, and makes new ones at once.
+IN_TURN = """
+limit()
+int8blas.num_threads(64)
+few = np.ones((200, 1000), np.float32)
+for _ in range(300):
+    assert (int8blas.quantize(few, 1) == 1).all()
+    used = int8blas.num_threads()
+    int8blas.matmul(a, b, out=out)
+print((out == -15 * 512).all(), used)
+"""
+
 
 @needs_openmp
 @needs_linux
@@ -128,6 +140,17 @@ def test_every_primitive_keeps_to_a_limit(kind, most):
     process = run_python("-c", LIMITED + LAYERS, kind, str(most), OPENBLAS_NUM_THREADS="1")
     assert (process.returncode, process.stderr) == (0, "")
     assert 1 <= int(process.stdout) < 64
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize(("kind", "most"), [("threads", 7), ("address space", 100)])
+def test_regions_that_shrink_and_grow_keep_to_a_limit(kind, most):
+    process = run_python("-c", LIMITED + IN_TURN, kind, str(most), OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    right, used = process.stdout.split()
+    assert right == "True"
+    assert 2 < int(used) < 64
 
 
 @needs_openmp

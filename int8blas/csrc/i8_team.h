@@ -2,8 +2,11 @@
  * cannot be made: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS).
  * So before the first region of each larger size its threads are tried: as many are asked for as the cgroup allows,
  * threads of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what
- * has worked. It keeps these for the thread that asked, so regions of that size or less need no other; and where all
- * threads of the process together have had as many at some time, nothing is tried. */
+ * has worked. Where all threads of the process together have had as many at some time, nothing is tried.
+ *
+ * A smaller region lets the runtime's other threads end, and a larger one after it makes them again, while those that
+ * end are still counted. So these are tried too: where there is room for both nothing more has to be done, and
+ * where there is not, each region that is larger than the last one tries its threads again, and waits for the room. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -23,6 +26,8 @@ typedef struct {
 } i8_team;
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
+/* There was no room for a team and for as many threads that end: a region larger than the last one asks again. */
+static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
 
@@ -42,10 +47,14 @@ static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's defau
 
 enum {
     I8_MOST_THREADS = 1024,
+    I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
     /* Address space that the threads leave to what they and the runtime allocate. */
     I8_TEAM_MARGIN = 16 << 20,
     /* Looks for a thread that has been joined and is still counted; it is not for some microseconds. */
-    I8_TEAM_LOOKS = 10000
+    I8_TEAM_LOOKS = 10000,
+    /* Trials while threads of the last region end, and the microseconds between them. */
+    I8_TEAM_TRIALS = 200,
+    I8_TEAM_PAUSE = 1000
 };
 
 /* A file of a cgroup: a number, INT_MAX for "max" or a larger one, -1 if there is none. */
@@ -144,8 +153,8 @@ static void *i8_wait_at_gate(void *id)
 /* How many of `count` threads can be made, all at the same time. They are gone when this returns. */
 static int i8_try_threads(int count)
 {
-    static pthread_t threads[I8_MOST_THREADS];
-    static long ids[I8_MOST_THREADS];
+    static pthread_t threads[I8_TRIED_THREADS];
+    static long ids[I8_TRIED_THREADS];
     int made = 0;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes))
@@ -198,15 +207,43 @@ static void i8_make_key(void)
     i8_has_team_end = pthread_key_create(&i8_team_end, i8_leave_team) == 0;
 }
 
-/* The team of this many threads, or of fewer, that could be made beside a region's last one of `last` threads. */
-static int i8_tried_team(int wanted, int last)
+/* How many of `count` threads the cgroups and the system allow. */
+static int i8_allowed_threads(int count)
 {
-    int more = (wanted < I8_MOST_THREADS ? wanted : I8_MOST_THREADS) - last;
     const int room = i8_cgroup_room("/proc/self/cgroup", "/sys/fs/cgroup");
-    const int threads = last + i8_try_threads(more < room ? more : room);
+    const int most = room < I8_TRIED_THREADS ? room : I8_TRIED_THREADS;
+    return i8_try_threads(count < most ? count : most);
+}
+
+/* The team of this many threads, or of fewer, that could be made beside a region's last one of `last` threads; all
+ * teams together would have `others` threads that can end. */
+static int i8_tried_team(int wanted, int last, int others)
+{
+    const int more = (wanted < I8_MOST_THREADS ? wanted : I8_MOST_THREADS) - last;
+    const int allowed = i8_allowed_threads(more + others);
+    const int threads = last + (allowed < more ? allowed : more);
+    if (allowed < more + others)
+        __atomic_store_n(&i8_teams_fill_room, 1, __ATOMIC_RELAXED);
     if (threads > 1)
         i8_start_team(threads);
     return threads;
+}
+
+/* The team that was had before, of `wanted` threads, after a region of fewer: the others may not have ended yet. */
+static int i8_regrown_team(int wanted)
+{
+    const int last = i8_my_team.last > 1 ? i8_my_team.last : 1;
+    int more = 0;
+    pthread_mutex_lock(&i8_team_lock);
+    for (int trial = 0; trial < I8_TEAM_TRIALS && more < wanted - last; ++trial) {
+        if (trial)
+            usleep(I8_TEAM_PAUSE);
+        more = i8_allowed_threads(wanted - last);
+    }
+    if (more)
+        i8_start_team(last + more);
+    pthread_mutex_unlock(&i8_team_lock);
+    return last + more;
 }
 
 /* A region of `wanted` threads can be had, or of so many as are returned. */
@@ -214,15 +251,19 @@ static int i8_make_team(int wanted)
 {
     i8_team *team = &i8_my_team;
     const int before = team->tried > 1 ? team->tried : 1;
-    int threads = wanted;
+    int threads;
     if (!i8_tries_teams)
         return team->tried = wanted;
     if (team->most && wanted > team->most)
-        return team->most;
+        wanted = team->most;
+    if (wanted <= team->tried)
+        return i8_teams_fill_room && wanted > team->last ? i8_regrown_team(wanted) : wanted;
+    threads = wanted;
     pthread_once(&i8_team_once, i8_make_key);
     pthread_mutex_lock(&i8_team_lock);
-    if (i8_teams_now + wanted - before > i8_teams_ever)
-        threads = i8_tried_team(wanted, team->last > 1 ? team->last : 1);
+    const int others = i8_teams_now + wanted - before;
+    if (others > i8_teams_ever)
+        threads = i8_tried_team(wanted, team->last > 1 ? team->last : 1, others);
     i8_teams_now += threads - before;
     if (i8_teams_ever < i8_teams_now)
         i8_teams_ever = i8_teams_now;
