@@ -218,6 +218,16 @@ def test_depthwise(isa, layout, multiplier, transposed, rng):
 
 
 @every_primitive
+def test_depthwise_bytes_in_half_a_vector(isa, transposed, rng):
+    """What is below 0 becomes 0 where there is no zero point, also of 32 channels, which fill half a vector."""
+    for channels, dst_dtype in product((16, 32, 48, 64, 96), (np.uint8, np.int8)):
+        random_convolution(
+            rng, (9, 11), (3, 3), channels, channels, groups=channels, dst_dtype=dst_dtype, zero_points=(),
+            transposed=transposed,
+        ).check()  # fmt: skip
+
+
+@every_primitive
 @pytest.mark.parametrize("geometry", [*PLANES, *VOLUMES], ids=str)
 def test_depthwise_geometries(isa, geometry, transposed, rng):
     for channels, grouped in ((5, True), (19, False), (64, True)):
