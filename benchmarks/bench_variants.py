@@ -11,8 +11,6 @@ first.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import partial
 
 from contest import product_sizes
 
@@ -21,7 +19,9 @@ import numpy as np
 from int8blas._bench import environment
 from int8blas._bench.timing import Plan, measure
 
-Calls = dict[str, Callable[[], object]]
+from calls import Call, Empty, Name, Spread, api, bind
+
+Calls = dict[str, Call]
 
 SHAPES = (
     (4, 4, 4), (16, 16, 16), (64, 64, 64), (128, 128, 128), (256, 256, 256), (1024, 1024, 1024),
@@ -41,9 +41,9 @@ CONVOLUTIONS = (
 )  # fmt: skip
 
 
-def place(array: np.ndarray, order: str) -> np.ndarray:
+def place(array: np.ndarray, order: str) -> np.ndarray | Spread:
     """The array in another memory order."""
-    return np.repeat(array, 2, axis=1)[:, ::2] if order == "S" else np.array(array, order=order)
+    return Spread(array) if order == "S" else np.array(array, order=order)
 
 
 def product_calls(shape: tuple[int, ...]) -> Calls:
@@ -55,19 +55,10 @@ def product_calls(shape: tuple[int, ...]) -> Calls:
         "s": (rng.integers(-127, 128, (m, k), np.int8), rng.integers(-127, 128, (k, n), np.int8)),
     }
 
-    def call(
-        signs: str = "u8s8", orders: str = "CCC", alpha: float = 1, beta: float = 0, **keywords: object
-    ) -> Callable[[], object]:
-        names = {
-            "gemm": getattr(int8blas, f"gemm_{signs}s32"),
-            "a": place(values[signs[0]][0], orders[0]),
-            "b": place(values[signs[2]][1], orders[1]),
-            "c": place(np.zeros((m, n), np.int32), orders[2]),
-            **keywords,
-        }
-        # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.
-        given = "".join(f", {name}={name}" for name in keywords)
-        return eval(f"lambda: gemm({alpha}, a, b, {beta}, c, 0, 0, True{given})", names)
+    def call(signs: str = "u8s8", orders: str = "CCC", alpha: float = 1, beta: float = 0, **keywords: object) -> Call:
+        a, b = place(values[signs[0]][0], orders[0]), place(values[signs[2]][1], orders[1])
+        c = place(np.zeros((m, n), np.int32), orders[2])
+        return Name(f"gemm_{signs}s32")(alpha, a, b, beta, c, 0, 0, True, **keywords)
 
     return {
         "u8s8": call(),
@@ -86,16 +77,25 @@ def convolution_calls(size: int, ic: int, oc: int, kernel: int, stride: int, gro
     rng = np.random.default_rng(0)
     weights = rng.integers(-127, 128, (oc, ic // groups, kernel, kernel), np.int8)
     pixels = rng.integers(0, 256, (1, size, size, ic), np.uint8)
+    out = (size + 2 * (kernel // 2) - kernel) // stride + 1
     calls: Calls = {}
     for dst, scales in (("u8", {"dst": 0.05}), ("f32", {})):
         for layout, src in (("nhwc", pixels), ("nchw", np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))):
-            layer = int8blas.Convolution(
+            layer = api.Convolution(
                 weights, np.zeros(oc, np.float32), groups=groups, strides=stride, padding=kernel // 2, layout=layout,
                 src_dtype=np.uint8, dst_dtype=np.uint8 if scales else np.float32,
                 scales={"src": 0.01, "weights": np.full(oc, 0.001, np.float32), **scales},
             )  # fmt: skip
-            calls[f"{layout} {dst}"] = partial(layer, src, out=layer(src))
+            dtype = np.uint8 if scales else np.float32
+            pixel = (out, out, oc) if layout == "nhwc" else (oc, out, out)
+            calls[f"{layout} {dst}"] = layer(src, out=Empty((1, *pixel), dtype))
     return calls
+
+
+def measured(calls: Calls, plan: Plan) -> dict[str, float]:
+    """The seconds of each call."""
+    timings = measure({name: bind(call) for name, call in calls.items()}, plan)
+    return {name: timing.best for name, timing in timings.items()}
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     print(f"isa: {options.isa}, threads: {options.threads}\n")
     with int8blas.num_threads(options.threads), int8blas.use_isa(options.isa):
         for i, shape in enumerate(options.shape or SHAPES):
-            times = {name: timing.best for name, timing in measure(product_calls(shape), plan).items()}
+            times = measured(product_calls(shape), plan)
             first = times.pop("u8s8")
             if i == 0:
                 print(f"| M x N x K | us | {' | '.join(times)} |\n|{'---|' * (2 + len(times))}")
@@ -122,8 +122,7 @@ def main() -> None:
         print("\n| size | channels | kernel | groups | nhwc to u8, us | nchw | nhwc to f32, us | nchw |")
         print(f"|{'---|' * 8}")
         for size, ic, oc, kernel, stride, groups in CONVOLUTIONS:
-            calls = convolution_calls(size, ic, oc, kernel, stride, groups)
-            times = {name: timing.best for name, timing in measure(calls, plan).items()}
+            times = measured(convolution_calls(size, ic, oc, kernel, stride, groups), plan)
             pairs = " | ".join(
                 f"{times[f'nhwc {dst}'] * 1e6:.4g} | {times[f'nhwc {dst}'] / times[f'nchw {dst}']:.2f}"
                 for dst in ("u8", "f32")

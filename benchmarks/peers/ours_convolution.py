@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared
@@ -10,6 +11,25 @@ from int8blas._bench.peers.ours import LIBRARY, int8blas
 
 from convolutions import SRC_SCALE, ConvolutionOperands, ConvolutionProblem
 from peers.ours_linear import BARE, FUSED
+
+
+def convolution(api: Any, operands: ConvolutionOperands) -> Any:
+    """The layer; `api` is int8blas, or stands for it (see calls.py)."""
+    p = operands.problem
+    return api.Convolution(
+        operands.weights,
+        operands.bias,
+        strides=p.stride,
+        padding=[(zeros, zeros) for zeros in p.padding],
+        dilation=p.dilation,
+        groups=p.groups,
+        layout="nhwc",
+        src_dtype=np.uint8,
+        dst_dtype=np.uint8,
+        attributes=api.Attributes(post_ops=[api.ReLU()]),
+        scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
+        zero_points={"src": 0, "dst": 0},
+    )
 
 
 class Convolution(Peer):
@@ -21,23 +41,9 @@ class Convolution(Peer):
         return True
 
     def prepare(self, operands: ConvolutionOperands, threads: int) -> Prepared:
-        p = operands.problem
-        layer = int8blas.Convolution(
-            operands.weights,
-            operands.bias,
-            strides=p.stride,
-            padding=[(zeros, zeros) for zeros in p.padding],
-            dilation=p.dilation,
-            groups=p.groups,
-            layout="nhwc",
-            src_dtype=np.uint8,
-            dst_dtype=np.uint8,
-            attributes=int8blas.Attributes(post_ops=[int8blas.ReLU()]),
-            scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
-            zero_points={"src": 0, "dst": 0},
-        )
         dst = np.empty(operands.shape, np.uint8)
-        return Prepared(partial(layer, operands.src, out=dst), lambda: operands.check(dst, tolerance=0))
+        run = partial(convolution(int8blas, operands), operands.src, out=dst)
+        return Prepared(run, lambda: operands.check(dst, tolerance=0))
 
 
 class Product(Peer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared
@@ -12,6 +13,28 @@ from linear import DST_ZERO_POINT, SRC_SCALE, SRC_ZERO_POINT, LinearOperands, Li
 from peers.base import LayerPeer
 
 FUSED, BARE = "int8blas", "int8blas s32 gemm"
+
+
+def inner_product(api: Any, operands: LinearOperands) -> Any:
+    """The layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
+    if operands.problem.kind == "dynamic":
+        return api.InnerProduct(
+            operands.weights,
+            operands.bias,
+            src_dtype=np.float32,
+            dst_dtype=np.float32,
+            dynamic="per_row",
+            scales={"weights": operands.weight_scales},
+        )
+    return api.InnerProduct(
+        operands.weights,
+        operands.bias,
+        src_dtype=np.uint8,
+        dst_dtype=np.uint8,
+        attributes=api.Attributes(post_ops=[api.ReLU()]),
+        scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
+        zero_points={"src": SRC_ZERO_POINT, "dst": DST_ZERO_POINT},
+    )
 
 
 class InnerProduct(LayerPeer):
@@ -24,26 +47,10 @@ class InnerProduct(LayerPeer):
 
     def prepare(self, operands: LinearOperands, threads: int) -> Prepared:
         shape = operands.problem.m, operands.problem.n
+        layer = inner_product(int8blas, operands)
         if self.kind == "dynamic":
-            layer = int8blas.InnerProduct(
-                operands.weights,
-                operands.bias,
-                src_dtype=np.float32,
-                dst_dtype=np.float32,
-                dynamic="per_row",
-                scales={"weights": operands.weight_scales},
-            )
             dst = np.empty(shape, np.float32)
             return Prepared(partial(layer, operands.src_f32, out=dst), lambda: operands.check_dynamic(dst))
-        layer = int8blas.InnerProduct(
-            operands.weights,
-            operands.bias,
-            src_dtype=np.uint8,
-            dst_dtype=np.uint8,
-            attributes=int8blas.Attributes(post_ops=[int8blas.ReLU()]),
-            scales={"src": SRC_SCALE, "weights": operands.weight_scales, "dst": operands.dst_scale},
-            zero_points={"src": SRC_ZERO_POINT, "dst": DST_ZERO_POINT},
-        )
         dst = np.empty(shape, np.uint8)
         run = partial(layer, operands.src_u8, out=dst)
         return Prepared(run, lambda: operands.check_static(dst, tolerance=0))

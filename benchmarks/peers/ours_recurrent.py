@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared
@@ -11,6 +12,24 @@ from int8blas._bench.peers.ours import LIBRARY, int8blas
 from peers.base import LayerPeer
 from peers.ours_linear import BARE, FUSED
 from recurrent import DATA_SCALE, DATA_SHIFT, RecurrentOperands, RecurrentProblem
+
+
+def recurrent_layer(api: Any, operands: RecurrentOperands) -> Any:
+    """The layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
+    p = operands.problem
+    dtype = np.uint8 if p.kind == "static" else np.float32
+    return (api.LSTM if p.cell == "lstm" else api.GRU)(
+        operands.weights_layer,
+        operands.weights_iter,
+        operands.bias,
+        data_scale=DATA_SCALE,
+        data_shift=DATA_SHIFT,
+        weights_scale=operands.weights_scale,
+        direction="bidirectional_concat" if p.directions == 2 else "left2right",
+        src_dtype=dtype,
+        dst_dtype=dtype,
+        **({"linear_before_reset": True} if p.cell == "lbr_gru" else {}),
+    )
 
 
 class Recurrent(LayerPeer):
@@ -22,21 +41,8 @@ class Recurrent(LayerPeer):
         self.kind = kind
 
     def prepare(self, operands: RecurrentOperands, threads: int) -> Prepared:
-        p = operands.problem
-        dtype = np.uint8 if self.kind == "static" else np.float32
-        layer = (int8blas.LSTM if p.cell == "lstm" else int8blas.GRU)(
-            operands.weights_layer,
-            operands.weights_iter,
-            operands.bias,
-            data_scale=DATA_SCALE,
-            data_shift=DATA_SHIFT,
-            weights_scale=operands.weights_scale,
-            direction="bidirectional_concat" if p.directions == 2 else "left2right",
-            src_dtype=dtype,
-            dst_dtype=dtype,
-            **({"linear_before_reset": True} if p.cell == "lbr_gru" else {}),
-        )
-        dst = np.empty((p.t, p.n, p.directions * p.units), dtype)
+        p, layer = operands.problem, recurrent_layer(int8blas, operands)
+        dst = np.empty((p.t, p.n, p.directions * p.units), np.uint8 if self.kind == "static" else np.float32)
         if self.kind == "static":
             return Prepared(partial(layer, operands.src_u8, out=dst), lambda: operands.check_static(dst))
         return Prepared(partial(layer, operands.src_f32, out=dst), lambda: operands.check_dynamic(dst))

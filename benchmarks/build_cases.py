@@ -1,0 +1,232 @@
+"""What compare_builds.py measures: the shape sets of the other benchmarks, as calls that any build can make.
+
+A family has cases; a case is of a class, over whose ratios a mean says something, and has a name in it. Operands are
+made when a case's turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+from int8blas._bench.shapes import CLASSES, Operands, Problem
+
+import bench_elementwise
+import bench_normalization
+import bench_pooling
+import bench_quantize
+import bench_variants
+import convolutions
+import linear
+import recurrent
+from calls import Call, Empty, Name, api
+from peers.ours_convolution import convolution
+from peers.ours_linear import inner_product
+from peers.ours_recurrent import recurrent_layer
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a class of calls."""
+
+    cls: str
+    name: str
+    make: Callable[[], Call]
+
+    def __str__(self) -> str:
+        return f"{self.cls}: {self.name}"
+
+
+Cases = Iterator[Case]
+
+
+def gemm_call(problem: Problem, packed: bool, new_c: bool) -> Call:
+    operands = Operands(problem)
+    b = api.pack_b(operands.b) if packed else operands.b
+    function = Name(f"gemm_{problem.signs}s32")
+    if new_c:
+        return function(1.0, operands.a, b)
+    return function(1.0, operands.a, b, c=Empty((problem.m, problem.n), np.int32), overwrite_c=True)
+
+
+def gemm() -> Cases:
+    """Products with a C that is given, those of tiny matrices with a new one too."""
+    for cls, shapes in CLASSES.items():
+        for shape, signs, packed in product(shapes, ("u8s8", "s8s8"), (False, True)):
+            problem = Problem(cls, *shape, signs)
+            for new_c in (False, True) if cls == "tiny" else (False,):
+                name = f"{problem} {signs}{' packed' * packed}"
+                yield Case(f"gemm {cls}{', new C' * new_c}", name, partial(gemm_call, problem, packed, new_c))
+
+
+def forms() -> Cases:
+    """Products in other memory orders, with zero points, offsets, alpha and beta."""
+    for shape in bench_variants.SHAPES:
+        size = "small" if np.prod(shape) <= 64**3 else "large"
+        for name in bench_variants.product_calls((1, 1, 1)):
+            make = lambda shape=shape, name=name: bench_variants.product_calls(shape)[name]  # noqa: E731
+            yield Case(f"gemm forms, {size}", f"{'x'.join(map(str, shape))} {name}", make)
+
+
+def linear_call(problem: linear.LinearProblem) -> Call:
+    operands = linear.LinearOperands(problem, "even")
+    dynamic = problem.kind == "dynamic"
+    dst = Empty((problem.m, problem.n), np.float32 if dynamic else np.uint8)
+    return inner_product(api, operands)(operands.src_f32 if dynamic else operands.src_u8, out=dst)
+
+
+def inner_products() -> Cases:
+    for kind in linear.KINDS:
+        for problem in linear.problems(kind, False, []):
+            yield Case(f"inner_product {kind}", str(problem), partial(linear_call, problem))
+
+
+def convolution_call(problem: convolutions.ConvolutionProblem) -> Call:
+    operands = convolutions.ConvolutionOperands(problem, "even")
+    return convolution(api, operands)(operands.src, out=Empty(operands.shape, np.uint8))
+
+
+def all_convolutions() -> Cases:
+    """Each strategy has a class or more of its own: depthwise, grouped, lines (first), gathered."""
+    for problem in convolutions.problems([], False, [], 1):
+        yield Case(f"convolution {problem.cls}", str(problem), partial(convolution_call, problem))
+    for sizes in bench_variants.CONVOLUTIONS:
+        size, ic, oc, kernel, stride, groups = sizes
+        for name in bench_variants.convolution_calls(*sizes):
+            title = f"{size}x{size}x{ic} {kernel}x{kernel}/{stride} {oc} g{groups} {name}"
+            make = lambda sizes=sizes, name=name: bench_variants.convolution_calls(*sizes)[name]  # noqa: E731
+            yield Case("convolution layouts", title, make)
+
+
+def recurrent_call(problem: recurrent.RecurrentProblem) -> Call:
+    p, operands = problem, recurrent.RecurrentOperands(problem)
+    static = p.kind == "static"
+    dst = Empty((p.t, p.n, p.directions * p.units), np.uint8 if static else np.float32)
+    return recurrent_layer(api, operands)(operands.src_u8 if static else operands.src_f32, out=dst)
+
+
+def recurrences() -> Cases:
+    for kind in recurrent.KINDS:
+        for problem in recurrent.problems(kind, False, []):
+            yield Case(f"recurrent {kind}", str(problem), partial(recurrent_call, problem))
+
+
+def elementwise_calls(shape: tuple[int, ...]) -> dict[str, Call]:
+    x, y = bench_elementwise.random_images(shape, shape)
+    scales = bench_elementwise.SCALES
+    by_source, dst = dict(zip(("src0", "src1"), scales, strict=True)), Empty(shape, np.uint8)
+    wide = Empty((*shape[:-1], 2 * shape[-1]), np.uint8)
+    unary = {"src": scales[0], "dst": 1 / 256}
+    return {
+        "add": api.binary("add", x, y, scales=by_source, out=dst),
+        "add and ReLU": api.binary("add", x, y, scales=by_source, post_ops=(api.ReLU(),), out=dst),
+        "mul": api.binary("mul", x, y, scales=by_source, out=dst),
+        "sum": api.sum([x, y], scales=scales, out=dst),
+        "concat": api.concat([x, y], -1, out=wide),
+        "concat, other scales": api.concat([x, y], -1, scales=scales, out=wide),
+        **{name: api.eltwise(x, api.Eltwise(name), scales=unary, out=dst) for name in ("logistic", "gelu_erf")},
+    }
+
+
+def elementwise() -> Cases:
+    for shape in bench_elementwise.SHAPES:
+        for name in elementwise_calls((1, 1, 1, 1)):
+            make = lambda shape=shape, name=name: elementwise_calls(shape)[name]  # noqa: E731
+            yield Case("elementwise", f"{name} {'x'.join(map(str, shape))}", make)
+
+
+def pooling_call(p: bench_pooling.Pooling, first: bool) -> Call:
+    x = np.random.default_rng(0).integers(0, 256, (1, p.height, p.width, p.channels), np.uint8)
+    x = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if first else x
+    layout = {"layout": "nchw"} if first else {}
+    operation = "max_pool" if p.operation == "max" else "avg_pool"
+    if not p.kernel:
+        return Name(f"global_{operation}")(x, **layout)
+    return Name(operation)(x, p.window, strides=p.stride, padding=p.padding, **layout)
+
+
+def pooling() -> Cases:
+    for p, first in product(bench_pooling.POOLINGS, (False, True)):
+        yield Case("pooling", f"{p}{', channels first' * first}", partial(pooling_call, p, first))
+
+
+def quantize_calls(size: int) -> dict[str, Call]:
+    rng = np.random.default_rng(0)
+    scale, zero = bench_quantize.SCALE, bench_quantize.ZERO_POINT
+    x = (rng.standard_normal(size) * 20).astype(np.float32)
+    sums, q = rng.integers(-(10**6), 10**6, size, np.int32), bench_quantize.numpy_quantize(x)
+    channels = rng.uniform(0.1, 1, bench_quantize.CHANNELS).astype(np.float32)
+    rows, dst = x.reshape(-1, bench_quantize.CHANNELS), Empty((size,), np.int8)
+    return {
+        "quantize": api.quantize(x, scale, zero, out=dst),
+        "quantize, channels": api.quantize(rows, channels, out=Empty(rows.shape, np.int8), axis=1),
+        "dequantize": api.dequantize(q, scale, zero, out=Empty((size,), np.float32)),
+        **{
+            f"requantize, {scheme}": api.requantize(sums, 1e-4, zero, out=dst, scheme=scheme)
+            for scheme in ("float", "doubling", "single")
+        },
+    }
+
+
+def quantize() -> Cases:
+    for size in bench_quantize.SIZES:
+        for name in quantize_calls(bench_quantize.CHANNELS):
+            make = lambda size=size, name=name: quantize_calls(size)[name]  # noqa: E731
+            yield Case("quantize", f"{name} {size}", make)
+
+
+def softmax_call(n: int, src: str, dst: str) -> Call:
+    shape = bench_normalization.HEADS, n, n
+    sums = np.random.default_rng(0).integers(-5000, 5000, shape, np.int32)
+    x = sums if src == "s32" else (sums * bench_normalization.SCALE).astype(np.float32)
+    scales = ({"src": bench_normalization.SCALE} if src == "s32" else {}) | (
+        {"dst": bench_normalization.FACTOR} if dst == "u8" else {}
+    )
+    dtype = np.uint8 if dst == "u8" else np.float32
+    return api.softmax(x, scales=scales, dst_dtype=dtype, out=Empty(shape, dtype))
+
+
+def layer_norm_call(n: int, dst: str) -> Call:
+    rng, shape = np.random.default_rng(0), (bench_normalization.ROWS, n)
+    x = rng.standard_normal(shape).astype(np.float32)
+    gamma, beta = rng.uniform(0.5, 1, (2, n)).astype(np.float32)
+    scales = {"dst": bench_normalization.STEP} if dst == "s8" else {}
+    dtype = np.int8 if dst == "s8" else np.float32
+    return api.layer_norm(x, gamma, beta, scales=scales, dst_dtype=dtype, out=Empty(shape, dtype))
+
+
+def gather_call(n: int, each: bool) -> Call:
+    rng, words, tokens = np.random.default_rng(0), bench_normalization.WORDS, bench_normalization.TOKENS
+    table, indices = rng.integers(-128, 128, (words, n), np.int8), rng.integers(0, words, tokens)
+    dst = Empty((tokens, n), np.float32)
+    if each:
+        return api.gather(table, indices, rng.uniform(0.5, 1, words).astype(np.float32), axis=0, out=dst)
+    return api.gather(table, indices, 0.5, out=dst)
+
+
+def normalization() -> Cases:
+    for n in bench_normalization.SOFTMAX_LENGTHS:
+        for src, dst in (("s32", "u8"), ("f32", "u8"), ("f32", "f32")):
+            yield Case("normalization", f"softmax {n} {src} to {dst}", partial(softmax_call, n, src, dst))
+    for n in bench_normalization.LAYER_NORM_LENGTHS:
+        for dst in ("s8", "f32"):
+            yield Case("normalization", f"layer_norm {n} to {dst}", partial(layer_norm_call, n, dst))
+    for n in bench_normalization.GATHER_LENGTHS:
+        for each in (False, True):
+            yield Case("gather", f"{n}{', scales of rows' * each}", partial(gather_call, n, each))
+
+
+FAMILIES = {
+    "gemm": gemm,
+    "forms": forms,
+    "inner_product": inner_products,
+    "convolution": all_convolutions,
+    "recurrent": recurrences,
+    "elementwise": elementwise,
+    "pooling": pooling,
+    "quantize": quantize,
+    "normalization": normalization,
+}

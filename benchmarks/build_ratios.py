@@ -1,0 +1,68 @@
+"""What compare_builds.py finds: ratios of shapes and classes, what is to be measured again, and what is slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from int8blas._bench.results import geometric_mean
+
+if TYPE_CHECKING:
+    from build_cases import Case
+
+
+@dataclass
+class Result:
+    """One shape, measured once or twice."""
+
+    case: Case
+    seconds: list[dict[str, float]] = field(default_factory=list)  # of "old" and "new", of each measurement
+    fault: str = ""  # what is wrong, or why there is nothing
+
+    @property
+    def ratios(self) -> list[float]:
+        """Of each measurement."""
+        return [times["old"] / times["new"] for times in self.seconds]
+
+    def best(self, build: str) -> float:
+        return min(times[build] for times in self.seconds)
+
+    @property
+    def ratio(self) -> float:
+        """Of the shortest times of all measurements."""
+        return self.best("old") / self.best("new")
+
+
+@dataclass(frozen=True)
+class ClassRatio:
+    """The shapes of a class."""
+
+    cls: str
+    mean: float
+    worst: Result
+    shapes: int
+
+
+def class_ratios(results: Sequence[Result]) -> list[ClassRatio]:
+    """In the order of the results, of those that were measured."""
+    found = []
+    measured = [result for result in results if result.seconds]
+    for cls in dict.fromkeys(result.case.cls for result in measured):
+        members = [result for result in measured if result.case.cls == cls]
+        mean = geometric_mean(result.ratio for result in members)
+        found.append(ClassRatio(cls, mean, min(members, key=lambda result: result.ratio), len(members)))
+    return found
+
+
+def to_repeat(results: Sequence[Result], class_bound: float, shape_bound: float) -> list[Result]:
+    """What is to be measured once more: shapes below their bound, and all of a class below its."""
+    low = {entry.cls for entry in class_ratios(results) if entry.mean < class_bound}
+    return [result for result in results if result.seconds and (result.case.cls in low or result.ratio < shape_bound)]
+
+
+def slower(results: Sequence[Result], class_bound: float, shape_bound: float) -> tuple[list[ClassRatio], list[Result]]:
+    """Classes below their bound, and shapes that were below theirs in every one of two measurements."""
+    classes = [entry for entry in class_ratios(results) if entry.mean < class_bound]
+    shapes = [result for result in results if len(result.ratios) > 1 and max(result.ratios) < shape_bound]
+    return classes, shapes

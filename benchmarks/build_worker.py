@@ -1,0 +1,82 @@
+"""The process that compare_builds.py starts with each build: it makes calls, and times them when it is told to.
+
+Requests come on the standard input and go back on the standard output, pickled: the name of a method of `Worker` with
+its arguments, and ("done", what it gave) or ("failed", why). Of int8blas only public names are used, so that builds of
+any two versions can be compared.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+import int8blas
+import numpy as np
+
+from calls import Call, bind
+
+
+def digest(result: Any) -> str:
+    """Of an array, or of several, with types and shapes."""
+    found = hashlib.sha256()
+    for value in result if isinstance(result, (list, tuple)) else [result]:
+        array = np.asarray(value)
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+class Worker:
+    """One call at a time."""
+
+    run: Callable[[], Any]
+
+    def start(self, threads: int, isa: str | None) -> str:
+        """Set threads and ISA; what build this is."""
+        int8blas.num_threads(threads)
+        if isa is not None:
+            int8blas.use_isa(isa)
+        return f"{int8blas.__version__} ({int8blas.use_isa()}) of {os.path.dirname(int8blas.__file__)}"
+
+    def prepare(self, call: Call) -> str:
+        """Bind a call and make it once; the digest of its result."""
+        self.run = lambda: None  # the last call's operands go first
+        self.run = bind(call)
+        return digest(self.run())
+
+    def sample(self, warm: int, inner: int) -> float:
+        """Seconds per call of `inner` calls, after some that bring operands into the caches and wake threads."""
+        for _ in repeat(None, warm):
+            self.run()
+        start = time.perf_counter()
+        for _ in repeat(None, inner):
+            self.run()
+        return (time.perf_counter() - start) / inner
+
+
+def main() -> None:
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is printed must not be among the replies
+    warnings.simplefilter("ignore")  # C that a product is added to again and again saturates
+    worker = Worker()
+    gc.disable()
+    while True:
+        try:
+            name, *arguments = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            reply = "done", getattr(worker, name)(*arguments)
+        except Exception as error:  # such as a function that this version does not have
+            reply = "failed", f"{type(error).__name__}: {error}"
+        del arguments
+        pickle.dump(reply, replies)
+        replies.flush()

@@ -1,0 +1,93 @@
+"""Calls of int8blas as data, which a process with another build of it can make: see compare_builds.py.
+
+They are written as the calls themselves are, with `api` in the place of the module::
+
+    call = api.InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.int32)(src, out=Empty((4, 8), np.int32))
+    run = bind(call)            # with this process's int8blas: makes the layer and the array
+    run()                       # and executes the layer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import int8blas
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Empty:
+    """An array for a result."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A matrix as every other element of rows that are twice as long."""
+
+    matrix: np.ndarray
+
+
+@dataclass(frozen=True)
+class Name:
+    """A public name of int8blas."""
+
+    name: str
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Call:
+        return Call(self, arguments, keywords)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of a function, or of the layer that another call makes."""
+
+    function: Name | Call
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Call:
+        return Call(self, arguments, keywords)
+
+
+class Api:
+    """Stands for the module int8blas."""
+
+    def __getattr__(self, name: str) -> Name:
+        return Name(name)
+
+
+api = Api()
+
+
+def value_of(value: Any) -> Any:
+    """What a description stands for, in this process."""
+    if isinstance(value, Call):
+        return bind(value)()
+    if isinstance(value, Name):
+        return getattr(int8blas, value.name)
+    if isinstance(value, Empty):
+        return np.empty(value.shape, value.dtype)
+    if isinstance(value, Spread):
+        return np.repeat(value.matrix, 2, axis=1)[:, ::2]
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(value_of, value))
+    if isinstance(value, dict):
+        return {key: value_of(item) for key, item in value.items()}
+    return value
+
+
+def bind(call: Call) -> Callable[[], Any]:
+    """The last call of a description as a function; all that comes before is done."""
+    arguments = {f"a{i}": value_of(value) for i, value in enumerate(call.arguments)}
+    keywords = {name: value_of(value) for name, value in call.keywords.items()}
+    text = ", ".join([*arguments, *(f"{name}={name}" for name in keywords)])
+    # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.
+    run: Callable[[], Any] = eval(
+        f"lambda: function({text})", {"function": value_of(call.function), **arguments, **keywords}
+    )
+    return run

@@ -1,0 +1,239 @@
+"""Compare the speed of two builds of int8blas, such as those from before and after a change.
+
+    python benchmarks/compare_builds.py old/bin/python new/bin/python
+    python benchmarks/compare_builds.py ../old-checkout ../new-checkout --threads 1,2 --seconds 1
+    python benchmarks/compare_builds.py old/bin/python new/bin/python --classes gemm,pooling
+
+A build is the Python interpreter of the environment that it is installed in, or a folder that this interpreter imports
+it from (a checkout that is built in place). All shape sets of the other benchmarks are called in processes with the
+old build and with the new one, two with each, as where a process has its memory makes small differences. Samples
+alternate, old new new old; the ratio of a shape is the old build's shortest time over the new one's: more than 1 is
+faster. Only public functions are called, and results of the two builds must be equal, bit by bit.
+
+Shapes below the bound, and all of a class whose geometric mean is below its own, are measured once more, in new
+processes and four times as long. The exit status is 1 if a shape is below the bound both times, or a class in the mean
+of all that was measured, or if a result differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from int8blas._bench.contest import MIN_SAMPLE, SETTLE
+from int8blas._bench.progress import Progress
+from int8blas._bench.report import print_columns
+from int8blas._bench.timing import SLOW_SAMPLE, WARM_CALLS, WARM_SECONDS
+
+from build_cases import FAMILIES, Case
+from build_ratios import ClassRatio, Result, class_ratios, slower, to_repeat
+
+HERE = Path(__file__).resolve().parent
+ORDER = ("old", "new", "new", "old")
+LEAST, MOST = 4, 200  # rounds of a shape
+LONGER = 4  # times, when a shape is measured again
+LIST_AT_MOST = 20  # shapes in the second table
+
+
+class WorkerError(RuntimeError):
+    """What a worker says of a call that it cannot make."""
+
+
+class Worker:
+    """A process with one build (see build_worker.py)."""
+
+    def __init__(self, build: str) -> None:
+        python, environment = build, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        if Path(build).is_dir():
+            python, environment["PYTHONPATH"] = sys.executable, str(Path(build).resolve())
+        command = [python, "-c", "import build_worker; build_worker.main()"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE, env=environment
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.stdin.close()  # type: ignore[union-attr]
+        self._process.wait()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """What the worker's method gives."""
+        self.tell(name, *arguments)
+        return self.answer()
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        pickle.dump((name, *arguments), self._process.stdin, pickle.HIGHEST_PROTOCOL)  # type: ignore[arg-type]
+        self._process.stdin.flush()  # type: ignore[union-attr]
+
+    def answer(self) -> Any:
+        try:
+            state, value = pickle.load(self._process.stdout)  # type: ignore[arg-type]
+        except EOFError:
+            raise SystemExit(f"the process of a build has ended, with {self._process.wait()}") from None
+        if state == "failed":
+            raise WorkerError(value)
+        return value
+
+
+class Comparison:
+    """Two processes with each build; all of them make the same calls, in turns."""
+
+    def __init__(self, builds: dict[str, str], threads: int, isa: str | None, stack: ExitStack) -> None:
+        self.workers = [(name, stack.enter_context(Worker(builds[name]))) for name in ORDER]
+        self.settle = SETTLE if threads > 1 else 0.0
+        self.about = {name: worker.ask("start", threads, isa) for name, worker in self.workers}
+
+    def measure(self, result: Result, seconds: float) -> None:
+        """Measure one shape for about so long."""
+        call = result.case.make()
+        try:
+            digests = {worker.ask("prepare", call) for _, worker in self.workers}
+        except WorkerError as error:
+            result.fault = f"not measured: {error}"
+            return
+        if len(digests) > 1:
+            result.fault = "the results differ"
+        del call
+        inner, once = max(self._calibrate(worker) for _, worker in self.workers)
+        warm = max(1, min(WARM_CALLS, int(WARM_SECONDS / once)))
+        cost = len(ORDER) * ((inner + warm) * once + self.settle)
+        best = dict.fromkeys(ORDER, float("inf"))
+        for index in range(max(LEAST, min(MOST, int(seconds / cost)))):
+            for name, worker in self.workers[:: -1 if index % 2 else 1]:
+                time.sleep(self.settle)
+                best[name] = min(best[name], worker.ask("sample", warm, inner))
+        result.seconds.append(best)
+
+    def _calibrate(self, worker: Worker) -> tuple[int, float]:
+        """The calls of a sample, and the seconds of one."""
+        inner = 1
+        while True:
+            seconds = worker.ask("sample", 1, inner)
+            if MIN_SAMPLE <= seconds * inner < SLOW_SAMPLE:
+                seconds = min(seconds, worker.ask("sample", 0, inner))
+            if seconds * inner >= MIN_SAMPLE:
+                return inner, seconds
+            inner = max(inner + 1, min(10 * inner, int(1.1 * MIN_SAMPLE / max(seconds, 1e-9)) + 1))
+
+
+def measure_all(results: Sequence[Result], options: argparse.Namespace, threads: int, seconds: float) -> dict[str, str]:
+    """Measure each of the shapes, in new processes. Gives what the builds say they are."""
+    bar = Progress()
+    with ExitStack() as stack:
+        comparison = Comparison({"old": options.old, "new": options.new}, threads, options.isa, stack)
+        for index, result in enumerate(results):
+            bar.show(index / len(results), str(result.case))
+            comparison.measure(result, seconds)
+    bar.clear()
+    return comparison.about
+
+
+def print_shapes(results: Sequence[Result]) -> None:
+    """A line for each shape: microseconds and ratios."""
+    body = []
+    for result in results:
+        times = [f"{1e6 * result.best(name):.4g}" if result.seconds else "-" for name in ("old", "new")]
+        ratios = " ".join(f"{ratio:.3f}" for ratio in result.ratios)
+        body.append([str(result.case), *times, ratios or "-"])
+    widths = [max(len(line[0]) for line in body), 9, 9, 12]
+    print_columns([["shape"], ["old us"], ["new us"], ["ratios"]], body, widths)
+    for result in results:
+        if result.fault:
+            print(f"! {result.case}: {result.fault}")
+
+
+def print_classes(entries: Sequence[ClassRatio]) -> None:
+    """A line for each class: geometric mean, worst shape."""
+    body = [
+        [entry.cls, str(entry.shapes), f"{entry.mean:.3f}", f"{entry.worst.ratio:.3f}", entry.worst.case.name]
+        for entry in entries
+    ]
+    widths = [max(len(line[0]) for line in body), 6, 6, 6, max(len(line[4]) for line in body)]
+    print_columns([["class"], ["shapes"], ["mean"], ["worst"], ["at"]], body, widths)
+
+
+def compare(options: argparse.Namespace, cases: Sequence[Case], threads: int) -> bool:
+    """Measure, print the tables, and tell whether the new build is as fast and as right as the old one."""
+    start = time.perf_counter()
+    results = [Result(case) for case in cases]
+    about = measure_all(results, options, threads, options.seconds)
+    again = to_repeat(results, options.class_bound, options.shape_bound)
+    if again:
+        measure_all(again, options, threads, LONGER * options.seconds)
+    print(f"\n{threads} thread{'s' * (threads > 1)}: time of the old build over time of the new one")
+    for name in ("old", "new"):
+        print(f"{name}: {about[name]}")
+    if not any(result.seconds for result in results):
+        print_shapes(results)
+        return False
+    print()
+    print_classes(class_ratios(results))
+    shown = [result for result in results if result.fault or result.seconds]
+    if not options.all:
+        shown = sorted(shown, key=lambda result: (not result.fault, result.ratio if result.seconds else 0))
+        shown = shown[: max(LIST_AT_MOST, sum(bool(result.fault) for result in results))]
+    print(f"\n{'all' if options.all else 'the lowest'} of {len(results)} shapes; {len(again)} were measured twice")
+    print_shapes(shown)
+    classes, shapes = slower(results, options.class_bound, options.shape_bound)
+    for entry in classes:
+        print(f"class {entry.cls} has a mean of {entry.mean:.3f}, below {options.class_bound}")
+    for result in shapes:
+        print(f"{result.case} is below {options.shape_bound} in both measurements")
+    wrong = [result for result in results if result.fault]
+    print(f"{len(classes)} classes and {len(shapes)} shapes are slower, {len(wrong)} have faults; "
+          f"{time.perf_counter() - start:.0f} seconds")  # fmt: skip
+    return not (classes or shapes or wrong)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("old", help="an interpreter, or a folder with the package")
+    add("new", help="another one")
+    add("--classes", default="", help=f"families, of {','.join(FAMILIES)}, or beginnings of classes")
+    add("--threads", default="1", help="thread counts, one after the other (default: %(default)s)")
+    add("--isa", help="hold both builds to this ISA")
+    add("--seconds", type=float, default=0.4, help="for each shape, about (default: %(default)s)")
+    add("--class-bound", type=float, default=0.99, help="of a class's geometric mean (default: %(default)s)")
+    add("--shape-bound", type=float, default=0.96, help="of a shape measured twice (default: %(default)s)")
+    add("--all", action="store_true", help="print all shapes, not only the lowest")
+    options = parser.parse_args()
+    try:
+        options.threads = [int(word) for word in options.threads.split(",")]
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def chosen(classes: str) -> list[Case]:
+    """The cases of those families, and of classes that begin so; all if nothing is given."""
+    words = [word for word in classes.split(",") if word]
+    return [
+        case
+        for family, cases in FAMILIES.items()
+        for case in cases()
+        if not words or any(word == family or case.cls.startswith(word) for word in words)
+    ]
+
+
+def main() -> None:
+    options = parse_arguments()
+    cases = chosen(options.classes)
+    if not cases:
+        raise SystemExit(f"there is no class of {options.classes}")
+    fine = [compare(options, cases, threads) for threads in options.threads]
+    raise SystemExit(0 if all(fine) else 1)
+
+
+if __name__ == "__main__":
+    main()
