@@ -89,6 +89,7 @@ EXTENSIONS = [
     extension("_block"),
     extension("_tiles"),
     extension("_matrix"),
+    extension("_scale_groups"),
     extension("_blocks"),
     extension("_gemm"),
     extension("_problem"),

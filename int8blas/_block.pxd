@@ -45,6 +45,8 @@ cdef struct Workspace:
     uint32_t *a_tail
     float *row_scale                    # of the rows of a source,
     int64_t *zeros                      # and their zero points
+    float *scaled                       # sums of scale groups
+    int32_t *group_terms                # and their terms for zero points of B, [groups][rows]
     size_t shared_size, thread_size
 
 

@@ -6,7 +6,7 @@
       multiply_part     one thread's tiles of C                                     (in parallel over the parts)
                           for each nc panels, each mc rows, each kc of K:
                             multiply_tiles, or multiply_by_matrix: for each np panels and mr rows the micro-kernel,
-                              then the output stage
+                              then the output stage; multiply_scale_groups: all of K in groups
 
 Nothing here knows an instruction set: tile sizes, blocking and functions come from the kernel table.
 """
@@ -21,6 +21,7 @@ from int8blas._matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix
 from int8blas._memory cimport ALIGNMENT, acquire, carve, release
 from int8blas._output cimport GATHERED
 from int8blas._plan cimport Gemm, Plan, zero_by_row, zero_of_row
+from int8blas._scale_groups cimport multiply_scale_groups
 from int8blas._source cimport source_parameters
 from int8blas._split cimport MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, round_up, share
 from int8blas._tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
@@ -48,11 +49,11 @@ cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.bo_cols is not NULL or ((p.wide or g.source is not NULL) and g.bo != 0)
+    return g.bo_cols is not NULL or ((p.wide or g.source is not NULL or g.scale_groups is not NULL) and g.bo != 0)
 
 
 cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
-    if g.col_init is not NULL and not p.from_registers:
+    if g.scale_groups is not NULL or (g.col_init is not NULL and not p.from_registers):
         return False
     return (g.ao != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
 
@@ -79,25 +80,28 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.bo = <int64_t *>carve(&memory, 8 * columns if outer_bo(g, p) else 0)
     w.shared_size = memory - start
 
-    cdef size_t mc = min(p.mc, g.m), kc = p.kc
+    cdef size_t mc = min(p.mc, g.m), kc = p.kc, widened = kc if g.scale_groups is NULL else g.scale_groups.size
+    cdef size_t groups = 0 if g.scale_groups is NULL else g.k // g.scale_groups.size
     memory += w.thread_size * thread
     start = memory
     cdef bint by_matrix = p.matrix is not NULL
     w.a = <uint8_t *>carve(&memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(kc // 4))
     w.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
     w.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(kc // 4) if p.may_widen else 0)
-    w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.np * I8_PANEL * kc if p.may_widen else 0)
+    w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.np * I8_PANEL * widened if p.may_widen else 0)
     w.a_columns = <uint8_t *>carve(&memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.splits else 0)
     w.outlier_sums = <int32_t *>carve(&memory, 4 * mc * p.np * I8_PANEL if p.splits else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
     w.tile = <int32_t *>carve(&memory, 4 * max(I8_MAX_TILE, GATHERED) if p.wide or not p.from_registers else 0)
     w.ao = <int64_t *>carve(&memory, 8 * mc if outer_ao(g, p) else 0)
-    w.row_term = <int64_t *>carve(&memory, 8 * mc if has_bo(g) else 0)
+    w.row_term = <int64_t *>carve(&memory, 8 * mc if has_bo(g) and groups == 0 else 0)
     w.row_init = <int32_t *>carve(&memory, 4 * mc if has_row_init(g, p) else 0)
     w.co_row = <int32_t *>carve(&memory, 4 * mc if not p.from_registers and g.co != 0 else 0)
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
     w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
     w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
+    w.scaled = <float *>carve(&memory, 4 * GATHERED if groups else 0)
+    w.group_terms = <int32_t *>carve(&memory, 4 * mc * groups if has_bo(g) else 0)
     w.thread_size = memory - start
 
 
@@ -213,7 +217,9 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
             if w.a_tail is not NULL:
                 prepare_tail(g, w, row, rows)
             for k_block in range(s.first_block, s.end_block):
-                if p.matrix is NULL:
+                if g.scale_groups is not NULL:
+                    multiply_scale_groups(g, p, w, s, row, rows, panel, panels)
+                elif p.matrix is NULL:
                     multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
                 else:
                     ahead = block_after(p, s, panel, panel + panels, panel_end, k_block, row + rows == row_end)

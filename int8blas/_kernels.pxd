@@ -7,7 +7,7 @@ cdef extern from "i8_compiler.h" nogil:
     void i8_finish_streams()
 
 cdef extern from "i8_types.h" nogil:
-    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
+    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
     int I8_FEW_ROWS(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
     enum: I8_OUTLIER_K
@@ -193,6 +193,7 @@ cdef extern from "i8_types.h" nogil:
         int cols
         const int32_t *acc32
         const int64_t *acc64
+        const float *acc_f32
         ptrdiff_t acc_row
         const int64_t *ao
         const int64_t *col_sum
@@ -212,6 +213,24 @@ cdef extern from "i8_types.h" nogil:
         int64_t row
         int64_t column
         const float *row_scale
+
+    ctypedef struct i8_scale_group_args:
+        int rows
+        int panels
+        const int32_t *acc
+        ptrdiff_t acc_row
+        int64_t ao
+        const int64_t *ao_rows
+        const int32_t *col_sum
+        const int64_t *bo
+        const int32_t *row_term
+        const float *scale
+        const float *row_scale
+        ptrdiff_t panel_step
+        float *y
+        ptrdiff_t y_row
+
+    ctypedef void (*i8_scale_groups_fn)(const i8_tile_args *, const i8_scale_group_args *, int64_t) noexcept nogil
 
     enum: I8_U8, I8_S8, I8_S32
 
@@ -405,6 +424,9 @@ cdef extern from "i8_types.h" nogil:
         int thin_rows
         void (*thin)(const i8_thin_args *) noexcept nogil
         void (*output)(const i8_output_args *) noexcept nogil
+        void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
+        int scale_groups_mr
+        i8_scale_groups_fn scale_groups[I8_MAX_SCALED_MR][I8_MAX_NP]
         void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
                      int cols, int size) noexcept nogil
         int depthwise_channels

@@ -18,6 +18,7 @@ cdef inline void set_formula(const Gemm *g, i8_output_args *o) noexcept nogil:
     o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
     o.to_s64, o.saturated = g.to_s64, g.saturated
     o.c_row, o.c_col = g.c_row, g.c_col
+    o.acc_f32 = NULL
 
 
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,

@@ -33,6 +33,14 @@ cdef struct SplitB:
     int64_t k                   # of a block
 
 
+# Scales of a packed B by groups of `size` k, [panels][groups][16], and so the sums of the columns of B' in each group,
+# modulo 2**32; these are NULL if A has no zero point.
+cdef struct ScaleGroups:
+    int64_t size
+    const float *scales
+    const int32_t *col_sums
+
+
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
 cdef struct Gemm:
     const i8_kernels *kernels
@@ -70,6 +78,9 @@ cdef struct Gemm:
     const i8_stage *stage
     const float *row_scales
     const int32_t *col_init     # -ao * column sums of a packed B, where somebody has them ready
+    # If not NULL, the sums of each group are scaled before they are added, in f32, and then go through the stage, whose
+    # own scale is 1, as row_scales and the scales of a source are part of the groups' (see _scale_groups).
+    const ScaleGroups *scale_groups
     # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see _source); strides as above.
     const Source *source
     # A' is the matrix of an image (see csrc/im2col_body.h), XORed with a_flip.
@@ -129,6 +140,7 @@ cdef struct Plan:
     bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
     bint may_widen              # panels without a certificate need
     int uncertified             # this dot: I8_DOT2, or I8_DOT4
+    bint scaled_tiles           # all scale groups of a tile are multiplied in registers
     bint splits                 # panels that are split are multiplied so
 
 

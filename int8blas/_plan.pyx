@@ -164,7 +164,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
     cdef bint a_is_in_place = g.a_col == 1
     cdef int64_t repeated
-    if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled:
+    if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return PATH_BLOCKS
     if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K:
         if a_is_in_place and few_columns(g):
@@ -271,7 +271,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
         return False
     return (
         g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
-        and s.requantization.scheme == I8_FLOAT
+        and g.scale_groups is NULL and s.requantization.scheme == I8_FLOAT
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
         and g.co == 0 and g.co_rows is NULL
     )
@@ -293,7 +293,7 @@ cdef bint is_wide(const Gemm *g) noexcept nogil:
 cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
     """What holds for every path."""
     cdef int64_t bound = product_bound(g)
-    p.wide = is_wide(g)
+    p.wide = is_wide(g) and g.scale_groups is NULL
     if g.stage is not NULL:
         p.identity = p.from_registers = False
         p.to_output = is_plain(g) and not p.wide
@@ -321,7 +321,7 @@ cdef void plan_k(const Gemm *g, Plan *p) noexcept nogil:
     )
     cdef bint is_long = g.k > longest and elements <= SEGMENT_ELEMENTS and not p.splits
     p.k_parts = p.segments = 1
-    if is_made(g) or g.c_line != 0 or g.doubled:
+    if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return
     threads = min(threads, g.k // MIN_PART_K)
     if threads >= 2 and (2 * units <= threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)):
@@ -371,7 +371,7 @@ cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
-    p.may_widen = p.direct_a = p.keeps_a = p.own_columns = p.own_rows = p.splits = False
+    p.may_widen = p.direct_a = p.keeps_a = p.own_columns = p.own_rows = p.splits = p.scaled_tiles = False
     p.uncertified = I8_DOT4
     p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
     if p.path == PATH_TINY:
@@ -392,7 +392,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
     p.matrix = matrix_of(g)
-    if p.wide:
+    if p.wide or g.scale_groups is not NULL:
         p.matrix = NULL
     cdef int64_t kc = g.kernels.kc, a_bytes = g.kernels.a_bytes, nc = g.kernels.nc
     p.mr, p.np, p.grid_np = tile_rows(g, p.from_registers or p.to_output), tile_panels(g.kernels, g.m), g.kernels.np
@@ -415,6 +415,14 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # B is read once, whatever the cache holds of it, and long panels are long streams.
         kc = max(<int64_t>(FEW_ROWS_K if p.matrix is NULL else MATRIX_FEW_ROWS_K), kc)
     set_blocks(p, kc)
+    if g.scale_groups is not NULL:
+        # The groups are its blocks.
+        p.kc, p.k_blocks = g.k, 1
+        p.scaled_tiles = (
+            g.kernels.scale_groups_mr > 0 and not g.saturating and g.bo == 0 and g.bo_cols is NULL
+        )
+        if p.scaled_tiles:
+            p.mr = g.kernels.scale_groups_mr
     if p.splits:
         p.kc = g.split.k
         p.k_blocks = ceil_div(g.k, p.kc)

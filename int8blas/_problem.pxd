@@ -58,6 +58,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.stage = NULL
     g.row_scales = NULL
     g.col_init = NULL
+    g.scale_groups = NULL
     g.source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0

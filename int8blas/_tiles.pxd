@@ -12,6 +12,11 @@ cdef enum:
     COLUMN_K = 16
 
 
+cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                    int64_t k) noexcept nogil
+cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                     int64_t k) noexcept nogil
+cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
                          int64_t panel, int64_t panels, int64_t k_block) noexcept nogil
 

@@ -2,6 +2,7 @@
  * would be the identity). Formula and arguments: i8_output_args in i8_types.h. Plain C in simple loops, which the
  * compiler vectorizes for the instruction set of the file that includes this one. */
 #include "stage_body.h"
+#include "scale_group_body.h"
 #include "requantize_stage_body.h"
 #include "source_body.h"
 #include "turn_body.h"

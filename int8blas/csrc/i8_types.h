@@ -47,6 +47,7 @@
 #define I8_GROUP 4
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
+#define I8_MAX_SCALED_MR 4 /* of tiles that have sums in f32 too */
 #define I8_MAX_IN_TURN 2 /* rows of a tile that can read its panels of B in turn */
 /* Up to so many rows, tiles of up to `np` panels wait for memory however early it is asked: they do not look at what is
  * to be fetched ahead, and they can lie beside each other. */
@@ -324,11 +325,14 @@ typedef struct {
  * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
  * shares no memory with what is read besides. Where a value is saturated, `saturated` becomes 1, if it is not NULL.
  *
- * If `to_s64`, C is of s64 and C[i, j] = X; alpha is 1, beta 0, and no co is given. */
+ * If `to_s64`, C is of s64 and C[i, j] = X; alpha is 1, beta 0, and no co is given.
+ *
+ * With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and is f32(X); there are no other terms. */
 typedef struct {
     int rows, cols;
     const int32_t *acc32;
     const int64_t *acc64;
+    const float *acc_f32;
     ptrdiff_t acc_row;
     const int64_t *ao, *col_sum;
     const int64_t *bo, *row_term;
@@ -353,6 +357,7 @@ static inline i8_output_args i8_part_of(const i8_output_args *o, int row, int co
     part.rows = rows, part.cols = cols;
     part.acc32 = o->acc32 ? o->acc32 + at : NULL;
     part.acc64 = o->acc64 ? o->acc64 + at : NULL;
+    part.acc_f32 = o->acc_f32 ? o->acc_f32 + at : NULL;
     part.ao = o->ao ? o->ao + row : NULL;
     part.col_sum = o->col_sum ? o->col_sum + column : NULL;
     part.bo = o->bo ? o->bo + column : NULL;
@@ -364,6 +369,35 @@ static inline i8_output_args i8_part_of(const i8_output_args *o, int row, int co
     part.row_scale = o->row_scale ? o->row_scale + row : NULL;
     return part;
 }
+
+/* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one are added to those of the
+ * groups before it:
+ *
+ *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
+ *
+ * where the integers are taken modulo 2**32 and their sum must fit s32, and what follows is f32 in the order written.
+ * ao[i] is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or
+ * are NULL (zeros); without row_scale the factor is scale[j]. There are whole panels of columns: scale and col_sum have
+ * the 16 values of each panel_step elements after those of the one before. */
+typedef struct {
+    int rows, panels;
+    const int32_t *acc;
+    ptrdiff_t acc_row;
+    int64_t ao;
+    const int64_t *ao_rows;
+    const int32_t *col_sum;
+    const int64_t *bo;
+    const int32_t *row_term;
+    const float *scale, *row_scale;
+    ptrdiff_t panel_step;
+    float *y;
+    ptrdiff_t y_row;
+} i8_scale_group_args;
+
+/* All scale groups of a tile, whose y is written: those of A and B lie one behind the other, t->groups dwords each, and
+ * so do the 16 values of a panel in scale and col_sum. Of t the tiles, A and B are looked at; acc, rows, panels, bo and
+ * row_term are not. */
+typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
 /* Integer types of the element-wise functions (formulas in quantize_body.h). */
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
@@ -614,6 +648,9 @@ typedef struct {
     int thin_k, thin_rows;                      /* K and rows of the largest thin kernel; 0 without one */
     void (*thin)(const i8_thin_args *);
     void (*output)(const i8_output_args *);
+    void (*add_scale_group)(const i8_scale_group_args *);
+    int scale_groups_mr; /* rows of the largest tile of these: [rows - 1][panels - 1]; 0 without them */
+    i8_scale_groups_fn scale_groups[I8_MAX_SCALED_MR][I8_MAX_NP];
     /* C[i, j] = tile[i, j], elements of `size` bytes, contiguous in a row of the tile; steps in bytes. */
     void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
                  int size);

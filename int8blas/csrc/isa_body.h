@@ -90,8 +90,9 @@
 #include "grouped_body.h"
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "peak_body.h"
+#include "scale_groups_body.h"
 #define I8_PAIRED_TILES
-#define I8_PAIRED_SLOTS
+#define I8_PAIRED_SLOTS I8_SCALED_SLOTS
 #endif
 
 /* Through one more macro, so that the names are put together first. */

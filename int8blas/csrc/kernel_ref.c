@@ -114,6 +114,10 @@ static i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t 
 {
     I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)a * (uint32_t)q[v]));
 }
+static i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
+{
+    I8_LANEWISE((float)(int32_t)((uint32_t)p[v] - (uint32_t)q[v]));
+}
 static i8_floats i8_floats_set(float x) { I8_LANEWISE(x); }
 static i8_floats i8_floats_add(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] + y.lane[v]); }
 static i8_floats i8_floats_mul(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] * y.lane[v]); }

@@ -28,8 +28,8 @@
 
 /* The slots of pack_body.h, source_body.h, im2col_body.h and epilogue_body.h. */
 #define I8_COMMON_SLOTS                                                                                                \
-    .output = i8_output, .turn = i8_turn, .pack_panel = i8_pack_panel, .pack_panels = i8_pack_panels,                  \
-    .pack_tiles = i8_pack_tiles, .row_sums = i8_row_sums, .panel_sums = i8_panel_sums,                                 \
+    .output = i8_output, .add_scale_group = i8_add_scale_group, .turn = i8_turn, .pack_panel = i8_pack_panel,          \
+    .pack_panels = i8_pack_panels, .pack_tiles = i8_pack_tiles, .row_sums = i8_row_sums, .panel_sums = i8_panel_sums,  \
     .panel_certified = i8_panel_certified, .widen_a = i8_widen_a, .widen_b = i8_widen_b,                               \
     .source_range = i8_source_range, .quantize_source = i8_quantize_source, .source_largest = i8_source_largest,       \
     .quantize_within = i8_quantize_within, .im2col = i8_im2col, .image_lines = i8_image_lines

@@ -28,6 +28,10 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
         I8_EACH y[v] = (float)(int32_t)x[v];
         return;
     }
+    if (!o->acc64) {
+        memcpy(y, o->acc_f32 + i * o->acc_row + j, I8_CHUNK * sizeof(float));
+        return;
+    }
     const int64_t *acc = o->acc64 + i * o->acc_row + j;
     for (int v = 0; v < I8_CHUNK; ++v) {
         int64_t x = acc[v] + co;

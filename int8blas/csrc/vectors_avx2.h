@@ -296,6 +296,17 @@ I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32
     const i8_floats x = {i8_half_from_less(p, a, q), i8_half_from_less(p + 8, a, q + 8)};
     return x;
 }
+/* p - q, modulo 2**32. */
+I8_INLINE __m256 i8_half_from_difference(const int32_t *p, const int32_t *q)
+{
+    const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, _mm256_loadu_si256((const __m256i *)(const void *)q)));
+}
+I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
+{
+    const i8_floats x = {i8_half_from_difference(p, q), i8_half_from_difference(p + 8, q + 8)};
+    return x;
+}
 I8_INLINE void i8_floats_store(float *p, i8_floats x)
 {
     _mm256_storeu_ps(p, x.low);
@@ -383,6 +394,7 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 typedef __m256 i8_f32;
 
 I8_INLINE i8_vec i8_sub(i8_vec x, i8_vec y) { return _mm256_sub_epi32(x, y); }
+I8_INLINE i8_vec i8_mul_s32(i8_vec x, i8_vec y) { return _mm256_mullo_epi32(x, y); } /* modulo 2**32 */
 I8_INLINE i8_f32 i8_load_f32(const void *p) { return _mm256_castsi256_ps(i8_load(p)); }
 I8_INLINE void i8_store_f32(void *p, i8_f32 x) { i8_store(p, _mm256_castps_si256(x)); }
 I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm256_add_ps(x, y); }

@@ -281,6 +281,12 @@ I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32
     const __m512i x = _mm512_mullo_epi32(_mm512_set1_epi32(a), _mm512_loadu_si512((const void *)q));
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512((const void *)p), x));
 }
+/* p - q, modulo 2**32. */
+I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
+{
+    const __m512i x = _mm512_loadu_si512((const void *)p);
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(x, _mm512_loadu_si512((const void *)q)));
+}
 I8_INLINE void i8_floats_store(float *p, i8_floats x) { _mm512_storeu_ps(p, x); }
 I8_INLINE i8_floats i8_floats_set(float x) { return _mm512_set1_ps(x); }
 I8_INLINE i8_floats i8_floats_add(i8_floats x, i8_floats y) { return _mm512_add_ps(x, y); }
@@ -326,6 +332,7 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
 typedef __m512 i8_f32;
 
 I8_INLINE i8_vec i8_sub(i8_vec x, i8_vec y) { return _mm512_sub_epi32(x, y); }
+I8_INLINE i8_vec i8_mul_s32(i8_vec x, i8_vec y) { return _mm512_mullo_epi32(x, y); } /* modulo 2**32 */
 I8_INLINE i8_f32 i8_load_f32(const void *p) { return _mm512_loadu_ps(p); }
 I8_INLINE void i8_store_f32(void *p, i8_f32 x) { _mm512_storeu_ps(p, x); }
 I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm512_add_ps(x, y); }
