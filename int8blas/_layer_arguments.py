@@ -10,7 +10,7 @@ import numpy.typing as npt
 from int8blas._arrays import dtype_argument, dtype_error, dtype_from, either, is_bfloat16, shown, widened
 from int8blas._file import register
 from int8blas._parameters import integer, scale_values, zero_point_values
-from int8blas._weights_scales import AUTOMATIC, scales_of
+from int8blas._weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups
 from int8blas.attributes import Attributes
 from int8blas.packing import PackedB
 
@@ -132,25 +132,62 @@ def check_attributes(attributes: Any) -> Attributes:
     return attributes
 
 
-def quantize_weights(weights: npt.NDArray[np.float32], scale: Any) -> tuple[npt.NDArray[np.int8], Any]:
-    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or those of `weights_scales`."""
+def group_size(scale: Any, group: Any, oc: int, ic: int) -> int:
+    """The number of k that have one scale: of `group`, if it is given, and of scales that are a matrix; 0 for none."""
+    if group is not None:
+        group = check_group(group, ic)
+        wanted = f"scales['weights'] must have shape (ic / group, oc), {(ic // group, oc)}, for group={group}"
+        if scale is None:
+            raise ValueError(f"{wanted}, or be 'per_channel' for float32 weights, got none")
+    if scale is None or isinstance(scale, str):
+        return group or 0
+    shape = widened(scale, "scales['weights']").shape
+    if group is not None and shape != (ic // group, oc):
+        raise ValueError(f"{wanted}, got {shape}")
+    if len(shape) != 2:
+        return 0
+    size = ic // shape[0] if shape[0] else 0
+    if shape[1] != oc or size < 4 or size % 4 or size * shape[0] != ic or size > MAX_GROUP:
+        raise ValueError(
+            f"scales['weights'] of 2 dimensions must have shape (ic / group, {oc}), with a group that is a multiple of "
+            f"4, divides ic, {ic}, and is at most {MAX_GROUP}, got {shape}"
+        )
+    return size
+
+
+def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 0) -> tuple[npt.NDArray[np.int8], Any]:
+    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or those of `weights_scales`.
+
+    `group` is that of `group_size`, or 0 where there are no groups.
+    """
     flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
         raise ValueError("weights must be finite in float32")
     if isinstance(scale, str):
         if scale not in AUTOMATIC:
             raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {shown(scale)}")
-        scale = scales_of(flat, "weights", 1 if scale == "per_channel" else 0)
+        if group:
+            if scale != "per_channel":
+                raise ValueError(f"scales['weights'] must be 'per_channel' or values with group, got {scale!r}")
+            scale = scales_of_groups(flat, "weights", check_group(group, flat.shape[1]))
+        else:
+            scale = scales_of(flat, "weights", 1 if scale == "per_channel" else 0)
     scale = scale_values(scale, "scales['weights']")
-    if scale.shape not in ((), (1,), (len(flat),)):
-        raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}")
+    size = 0 if group == 0 else group_size(scale, group, *flat.shape)
+    if not size and scale.shape not in ((), (1,), (len(flat),)):
+        more = ": scales by groups of k are those of InnerProduct" if scale.ndim == 2 and group == 0 else ""
+        raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}{more}")
     with np.errstate(over="ignore"):
-        quantized = np.clip(np.rint(flat / scale.reshape(-1, 1)), -127, 127)
+        by_column = np.repeat(scale.T, size, axis=1) if size else scale.reshape(-1, 1)
+        quantized = np.clip(np.rint(flat / by_column), -127, 127)
     return quantized.astype(np.int8).reshape(weights.shape), scale
 
 
-def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...]) -> Any:
-    """Weights (see `in_float32`) as integers: those in float32 are quantized, and `scales` gets the values."""
+def int8_weights(
+    weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...], group: Any = 0
+) -> Any:
+    """Weights (see `in_float32`) as integers: those in float32 are quantized, and `scales` gets the values; `group` as
+    of `quantize_weights`."""
     if weights.dtype == np.bool_ and np.dtype(np.uint8) in allowed:
         weights = weights.view(np.uint8)
     if weights.dtype == np.float32:
@@ -158,7 +195,7 @@ def int8_weights(weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tup
             raise ValueError(
                 "scales['weights'] must be given to quantize float32 weights: 'per_channel', 'per_tensor' or values"
             )
-        weights, scales["weights"] = quantize_weights(weights, scales["weights"])
+        weights, scales["weights"] = quantize_weights(weights, scales["weights"], group)
         return weights
     if weights.dtype not in allowed:
         raise dtype_error(weights, "weights", (*allowed, "float32"))

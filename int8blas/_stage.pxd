@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 from int8blas._kernels cimport i8_post_op, i8_stage
-from int8blas._plan cimport Gemm
+from int8blas._plan cimport Gemm, ScaleGroups
 
 cdef enum:
     MAX_POST_OPS = 32
@@ -23,14 +23,17 @@ cdef class Layer:
     cdef tuple operands
     cdef readonly bint has_sum
     cdef object window_zeros        # of a convolution: the zero points of its packed weights, or None
+    cdef int64_t group              # k of a scale group, 0 without
     cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
 
     cdef object set_bias(self, bias)
+    cdef object check_groups(self)
     cdef object checked(self, parameter, tensor, value)
     cdef dict checked_masks(self, parameter, declared, values)
     cdef object fitted(self, parameter, tensor, array)
     cdef object check_post_ops(self)
     cdef object bind_scales(self, Bound bound, dict scales)
+    cdef object bind_groups(self, Bound bound, object scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
     cdef object bind_integers(self, Bound bound, object zero_points)
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part)
@@ -45,6 +48,7 @@ cdef class Layer:
 cdef class Bound:
     cdef i8_stage stage
     cdef i8_post_op ops[MAX_POST_OPS]
+    cdef ScaleGroups scale_groups   # of size 0 without
     cdef int64_t ao, bo
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays

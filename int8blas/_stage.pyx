@@ -68,7 +68,8 @@ cdef dict BINARY_KINDS = {
     "le": I8_LE, "lt": I8_LT, "eq": I8_EQ, "ne": I8_NE,
 }
 # Masks that a primitive with one output channel for each column can have, and the length that each stands for.
-cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns"}, "dst": {0: None, 2: "columns"}}
+cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
+                   "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
                         "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
 
@@ -128,14 +129,16 @@ cdef class Layer:
     """What a primitive knows of its output stage when it is created."""
 
     def __init__(self, attributes, columns, bias, column_sums, src_dtype, weights_dtype, dst_dtype, scales, zero_points,
-                 kind):
+                 kind, group=0):
         self.attributes = attributes
         self.columns = columns
         self.dst_type = np.dtype(dst_dtype).num
         self.src_shift = 128 if src_dtype == np.int8 else 0
         self.weights_shift = -128 if weights_dtype == np.uint8 else 0
         self.kind = kind
-        self._column_sums = padded(column_sums, np.int64)
+        # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
+        self.group = group
+        self._column_sums = column_sums if group else padded(column_sums, np.int64)
         self.set_bias(bias)
         self.dtypes = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
         self.masks, self.constants = {}, {}
@@ -147,6 +150,7 @@ cdef class Layer:
             self.constants[parameter] = MappingProxyType({
                 tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
         self.check_post_ops()
+        self.check_groups()
         check_requantization(attributes, kind, self.dtypes["dst"], self._bias, self.masks["scales"])
         self.requantizes = attributes.requantization != "float"
         self.integral = (
@@ -173,8 +177,18 @@ cdef class Layer:
         self._bias = array
         self._bias.flags.writeable = False
 
+    cdef object check_groups(self):
+        if not self.group:
+            return
+        if self.integer_bias:
+            raise TypeError("bias must be float32 with scales by groups of k, whose sums have no unit in common, got "
+                            "int32")
+        if self.attributes.requantization != "float":
+            raise ValueError("requantization must be 'float' with scales by groups of k, got "
+                             f"{self.attributes.requantization!r}")
+
     cdef object checked(self, parameter, tensor, value):
-        """The values of one tensor: a number or a vector."""
+        """The values of one tensor: a number or a vector, or a matrix of groups and columns."""
         name = f"{parameter}[{tensor!r}]"
         if parameter == "scales":
             array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
@@ -184,6 +198,11 @@ cdef class Layer:
             # The destination's may be any int32: the range of its real values need not contain 0.
             dtype = np.dtype(np.int32) if tensor == "dst" else self.dtypes[tensor]
             array = zero_point_values(value, name, dtype).astype(np.int64)
+        if array.ndim == 2 and parameter == "scales" and tensor == "weights":
+            if self.group:
+                return array
+            raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}: scales by groups of k "
+                             "are given to InnerProduct when it is created")
         if array.ndim > 1:
             raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
         return array
@@ -192,11 +211,18 @@ cdef class Layer:
         """The masks that the attributes declare, and for other tensors those that the values have."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
-            masks.setdefault(tensor, 0 if array.size == 1 else 2 if tensor == "dst" else 1)
+            masks.setdefault(tensor, 3 if array.ndim == 2 else 0 if array.size == 1 else 2 if tensor == "dst" else 1)
         for tensor, mask in masks.items():
             name = f"{parameter}[{tensor!r}]"
-            if mask not in MASKS[tensor]:
+            by_group = MASKS[tensor].get(mask) == "groups"
+            if mask not in MASKS[tensor] or (by_group and (parameter == "zero_points" or self.kind == "convolution")):
                 raise ValueError(f"{name} must have the mask {MASK_NAMES[tensor]}, got {mask}")
+            if by_group and not self.group:
+                raise ValueError(f"{name} must be given when the layer is created, of shape (ic / group, oc), as its "
+                                 "mask is (1 << 0) | (1 << 1)")
+            if self.group and parameter == "scales" and tensor == "weights" and not by_group:
+                raise ValueError(f"{name} must have the mask (1 << 0) | (1 << 1) for values of shape (ic / group, oc), "
+                                 f"got {mask}")
             if tensor == "src" and mask and self.kind == "convolution":
                 raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
             if tensor == "src" and self.kind == "dynamic":
@@ -221,6 +247,9 @@ cdef class Layer:
             if array.size != 1:
                 raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
             return array.reshape(())[()]
+        if length == "groups":
+            array.flags.writeable = False
+            return array
         if array.ndim != 1:
             raise ValueError(f"{name} must be a vector, as its mask is not 0, got one value")
         if length == "columns" and array.shape != (self.columns,):
@@ -310,16 +339,32 @@ cdef class Layer:
                 scale = weights
             else:
                 scale = np.float32(src) * weights
+        if self.group:
+            self.bind_groups(bound, scale)
+            scale = one
         set_columns(&bound.stage.scale, scale, bound._arrays)
         reciprocal = one / scales["dst"] if "dst" in scales else one
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        bound.stage.finite = bool(np.isfinite(scale).all() and np.isfinite(reciprocal).all())
+        # Groups may add up infinities of both signs.
+        bound.stage.finite = bool(not self.group and np.isfinite(scale).all() and np.isfinite(reciprocal).all())
         # -0.0 is what leaves every number as it is when it is added.
         bias = np.float32(-0.0) if self._bias is None or self.integer_bias else self._bias
         set_columns(&bound.stage.bias, bias, bound._arrays)
         if self.integer_bias:
             bound._co_cols = padded(self._bias, np.int32)
+
+    cdef object bind_groups(self, Bound bound, object scales):
+        """Scales (groups, columns), in panels; with those of a source that has one."""
+        cdef cnp.ndarray array
+        panels, groups, width = self._column_sums.shape
+        by_column = np.zeros((groups, panels * width), np.float32)
+        by_column[:, :self.columns] = scales
+        array = np.ascontiguousarray(by_column.reshape(groups, panels, width).transpose(1, 0, 2))
+        bound._arrays.append(array)
+        bound.scale_groups.size = self.group
+        bound.scale_groups.scales = <const float *>cnp.PyArray_DATA(array)
+        bound.scale_groups.col_sums = <const int32_t *>cnp.PyArray_DATA(self._column_sums)
 
     cdef object bind_zero_points(self, Bound bound, dict zero_points):
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
@@ -337,11 +382,13 @@ cdef class Layer:
             bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
         else:
             bound.bo += int(weights)
-        if not np.ndim(src) and bound.ao:
+        if self.group and not np.ndim(src) and not bound.ao and self.kind != "dynamic":
+            bound.scale_groups.col_sums = NULL
+        if not np.ndim(src) and bound.ao and not self.group:
             # The compensation, modulo 2**32 like the sums that it is added to.
             bound._col_init = (-bound.ao * self._column_sums).astype(np.uint32).view(np.int32)
         bound.stage.col_sums = NULL
-        if np.ndim(src) or self.kind == "dynamic":
+        if (np.ndim(src) or self.kind == "dynamic") and not self.group:
             bound._arrays.append(self._column_sums.astype(np.uint32))
             bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
         bound.stage.integral, bound.stage.offset = self.integral, NULL
@@ -434,6 +481,8 @@ cdef class Bound:
         """Set the output stage, zero points and offsets of a problem."""
         g.stage = &self.stage
         g.ao, g.bo = self.ao, self.bo
+        if self.scale_groups.size:
+            g.scale_groups = &self.scale_groups
         if self._ao_rows is not None:
             g.ao_rows = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
         if self._bo_cols is not None:

@@ -24,6 +24,7 @@ class InnerProduct(QuantizedLayer):
         dynamic: Literal["per_row", "per_tensor"] | None = None,
         dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
+        group: int | None = None,
     ) -> None: ...
     @classmethod
     def dynamic(
@@ -39,7 +40,10 @@ class InnerProduct(QuantizedLayer):
         scales: Mapping[str, Any] | None = None,
         zero_points: Mapping[str, Any] | None = None,
         numerics: _Numerics = "exact",
+        group: int | None = None,
     ) -> InnerProduct: ...
+    @property
+    def group(self) -> int | None: ...
     @property
     def weights(self) -> PackedB: ...
     @overload

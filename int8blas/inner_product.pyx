@@ -6,6 +6,9 @@
 The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
 scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
 Where nothing after the sum is real, an int32 destination is exact: sat(sum + bias_s32 + zp_dst), in integers.
+
+Where weights have a scale for each group of k, the sums are those of the groups, which are scaled one by one and added
+in float32 (see _scale_groups).
 """
 
 import functools
@@ -18,7 +21,15 @@ import numpy as np
 
 from int8blas._arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas._file import register
-from int8blas._layer_arguments import FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, check_given, int8_weights
+from int8blas._layer_arguments import (
+    FLOAT_DTYPES,
+    INT8_DTYPES,
+    PackedWeights,
+    check_dtype,
+    check_given,
+    group_size,
+    int8_weights,
+)
 from int8blas._plan cimport Gemm, Source
 from int8blas._problem cimport is_usable, run, set_a, set_c, start
 from int8blas._quantized_layer cimport QuantizedLayer
@@ -63,6 +74,8 @@ cdef class InnerProduct(QuantizedLayer):
         that contains 0).
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`, which this primitive calls.
+    group : int, optional
+        Weights have a scale for each `group` of k and each output channel; see Notes.
 
     Attributes
     ----------
@@ -76,6 +89,8 @@ cdef class InnerProduct(QuantizedLayer):
         Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
     bias : ndarray or None
         As given; read-only.
+    group : int or None
+        The number of k that have one scale; None where a scale is that of all k.
 
     Raises
     ------
@@ -90,6 +105,20 @@ cdef class InnerProduct(QuantizedLayer):
     weights is finite. The source
     and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
     bias is added to the accumulator before it is scaled.
+
+    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): one for each output channel and
+    each `group` of the ic numbers that are summed, 32, 64 or 128 of them, say. A group is a multiple of 4 that divides
+    ic, at most 16384. Such scales are given when the layer is created, and `group` is then known from their shape; the
+    mask, if it is declared, is ``(1 << 0) | (1 << 1)``. With float32 weights, ``scales={"weights": "per_channel"}`` and
+    `group` quantize each group by its own range. The sums of groups are exact integers, scaled and added in float32,
+    each operation rounded once, the first group first::
+
+        sum[g] = sum over k of group g of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
+        y = f32(sum[0]) * (scale_src * scale_weights[0, oc])
+        y = y + f32(sum[g]) * (scale_src * scale_weights[g, oc])        for g = 1, 2, ...
+        dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
+
+    The bias is float32 then, and the requantization 'float'.
 
     Where a row of a dynamic source (the whole, for 'per_tensor') has an infinity or a NaN, it has no range to be
     quantized by, and all of its results are NaN before the post-ops. An integer destination has no NaN: it gets its
@@ -106,15 +135,20 @@ cdef class InnerProduct(QuantizedLayer):
     >>> dynamic = int8blas.InnerProduct.dynamic(weights)
     >>> dynamic(np.array([[1, 2]], np.float32)).round(2)
     array([[0.  , 4.25, 0.99]], dtype=float32)
+    >>> w = np.random.default_rng(0).normal(0, 1, (3, 256)).astype(np.float32)
+    >>> int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.float32, group=64,
+    ...                       scales={"src": 0.5, "weights": "per_channel"}).scales["weights"].shape
+    (4, 3)
     """
 
+    cdef readonly object group
     cdef PackedB _packed
     cdef object _dynamic_dtype, _dynamic
     cdef Source _source
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
-                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact"):
+                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None):
         """Create the layer; the docstring of the class has the parameters."""
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
@@ -122,12 +156,15 @@ cdef class InnerProduct(QuantizedLayer):
         self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         scales = by_tensor(scales, "scales", TENSORS)
-        self.set_weights(weights, scales)
+        self.set_weights(weights, scales, group)
+        size = group_size(scales.get("weights"), group, self._packed._n, self._packed._k)
+        self.group = size or None
         self._dynamic = dynamic
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
-        self._layer = Layer(self.attributes, self._packed._n, bias, self._packed._sums, quantized_dtype,
+        self._layer = Layer(self.attributes, self._packed._n, bias,
+                            self._packed.group_sums(size) if size else self._packed._sums, quantized_dtype,
                             self._packed.dtype, self.dst_dtype, scales, zero_points,
-                            "static" if dynamic is None else "dynamic")
+                            "static" if dynamic is None else "dynamic", size)
         if dynamic is not None:
             self._source.type = element_type(self._src_type)
             self._source.symmetric = self._dynamic_dtype == np.int8
@@ -137,7 +174,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     @classmethod
     def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
-                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact"):
+                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None):
         """The layer that takes and gives float32: the constructor, with the defaults of a dynamic layer.
 
         ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
@@ -153,6 +190,8 @@ cdef class InnerProduct(QuantizedLayer):
             Whether each row of a source has a range of its own.
         dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
             As of the class.
+        group : int, optional
+            A scale for each `group` of k and each output channel: as of the class.
 
         Returns
         -------
@@ -172,6 +211,8 @@ cdef class InnerProduct(QuantizedLayer):
         InnerProduct(3, 2)[float32 -> float32, dynamic='per_row']
         >>> layer(np.array([[1, 2]], np.float32)).round(2)
         array([[0.5 , 4.25, 0.99]], dtype=float32)
+        >>> int8blas.InnerProduct.dynamic(np.ones((3, 128), np.float32), group=32)
+        InnerProduct(3, 128)[float32 -> float32, dynamic='per_row', group=32]
         """
         if dynamic is None:
             raise ValueError("dynamic must be 'per_row' or 'per_tensor', got None")
@@ -181,9 +222,10 @@ cdef class InnerProduct(QuantizedLayer):
             if weights.dtype == np.float32:
                 scales.setdefault("weights", "per_channel")
         return cls(weights, bias, src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales,
-                   zero_points=zero_points, dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics)
+                   zero_points=zero_points, dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics,
+                   group=group)
 
-    cdef int set_weights(self, weights, dict scales) except -1:
+    cdef int set_weights(self, weights, dict scales, group) except -1:
         cdef cnp.ndarray array
         if isinstance(weights, PackedB):
             self._packed = weights
@@ -198,7 +240,7 @@ cdef class InnerProduct(QuantizedLayer):
         array = in_float32(weights, "weights")
         if array.ndim < 2:
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
-        array = int8_weights(array, scales, INT8_DTYPES[::-1])
+        array = int8_weights(array, scales, INT8_DTYPES[::-1], group)
         self.weights_shape = (<object>array).shape
         # Not -1, which NumPy cannot tell for an array without elements.
         self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
@@ -211,7 +253,8 @@ cdef class InnerProduct(QuantizedLayer):
 
     def __repr__(self):
         dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
-        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
+        group = f", group={self.group}" if self.group else ""
+        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}]"
 
     def __reduce__(self):
         # The layer's own copies of the values, as the user's arrays may have changed since.
@@ -283,7 +326,8 @@ cdef class InnerProduct(QuantizedLayer):
         start(&g, self._saturating)
         set_a(&g, matrix, False)
         self._packed.fill(&g)
-        self._packed.fill_split(&g, g.m)
+        if self.group is None:
+            self._packed.fill_split(&g, g.m)
         set_c(&g, target)
         bound.fill(&g)
         if self._dynamic is not None:

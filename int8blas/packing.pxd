@@ -34,6 +34,7 @@ cdef class PackedB:
     cdef object __weakref__
 
     cdef void fill(self, Gemm *g) noexcept
+    cdef cnp.ndarray group_sums(self, int64_t size)
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1
     cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1

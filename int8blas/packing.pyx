@@ -10,7 +10,7 @@ Boost".
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int8_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport cython
 cimport numpy as cnp
@@ -168,6 +168,22 @@ cdef class PackedB:
     cdef void fill(self, Gemm *g) noexcept:
         """Let `g` multiply by this matrix."""
         set_packed(g, &self._matrix)
+
+    cdef cnp.ndarray group_sums(self, int64_t size):
+        """Column sums of B' of each group of `size` k, int32 [panels, groups, 16]."""
+        cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
+        cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32)
+        cdef int32_t *sums = <int32_t *>cnp.PyArray_DATA(array)
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef int64_t some[I8_PANEL]
+        cdef int i
+        with nogil:
+            # The groups of a panel lie one behind the other, and so do panels.
+            for part in range(panels * groups):
+                kernels.panel_sums(some, self._matrix.data + part * size * I8_PANEL, size // I8_GROUP)
+                for i in range(I8_PANEL):
+                    sums[part * I8_PANEL + i] = <int32_t>some[i]
+        return array
 
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
         """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""

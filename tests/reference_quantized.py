@@ -166,6 +166,38 @@ def inner_product(
     return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
 
 
+# acc[g] = (src[:, g] - zp_src) @ (weights[:, g] - zp_weights).T, g the k of one group
+# y = f32(acc[0]) * (scale_src * scale_weights[0]); y = y + f32(acc[g]) * (scale_src * scale_weights[g]), one by one
+# y = post_ops(y + bias); dst = destination(y)
+@quiet
+def inner_product_by_groups(
+    src,
+    weights,
+    bias=None,
+    *,
+    dst_dtype,
+    scales,
+    zero_points=None,
+    ops=(),
+    operands=(),
+    old=None,
+    numerics="exact",
+):
+    """The destination of src (rows, ic) and weights (oc, ic) with scales (groups, oc)."""
+    zero_points = zero_points or {}
+    product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
+    size = weights.shape[1] // len(scales["weights"])
+    y = None
+    for group, scale in enumerate(scales["weights"]):
+        k = slice(group * size, (group + 1) * size)
+        acc = product(src[:, k], weights[:, k], zero_points.get("src", 0), zero_points.get("weights", 0), trans_b=True)
+        term = real_sum(acc, None, {"src": scales.get("src", 1), "weights": scale})
+        y = term if y is None else y + term
+    if bias is not None:
+        y = y + columns(bias)
+    return destination(post_ops(y, ops, operands, old), dst_dtype, scales.get("dst"), zero_points.get("dst"))
+
+
 # range (low, high), extended to contain 0
 # s8:  scale = max(|low|, |high|) / 127       zero = 0
 # u8:  scale = high / 255 - low / 255         zero = min(rne(-low * (1 / scale)), 255)
@@ -188,6 +220,17 @@ def quantize_dynamically(x, dtype, per_row):
     y = x * (ONE / rows(scale))
     y = np.where(np.isnan(y), np.float32(0), y) + rows(zero)
     return to_integer(y, dtype), scale, zero.astype(np.int64)
+
+
+# scale = max|w| / 127 of each channel and group of k, (groups, oc); w = rne(w / scale), within [-127, 127]
+def quantize_weights_by_groups(weights, group, scale=None):
+    """float32 weights (oc, ic) as int8, and their scales, unless these are given."""
+    parts = weights.reshape(len(weights), -1, group)
+    if scale is None:
+        largest = np.abs(parts).max(axis=2).T
+        scale = np.where(largest == 0, ONE, np.maximum(largest / np.float32(127), TINY))
+    quantized = np.clip(np.rint(parts / scale.T[:, :, np.newaxis]), -127, 127).astype(np.int8)
+    return quantized.reshape(weights.shape), scale
 
 
 # scale = max|w| / 127 of each channel, or of all; w = rne(w / scale), within [-127, 127]
