@@ -72,6 +72,8 @@ def value_of(value: Any) -> Any:
         return getattr(int8blas, value.name)
     if isinstance(value, Empty):
         return np.empty(value.shape, value.dtype)
+    if isinstance(value, np.ndarray):
+        return value.copy("K")  # at another place each time
     if isinstance(value, Spread):
         return np.repeat(value.matrix, 2, axis=1)[:, ::2]
     if isinstance(value, (list, tuple)):

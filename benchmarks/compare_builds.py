@@ -5,10 +5,11 @@
     python benchmarks/compare_builds.py old/bin/python new/bin/python --classes gemm,pooling
 
 A build is the Python interpreter of the environment that it is installed in, or a folder that this interpreter imports
-it from (a checkout that is built in place). All shape sets of the other benchmarks are called in processes with the
-old build and with the new one, two with each, as where a process has its memory makes small differences. Samples
-alternate, old new new old; the ratio of a shape is the old build's shortest time over the new one's: more than 1 is
-faster. Only public functions are called, and results of the two builds must be equal, bit by bit.
+it from (a checkout that is built in place). All shape sets of the other benchmarks are called in processes with the old
+build and with the new one, two with each, and with operands at three places in each, as it makes a difference where
+data lies. Samples alternate, old new new old; the ratio of a shape is the old build's shortest time over the new one's:
+more than 1 is faster. With one thread it is CPU time, which other work on the machine changes least. Only public
+functions are called, and results of the two builds must be equal, bit by bit.
 
 Shapes below the bound, and all of a class whose geometric mean is below its own, are measured once more, in new
 processes and four times as long. The exit status is 1 if a shape is below the bound both times, or a class in the mean
@@ -38,7 +39,7 @@ from build_ratios import ClassRatio, Result, class_ratios, slower, to_repeat
 
 HERE = Path(__file__).resolve().parent
 ORDER = ("old", "new", "new", "old")
-LEAST, MOST = 4, 200  # rounds of a shape
+LEAST, MOST = 6, 200  # rounds of a shape
 LONGER = 4  # times, when a shape is measured again
 LIST_AT_MOST = 20  # shapes in the second table
 
@@ -108,7 +109,11 @@ class Comparison:
         warm = max(1, min(WARM_CALLS, int(WARM_SECONDS / once)))
         cost = len(ORDER) * ((inner + warm) * once + self.settle)
         best = dict.fromkeys(ORDER, float("inf"))
-        for index in range(max(LEAST, min(MOST, int(seconds / cost)))):
+        rounds = max(LEAST, min(MOST, int(seconds / cost)))
+        for index in range(rounds):
+            if index in (rounds // 3, 2 * rounds // 3):
+                for _, worker in self.workers:
+                    worker.ask("move")
             for name, worker in self.workers[:: -1 if index % 2 else 1]:
                 time.sleep(self.settle)
                 best[name] = min(best[name], worker.ask("sample", warm, inner))
