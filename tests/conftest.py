@@ -1,9 +1,18 @@
 """Fixtures of every test: the instruction set and the sign pair."""
 
+import functools
+import os
+
+# Processes of pytest-xdist share the CPUs. A thread that waits must not keep one of them busy, and the products of the
+# oracles are too small for threads. The libraries read this when they are loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from arrays import SIGN_PAIRS
 from hypothesis import HealthCheck, settings
+from sharing import sharing
 
 import int8blas
 
@@ -11,17 +20,62 @@ settings.register_profile("int8blas", max_examples=150, derandomize=True, deadli
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 settings.load_profile("int8blas")
 
-
-def pytest_report_header():
-    """Instruction sets that the fixture `isa` goes through here."""
-    return f"instruction sets: {', '.join(int8blas.available_isas())}"
+EACH = object()
 
 
-@pytest.fixture(params=int8blas.available_isas())
-def isa(request):
-    """Each instruction set this CPU supports, selected for the duration of the test."""
-    with int8blas.use_isa(request.param):
-        yield request.param
+def pytest_addoption(parser):
+    parser.addoption("--isa", choices=int8blas.available_isas(), help="instead of all instruction sets, this one")
+
+
+def selected(config):
+    """Instruction sets that the fixture `isa` goes through."""
+    return [config.getoption("--isa")] if config.getoption("--isa") else int8blas.available_isas()
+
+
+def pytest_report_header(config):
+    return f"instruction sets: {', '.join(selected(config))}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a process that is done early take tests of another: some take seconds, most of them milliseconds."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.fixture
+def isa():
+    """Each instruction set this CPU supports, selected: a test that asks for it is called once for each."""
+    return EACH
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Let a test with the fixture `isa` go through the instruction sets, with the same random numbers."""
+    if pyfuncitem.funcargs.get("isa") is EACH:
+        pyfuncitem.obj = for_each_isa(pyfuncitem.obj, selected(pyfuncitem.config), pyfuncitem.funcargs.get("rng"))
+    return (yield)
+
+
+def for_each_isa(test, names, rng):
+    """A test as one that is called with each of the instruction sets, and says on which one it fails."""
+    state = rng and rng.bit_generator.state
+
+    @functools.wraps(test)
+    def wrapper(**arguments):
+        with sharing():
+            for name in names:
+                if rng:
+                    rng.bit_generator.state = state
+                try:
+                    with int8blas.use_isa(name):
+                        test(**arguments | ({"isa": name} if "isa" in arguments else {}))
+                except BaseException as error:
+                    error.add_note(f"instruction set: {name}")
+                    raise
+
+    return wrapper
 
 
 @pytest.fixture(params=SIGN_PAIRS, ids=[pair.name for pair in SIGN_PAIRS])

@@ -4,6 +4,7 @@ Written to be read, one formula above each function; nothing here knows about ti
 """
 
 import numpy as np
+from sharing import shared
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
@@ -11,9 +12,9 @@ PANEL_COLUMNS, GROUP = 16, 4
 
 
 def op(x, trans):
-    """op(X) in int64: X, or its transpose."""
+    """op(X) in int64: X, or its transpose, of each matrix of a stack."""
     x = np.asarray(x).astype(np.int64)
-    return x.T if trans else x
+    return x.swapaxes(-1, -2) if trans else x
 
 
 def per_row(values):
@@ -28,7 +29,7 @@ def per_column(values):
 
 def integer_product(x, y):
     """x @ y for int64 matrices. NumPy has a fast product of float64 alone, which is exact below 2**53."""
-    largest = x.shape[1] * int(np.abs(x).max(initial=0)) * int(np.abs(y).max(initial=0))
+    largest = x.shape[-1] * int(np.abs(x).max(initial=0)) * int(np.abs(y).max(initial=0))
     if largest >= 2**53:
         return x @ y
     return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64)
@@ -36,7 +37,7 @@ def integer_product(x, y):
 
 # acc = (op(A) - ao) @ (op(B) - bo)
 def exact_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
-    """The exact product, int64 (M, N)."""
+    """The exact product, int64 (M, N), or a stack of them."""
     return integer_product(op(a, trans_a) - per_row(ao), op(b, trans_b) - per_column(bo))
 
 
@@ -85,6 +86,7 @@ def saturate(x):
 
 # alpha = 1, beta = 0 or 1:  C := sat_s32(acc + beta C + co)                                 in integers
 # else:                      C := sat_s32(rne((alpha acc + beta C) + co))                    in double precision
+@shared
 def gemm(
     alpha,
     a,
@@ -114,6 +116,7 @@ def gemm(
 
 
 # C := sat_s32((A - ao) @ (B - bo)), with the shapes of numpy.matmul
+@shared
 def matmul(a, b, ao=0, bo=0):
     """numpy.matmul on int64, saturated to int32; ao and bo are scalars."""
     return saturate(np.matmul(np.asarray(a).astype(np.int64) - ao, np.asarray(b).astype(np.int64) - bo))

@@ -8,6 +8,7 @@ that of `reference_quantized`.
 import numpy as np
 import reference
 from reference_quantized import destination, integers, is_integral, post_ops, real_sum
+from sharing import shared
 
 
 def per_dimension(value, spatial):
@@ -98,14 +99,23 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     return rows if groups > 1 else rows[0]
 
 
+def products_of_groups(product, rows, matrices, zero_point):
+    """Windows (groups, rows, k) times weights (groups, oc / groups, k), int64 (rows, oc)."""
+    if product is reference.exact_product:
+        acc = product(rows, matrices, zero_point, trans_b=True)
+    else:
+        pairs = zip(rows, matrices, strict=True)
+        acc = np.stack([product(one, matrix, zero_point, trans_b=True) for one, matrix in pairs])
+    return acc.swapaxes(0, 1).reshape(rows.shape[1], matrices.shape[0] * matrices.shape[1])
+
+
 # acc[n, o, oc] = sum over k, ic of (x[n, o stride + k dilation - before, ic] - zp_src) w[oc, ic, k]
 def convolution_sums(x, w, zero_point, strides, padding, dilation, product=reference.exact_product):
     """int64 (n, *out, oc); the padding is the zero point, and k has the order (*kernel, ic) in each group."""
     seen = windows(x, w.shape[3:], strides, padding, dilation, zero_point)
     matrices = np.moveaxis(w, 2, -1).reshape(*w.shape[:2], int(np.prod(w.shape[2:])))
-    groups = zip(rows_of_groups(seen, len(w)), matrices, strict=True)
-    acc = [product(rows, matrix, zero_point, trans_b=True) for rows, matrix in groups]
-    return np.concatenate(acc, axis=-1).reshape(*seen.shape[:-2], w.shape[0] * w.shape[1])
+    acc = products_of_groups(product, rows_of_groups(seen, len(w)), matrices, zero_point)
+    return acc.reshape(*seen.shape[:-2], w.shape[0] * w.shape[1])
 
 
 # acc[n, o, oc] = sum over i, k with i stride + k dilation - before = o, and over ic,
@@ -118,13 +128,15 @@ def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padd
     pads = before_and_after(padding, spatial)
     reached = [before + size + after for size, (before, after) in zip(out, pads, strict=True)]
     groups, oc, ic = w.shape[:3]
-    differences = (x.astype(np.int64) - zero_point).reshape(*x.shape[:-1], groups, 1, ic)
-    acc = np.zeros((x.shape[0], *reached, groups, oc), np.int64)
+    pixels = x.reshape(int(np.prod(x.shape[:-1])), groups, ic).swapaxes(0, 1)
+    taps = np.moveaxis(w, 2, -1).reshape(groups, oc * int(np.prod(kernel)), ic)
+    contributions = products_of_groups(reference.exact_product, pixels, taps, zero_point)
+    contributions = contributions.reshape(*x.shape[:-1], groups * oc, *kernel)
+    acc = np.zeros((x.shape[0], *reached, groups * oc), np.int64)
     for tap in np.ndindex(*kernel):
-        where = steps(tap, strides, dilation, x.shape[1:-1])
-        acc[:, *where] += (differences * w[..., *tap]).sum(axis=-1)
+        acc[:, *steps(tap, strides, dilation, x.shape[1:-1])] += contributions[..., *tap]
     inside = [slice(before, before + size) for size, (before, _) in zip(out, pads, strict=True)]
-    return acc.reshape(*acc.shape[:-2], groups * oc)[:, *inside]
+    return acc[:, *inside]
 
 
 # out[first + j stride] sees the k for which i = (first + before - k dilation) / stride is an integer, at x[i + j]
@@ -149,9 +161,8 @@ def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, pro
                 matrices.append(w[..., *k])
         if seen and min(count) > 0:
             rows = rows_of_groups(np.stack(seen, axis=-2), groups)
-            pairs = zip(rows, np.concatenate(matrices, axis=-1), strict=True)
-            phase = [product(one, matrix, zero_point, trans_b=True) for one, matrix in pairs]
-            acc[:, *where] = np.concatenate(phase, axis=-1).reshape(x.shape[0], *count, groups * oc)
+            phase = products_of_groups(product, rows, np.concatenate(matrices, axis=-1), zero_point)
+            acc[:, *where] = phase.reshape(x.shape[0], *count, groups * oc)
     return acc
 
 
@@ -166,6 +177,7 @@ def halved(w):
 # saturating, u8:  acc = sums(x, w), of which each of two products saturates
 # y = post_ops(real_sum(acc))
 # dst = destination(y)
+@shared
 def convolution(
     src,
     weights,

@@ -3,6 +3,7 @@
 import numpy as np
 import reference_quantized
 from reference_quantized import ONE, quiet
+from sharing import shared
 
 
 # y = scale * (f32(x) - f32(zero_point))
@@ -29,12 +30,14 @@ def values(scales, zero_points, name):
     return (scales or {}).get(name, 1), (zero_points or {}).get(name, 0)
 
 
+@shared
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, old=None):
     """One tensor; `old` is what a Sum adds to."""
     y = reference_quantized.post_ops(real(src, *values(scales, zero_points, "src")), ops, old=old)
     return destination(y, src.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
 
 
+@shared
 @quiet
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, old=None):
     """Two tensors that broadcast."""
@@ -43,6 +46,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     return destination(y, src0.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
 
 
+@shared
 @quiet
 def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
     """Tensors of one shape, added from the first to the last."""
@@ -54,6 +58,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     return destination(y, srcs[0].dtype if dst_dtype is None else dst_dtype, dst_scale, dst_zero_point)
 
 
+@shared
 def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
     """Tensors one behind the other; those that are like the destination as they are."""
     dtype = np.dtype(srcs[0].dtype if dst_dtype is None else dst_dtype)

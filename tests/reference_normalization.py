@@ -3,6 +3,7 @@
 import numpy as np
 import reference_functions
 from reference_quantized import destination, quiet
+from sharing import shared
 
 f32 = np.float32
 
@@ -29,6 +30,7 @@ def stored(y, dst_dtype, scales, zero_points):
 
 # t = f32(x - max(x)) * scale, the difference exact for integers
 # e = exp(t); y = e * (1 / sum(e)), or t - log(sum(e))
+@shared
 @quiet
 def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32):
     x = np.moveaxis(src, axis, -1)
@@ -44,6 +46,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
 
 # d = x - sum(x) / n
 # y = d * (scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)) * gamma + beta
+@shared
 @quiet
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32):
     x, n, scale = src.astype(np.float32), f32(src.shape[-1]), f32((scales or {}).get("src", 1))

@@ -1,6 +1,7 @@
 """Oracles of pooling: every window gathered from the image in (n, c, *spatial) order, in NumPy int64 and float32."""
 
 import numpy as np
+from sharing import shared
 
 
 def pairs(padding, spatial):
@@ -65,6 +66,7 @@ def geometry(x, kernel, strides, padding, dilation, ceil_mode):
     return kernel, strides, padding, dilation, more
 
 
+@shared
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None):
     """dst = max of the window"""
     x, least = channels_first(src, layout), np.iinfo(src.dtype).min
@@ -73,6 +75,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     return as_laid_out(seen.max(axis=tuple(range(-len(kernel), 0))), layout)
 
 
+@shared
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
              dst_dtype=None):  # fmt: skip
     """dst = rne(f32(sum of the window) / f32(count)), or the quotient"""

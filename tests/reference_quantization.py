@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from sharing import shared
 
 
 def along(values, axis, ndim):
@@ -122,6 +123,7 @@ def single(x, scale, zero_point, dtype):
     return clamp(clamp(y, np.int32) + zero_point, dtype)
 
 
+@shared
 def requantize(x, scale, zero_point=0, dtype=np.int8, scheme="float"):
     """Any scheme."""
     if scheme == "float":

@@ -6,6 +6,7 @@ and zero points are mappings of "src", "weights" and "dst" to one value, or a ve
 
 import numpy as np
 import reference
+from sharing import shared
 
 TINY = np.finfo(np.float32).tiny
 ONE = np.float32(1)
@@ -142,6 +143,7 @@ def integers(acc, bias, zero_point):
 # acc = (src - zp_src) @ (weights - zp_weights).T
 # y = post_ops(real_sum(acc))
 # dst = destination(y), or integers(acc) where nothing is real
+@shared
 def inner_product(
     src,
     weights,

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 from reference_quantization import RANGES, clamp, requantize
+from sharing import shared
 
 
 # zp + round(limit / scale), the quotient in float32, ties away from zero
@@ -29,6 +30,7 @@ def limits(op, scale, zero_point, dtype):
     return low, high
 
 
+@shared
 def requantized(sums, bias, scheme, scales, zero_point, dtype, op=None):
     """The destination of sums (..., oc)."""
     channels = sums.shape[-1]

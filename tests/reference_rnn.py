@@ -7,6 +7,7 @@ biases (layers, directions, gates, units); layers may be a list.
 import numpy as np
 from reference_functions import logistic, tanh
 from reference_quantized import quiet, to_integer
+from sharing import shared
 
 ONE = np.float32(1)
 
@@ -87,6 +88,7 @@ def rnn_of_lengths(kind, src, *arguments, lengths, h0=None, c0=None, **options):
 STEPS = {"lstm": lstm_step, "gru": gru_step, "gru_linear": gru_linear_step}
 
 
+@shared
 def rnn(
     kind, src, weights_layer, weights_iter, bias, weights_scale, *, data_scale, data_shift, direction, dst_dtype,
     h0=None, c0=None,

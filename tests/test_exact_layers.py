@@ -7,6 +7,7 @@ import pytest
 from arrays import random_values
 from convolutions import random_convolution
 from layers import LAYER_SHAPES, SRC_DTYPES, Problem, assert_same_bits, name_of, random_problem, sign_pairs
+from sharing import shared
 
 import int8blas
 from int8blas import Attributes, Convolution, InnerProduct, ReLU
@@ -33,6 +34,7 @@ def large(rng, kind, shape):
     return rng.integers(-(2**30), 2**30, shape, np.int32) | 1 if kind else None
 
 
+@shared
 def integers(problem):
     """What it is in Python's integers, saturated."""
     src, weights = problem.src.astype(object), problem.weights.astype(object)

@@ -9,6 +9,7 @@ import reference
 from arrays import B_FORMS
 from processes import run_python
 from shapes import FEW
+from sharing import shared
 
 import int8blas
 
@@ -23,6 +24,7 @@ SHORT = [
 ]  # fmt: skip
 
 
+@shared
 def exact(a, b, ao=0, bo=0):
     """The product in int64, by float64 in blocks of K whose sums it holds exactly."""
     a, b = a.astype(np.int64) - np.reshape(ao, (-1, 1)), b.astype(np.int64) - bo
