@@ -82,10 +82,13 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
         i8_vec bytes = is_signed ? i8_pack_s8(y[p]) : i8_pack_u8(y[p]);
         if (shifts)
             bytes = is_signed ? i8_max_s8(bytes, s->low) : i8_max_u8(bytes, s->low);
-        if (channels == I8_DEPTHWISE_CHANNELS)
+        if (channels == I8_DEPTHWISE_CHANNELS) {
             i8_store(c + p * c_row, bytes);
-        else
+        } else {
+            /* Of packing of which half is used, GCC before 12.4 makes VPMOVUSWB, to which a negative word is large. */
+            I8_PIN(bytes);
             memcpy(c + p * c_row, &bytes, I8_DEPTHWISE_CHANNELS / 2);
+        }
     }
 }
 

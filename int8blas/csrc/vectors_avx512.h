@@ -480,10 +480,7 @@ I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return _mm512_cvtps_epi32(x); }
 /* 4 vectors of s32, saturated, as bytes in the order that i8_interleave had them in. */
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v)
 {
-    i8_vec bytes = _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
-    /* Where half of this is used, GCC before 12.4 makes VPMOVUSWB of it, to which a negative word is a large one. */
-    I8_PIN(bytes);
-    return bytes;
+    return _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
 }
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 {
