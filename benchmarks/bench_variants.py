@@ -5,7 +5,8 @@
 
 The first table has products: the time of uint8 times int8 with all matrices in C order, and that time divided by those
 of other forms. The second has convolutions: the time with channels last, and that divided by the one with channels
-first.
+first. The third has layers of float32: the time with a scale of weights for each output channel, and that divided by
+those with scales by groups of k.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ CONVOLUTIONS = (
     (224, 3, 64, 7, 2, 1), (56, 64, 64, 3, 1, 1), (56, 64, 256, 1, 1, 1), (14, 256, 1024, 1, 1, 1),
     (7, 512, 512, 3, 1, 1), (112, 32, 32, 3, 1, 32), (28, 192, 192, 3, 1, 192), (28, 256, 256, 3, 1, 32),
 )  # fmt: skip
+# Linear layers, and the k that have one scale.
+LAYERS = ((1, 1024, 1024), (1, 4096, 4096), (16, 4096, 4096), (128, 1024, 1024), (128, 3072, 768))
+GROUPS = (32, 64, 128)
 
 
 def place(array: np.ndarray, order: str) -> np.ndarray | Spread:
@@ -92,10 +96,35 @@ def convolution_calls(size: int, ic: int, oc: int, kernel: int, stride: int, gro
     return calls
 
 
+def layer_calls(m: int, n: int, k: int) -> Calls:
+    """A dynamic layer without groups of k, and with groups of each size."""
+    rng = np.random.default_rng(0)
+    weights, src = (rng.standard_normal(shape, np.float32) for shape in ((n, k), (m, k)))
+    calls: Calls = {}
+    for group in (None, *GROUPS):
+        layer = api.InnerProduct(
+            weights, src_dtype=np.float32, dst_dtype=np.float32, dynamic="per_row", scales={"weights": "per_channel"},
+            group=group,
+        )  # fmt: skip
+        calls["all k" if group is None else f"group {group}"] = layer(src, out=Empty((m, n), np.float32))
+    return calls
+
+
 def measured(calls: Calls, plan: Plan) -> dict[str, float]:
     """The seconds of each call."""
     timings = measure({name: bind(call) for name, call in calls.items()}, plan)
     return {name: timing.best for name, timing in timings.items()}
+
+
+def print_layers(plan: Plan) -> None:
+    """The table of linear layers."""
+    for i, shape in enumerate(LAYERS):
+        times = measured(layer_calls(*shape), plan)
+        first = times.pop("all k")
+        if i == 0:
+            print(f"\n| M x N x K | us | {' | '.join(times)} |\n|{'---|' * (2 + len(times))}")
+        ratios = " | ".join(f"{first / time:.2f}" for time in times.values())
+        print(f"| {' x '.join(map(str, shape))} | {first * 1e6:.4g} | {ratios} |", flush=True)
 
 
 def main() -> None:
@@ -129,6 +158,7 @@ def main() -> None:
             )
             step = f", stride {stride}" if stride > 1 else ""
             print(f"| {size} | {ic} to {oc} | {kernel}x{kernel}{step} | {groups} | {pairs} |", flush=True)
+        print_layers(plan)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,20 @@ class Problem:
         assert_same_bits(self.result(at_creation), self.expected(), **facts)
 
 
+class GroupedProblem(Problem):
+    """An inner product whose scales of weights are (groups, oc)."""
+
+    def masks(self, values):
+        masks = super().masks(values)
+        return masks | {"weights": 3} if np.ndim(values.get("weights")) == 2 else masks
+
+    def expected(self):
+        return reference_quantized.inner_product_by_groups(
+            self.src, self.weights, self.bias, dst_dtype=self.dst_dtype, scales=self.scales,
+            zero_points=self.zero_points, ops=self.ops, operands=self.operands, old=self.old, numerics=self.numerics,
+        )  # fmt: skip
+
+
 def random_bias(rng, kind, n):
     """A bias of type "f32" or "s32", or None."""
     if kind == "f32":

@@ -87,6 +87,10 @@ def problems():
         "InnerProduct in integers": layers.Problem(
             src, weights, bytes_of(np.int8, 4).astype(np.int32), np.int32, {}, {"src": 7}
         ),
+        "InnerProduct with scales by groups": layers.GroupedProblem(
+            src[:, :8], weights[:, :8], channels, np.int8, scales | {"weights": np.stack([channels, channels[::-1]])},
+            zeros, ops,
+        ),
         "Convolution": convolutions.Convolution(
             pixels, filters, channels, np.uint8, scales, {"src": 9}, (ReLU(),), geometry=geometry
         ),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference_quantized
 from arrays import BROADCASTS, LAYOUTS, guarded, needs_mprotect, place, random_values
-from layers import DST_DTYPES, Problem, assert_same_bits, name_of, random_problem, sign_pairs
+from layers import DST_DTYPES, GroupedProblem, assert_same_bits, name_of, random_problem, sign_pairs
 from test_inner_product_errors import refused
 
 import int8blas
@@ -24,20 +24,6 @@ SHAPES = (
 FEW = ((1, 50, 64, 32), (9, 33, 128, 64), (20, 5, 96, 32), (70, 49, 64, 4))
 
 RANGES = ("per_row", "per_tensor")
-
-
-class GroupedProblem(Problem):
-    """An inner product whose scales of weights are (groups, oc)."""
-
-    def masks(self, values):
-        masks = super().masks(values)
-        return masks | {"weights": 3} if np.ndim(values.get("weights")) == 2 else masks
-
-    def expected(self):
-        return reference_quantized.inner_product_by_groups(
-            self.src, self.weights, self.bias, dst_dtype=self.dst_dtype, scales=self.scales,
-            zero_points=self.zero_points, ops=self.ops, operands=self.operands, old=self.old, numerics=self.numerics,
-        )  # fmt: skip
 
 
 def random_scales(rng, groups, n):
