@@ -419,7 +419,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # The groups are its blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
-            g.kernels.scale_groups_mr > 0 and not g.saturating and g.bo == 0 and g.bo_cols is NULL
+            g.kernels.scale_groups_mr > (0 if g.m == 1 else 1) and not g.saturating and g.bo == 0
+            and g.bo_cols is NULL
         )
         if p.scaled_tiles:
             p.mr = g.kernels.scale_groups_mr

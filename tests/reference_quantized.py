@@ -171,6 +171,7 @@ def inner_product(
 # acc[g] = (src[:, g] - zp_src) @ (weights[:, g] - zp_weights).T, g the k of one group
 # y = f32(acc[0]) * (scale_src * scale_weights[0]); y = y + f32(acc[g]) * (scale_src * scale_weights[g]), one by one
 # y = post_ops(y + bias); dst = destination(y)
+@shared
 @quiet
 def inner_product_by_groups(
     src,

@@ -69,6 +69,7 @@
 #include "chain_body.h"
 #include "normalize_body.h"
 #include "cell_body.h"
+#include "scale_groups_body.h"
 
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "thin_body.h"
@@ -90,9 +91,8 @@
 #include "grouped_body.h"
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "peak_body.h"
-#include "scale_groups_body.h"
 #define I8_PAIRED_TILES
-#define I8_PAIRED_SLOTS I8_SCALED_SLOTS
+#define I8_PAIRED_SLOTS
 #endif
 
 /* Through one more macro, so that the names are put together first. */
@@ -119,5 +119,5 @@
     .depthwise_channels = I8_DEPTHWISE_CHANNELS, .depthwise_lines = I8_DEPTHWISE_LINES, .depthwise = i8_depthwise,     \
     .depthwise_strided = I8_DEPTHWISE_STRIDED,                                                                         \
     .grouped_pixels = I8_GROUPED_PIXELS, .grouped_channels = I8_GROUPED_CHANNELS, .grouped = i8_grouped,               \
-    I8_PAIRED_SLOTS I8_COMMON_SLOTS, I8_ELEMENT_SLOTS, I8_POOL_SLOTS, I8_CHAIN_SLOTS(table_lookup), I8_BYTES_SLOTS,    \
-    I8_NORMALIZE_SLOTS, I8_CELL_SLOTS, I8_PEAK_SLOTS
+    I8_PAIRED_SLOTS I8_SCALED_SLOTS I8_COMMON_SLOTS, I8_ELEMENT_SLOTS, I8_POOL_SLOTS, I8_CHAIN_SLOTS(table_lookup),    \
+    I8_BYTES_SLOTS, I8_NORMALIZE_SLOTS, I8_CELL_SLOTS, I8_PEAK_SLOTS

@@ -1,8 +1,11 @@
 /* Tiles with scale groups (i8_scale_groups_fn in i8_types.h), in registers: the integers of one group, and the sums in
  * f32 of those before it, rows * panels * (16 / lanes) of each, beside panels * (16 / lanes) vectors of B and a
- * broadcast of A. 4 x 3 tiles take 12 + 12 + 3 + 1 = 28 of 32 registers; 3 x 1 ones of two vectors 6 + 6 + 2 + 1 = 15 of
- * 16. Included once for each instruction set that has I8_DOT as an instruction; see gemm_body.h for the other names. */
-#if I8_LANES == 16
+ * broadcast of A. 4 x 3 tiles take 12 + 12 + 3 + 1 = 28 of 32 registers; 3 x 1 ones of two vectors 6 + 6 + 2 + 1 = 15
+ * of 16. Without VNNI there are tiles of one row, multiplied as gemm_body.h does it, whose sums in f32 leave the
+ * registers meanwhile. Included once for each instruction set, after gemm_body.h, which has the other names. */
+#if I8_PAIRED
+#define I8_SCALED_MR 1
+#elif I8_LANES == 16
 #define I8_SCALED_MR 4
 #else
 #define I8_SCALED_MR 3
@@ -12,11 +15,14 @@
 #endif
 
 /* acc = the sums of one group. */
-I8_INLINE void i8_scaled_products(i8_vec acc[I8_SCALED_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t,
-                                  const uint8_t *a, const int8_t *b, const int mr, const int np)
+I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                  const int8_t *b, const int mr, const int np)
 {
     const int width = np * I8_VECS;
     I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_zero();
+#if I8_PAIRED
+    I8_PASTE(I8_OF_ISA(dot4), add_products)(acc, t, 0, a, b, NULL, mr, np);
+#else
     for (int64_t g = 0; g < t->groups; ++g, a += t->a_group, b += 4 * I8_PANEL) {
         i8_vec bv[I8_ROW_NP * I8_VECS];
         I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * t->b_panel + v * 4 * I8_LANES);
@@ -27,12 +33,13 @@ I8_INLINE void i8_scaled_products(i8_vec acc[I8_SCALED_MR][I8_ROW_NP * I8_VECS],
             I8_FOR(j, width) I8_DOT(acc[i][j], av, bv[j]);
         }
     }
+#endif
 }
 
 I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *s, const int64_t tile, int64_t count,
                               const int mr, const int np)
 {
-    i8_vec acc[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
+    i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     i8_f32 y[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
     float row_scale[I8_SCALED_MR]; /* 1 leaves every scale as it is */
     int32_t ao[I8_SCALED_MR];
@@ -82,12 +89,18 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
             i8_scaled_tile(t, s, tile, count, mr, np);                                                                 \
     }
 #define I8_SCALED(mr, np) i8_scale_groups_##mr##x##np
+#define I8_SCALED_ROW(mr) {I8_SCALED(mr, 1), I8_SCALED(mr, 2), I8_SCALED(mr, 3)}
 I8_DEFINE(1, 1)
 I8_DEFINE(1, 2)
 I8_DEFINE(1, 3)
+#if I8_SCALED_MR == 1
+#define I8_SCALED_TILES {I8_SCALED_ROW(1)}
+#else
 I8_DEFINE(2, 1)
 I8_DEFINE(3, 1)
-#if I8_NP == 3
+#if I8_SCALED_MR == 3
+#define I8_SCALED_TILES {I8_SCALED_ROW(1), {I8_SCALED(2, 1)}, {I8_SCALED(3, 1)}}
+#else
 I8_DEFINE(2, 2)
 I8_DEFINE(2, 3)
 I8_DEFINE(3, 2)
@@ -95,10 +108,8 @@ I8_DEFINE(3, 3)
 I8_DEFINE(4, 1)
 I8_DEFINE(4, 2)
 I8_DEFINE(4, 3)
-#define I8_SCALED_ROW(mr) {I8_SCALED(mr, 1), I8_SCALED(mr, 2), I8_SCALED(mr, 3)}
 #define I8_SCALED_TILES {I8_SCALED_ROW(1), I8_SCALED_ROW(2), I8_SCALED_ROW(3), I8_SCALED_ROW(4)}
-#else
-#define I8_SCALED_TILES {{I8_SCALED(1, 1), I8_SCALED(1, 2), I8_SCALED(1, 3)}, {I8_SCALED(2, 1)}, {I8_SCALED(3, 1)}}
+#endif
 #endif
 #define I8_SCALED_SLOTS .scale_groups_mr = I8_SCALED_MR, .scale_groups = I8_SCALED_TILES,
 #undef I8_DEFINE
