@@ -72,17 +72,19 @@ def gru_linear_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
 
 
 def rnn_of_lengths(kind, src, *arguments, lengths, h0=None, c0=None, **options):
-    """`rnn` of sequences of different length: each for itself, and 0.0 beyond."""
+    """`rnn` of sequences of different length: those of each length for themselves, and 0.0 beyond."""
     zero = options["data_shift"] if options["dst_dtype"] == np.uint8 else 0
-    results = []
-    for row, length in enumerate(lengths):
-        states = {"h0": None if h0 is None else h0[:, :, row : row + 1]}
-        states["c0"] = None if c0 is None else c0[:, :, row : row + 1]
-        dst, h_t, c_t = rnn(kind, src[:length, row : row + 1], *arguments, **states, **options)
-        rest = np.full((src.shape[0] - length, *dst.shape[1:]), zero, dst.dtype)
+    order, results = [], []
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(np.equal(lengths, length))
+        states = {"h0": None if h0 is None else h0[:, :, rows], "c0": None if c0 is None else c0[:, :, rows]}
+        dst, h_t, c_t = rnn(kind, src[:length, rows], *arguments, **states, **options)
+        rest = np.full((src.shape[0] - int(length), *dst.shape[1:]), zero, dst.dtype)
         results.append((np.concatenate([dst, rest]), h_t, c_t))
+        order.extend(rows)
     dsts, h_ts, c_ts = zip(*results, strict=True)
-    return np.concatenate(dsts, axis=1), np.concatenate(h_ts, axis=2), np.concatenate(c_ts, axis=2)
+    back = np.argsort(order)
+    return np.concatenate(dsts, axis=1)[:, back], *(np.concatenate(x, axis=2)[:, :, back] for x in (h_ts, c_ts))
 
 
 STEPS = {"lstm": lstm_step, "gru": gru_step, "gru_linear": gru_linear_step}

@@ -19,7 +19,7 @@ from int8blas._bench.results import ClassMeans, Entry, GemmRow, class_means
 from int8blas._bench.shapes import CLASSES, MINUTE, Problem
 from int8blas._bench.timing import WARM_CALLS, Plan, Timing, measure
 
-SHORT = ("-m", "int8blas", "bench", "--seconds", "1", "--no-peers")
+SHORT = ("-m", "int8blas", "bench", "--seconds", "0.3", "--no-peers")
 NUMBER = (int, float)
 
 

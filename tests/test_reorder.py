@@ -8,6 +8,7 @@ import pytest
 from arrays import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
+from sharing import shared
 
 import int8blas
 from int8blas import reorder, weights_scales
@@ -30,6 +31,7 @@ def values_of(rng, dtype, shape):
     return np.where(rng.random(shape) < 0.3, rng.choice(special, shape), x).astype(np.float32)
 
 
+@shared
 def moved(x, source, target):
     """The elements of x, whose axes are the letters `source`, one at a time in an array with axes `target`."""
     result = np.empty([x.shape[source.index(letter)] for letter in target], x.dtype)
@@ -60,6 +62,7 @@ def converted(value, dtype, scale, zero_point, src_scale, src_zero_point):
     return min(max(y, np.iinfo(dtype).min), np.iinfo(dtype).max)
 
 
+@shared
 def expected_values(x, dtype, mask=0, **parameters):
     """All elements by the formula; parameters have one value, or one for each index that the mask selects."""
     result = np.empty(x.shape, dtype)
