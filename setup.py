@@ -8,7 +8,9 @@ INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see
 INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
 """
 
+import functools
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -41,6 +43,7 @@ REGISTERS = ["-frename-registers", "-fira-region=all"]
 # Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
 # cache, longer than small products take to set up.
 SCALARS = ["-fno-tree-slp-vectorize"]
+INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
 OPENMP_PROBE = """
 #include <omp.h>
@@ -62,7 +65,6 @@ def extension(name, sources=()):
         f"int8blas.{name}",
         [str(PACKAGE / f"{name}.pyx"), *map(str, sources)],
         include_dirs=[str(CSRC), np.get_include()],
-        depends=[str(path) for path in sorted(CSRC.glob("*.h"))],
         define_macros=MACROS,
     )
 
@@ -70,8 +72,8 @@ def extension(name, sources=()):
 # _kernels alone links the kernels: tables and the selected one exist once in the process, and the other modules
 # reach them by cimport.
 EXTENSIONS = [
-    extension("_kernels", sorted(set(CSRC.glob("*.c")) - {CSRC / "memory.c"})),
-    extension("_memory", [CSRC / "memory.c"]),
+    extension("_kernels", sorted(set(CSRC.glob("*/*.c")) - {CSRC / "core/memory.c"})),
+    extension("_memory", [CSRC / "core/memory.c"]),
     extension("_results"),
     extension("_threads"),
     extension("_verbose"),
@@ -128,17 +130,40 @@ EXTENSIONS = [
 ]
 
 
-def compile_each(compile_all, pool, own_args, cython_args):
-    """A compiler's `compile` whose sources are compiled side by side, our own C and Cython's with further arguments."""
+@functools.cache
+def headers(path):
+    """The headers of ours that a file of C includes, and that these include."""
+    named = (CSRC / name for name in INCLUDE.findall(path.read_text()))
+    found = {header for header in named if header.exists()}
+    return found.union(*map(headers, found))
 
-    def compile(sources, extra_postargs=(), **options):
-        futures = []
-        for source in sources:
-            arguments = own_args if Path(source).parent == CSRC else cython_args
-            futures.append(pool.submit(compile_all, [source], extra_postargs=[*extra_postargs, *arguments], **options))
-        return [path for future in futures for path in future.result()]
 
-    return compile
+def is_newer(path, others):
+    """Whether a file is there and has been written after all the others."""
+    return path.exists() and all(path.stat().st_mtime > other.stat().st_mtime for other in others)
+
+
+class Objects:
+    """A compiler's `compile` that works side by side, and only where an object is older than what it is made of."""
+
+    def __init__(self, compiler, own_args, cython_args):
+        self.compiler, self.compile = compiler, compiler.compile
+        self.own_args, self.cython_args = own_args, cython_args
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+
+    def __call__(self, sources, **options):
+        return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
+
+    def object(self, source, output_dir, extra_postargs=(), **options):
+        """The object of one source. A note beside it has the command it was made by."""
+        arguments = [*extra_postargs, *(self.own_args if CSRC in source.parents else self.cython_args)]
+        (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
+        note, made_by = Path(path).with_suffix(".txt"), repr((arguments, options, vars(self.compiler)["compiler_so"]))
+        if not (is_newer(Path(path), {source, *headers(source)}) and note.exists() and note.read_text() == made_by):
+            note.unlink(missing_ok=True)
+            self.compile([str(source)], output_dir=output_dir, extra_postargs=arguments, **options)
+            note.write_text(made_by)
+        return path
 
 
 class BuildExt(build_ext):
@@ -175,9 +200,10 @@ class BuildExt(build_ext):
         own_args, cython_args = self.known(REGISTERS), self.known(SCALARS)
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
-        with ThreadPoolExecutor(self.parallel) as pool:
-            self.compiler.compile = compile_each(self.compiler.compile, pool, own_args, cython_args)
-            super().build_extensions()
+        for ext in self.extensions:
+            ext.depends = [str(header) for source in ext.sources for header in headers(Path(source))]
+        self.compiler.compile = Objects(self.compiler, own_args, cython_args)
+        super().build_extensions()
 
     def openmp_flags(self, msvc):
         """(compile, link) flags that turn OpenMP on, empty lists if it is switched off or does not work."""

@@ -13,7 +13,7 @@ cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t blo
     """Rows of an A' that is in no memory, from one of a block on."""
     cdef ptrdiff_t step = made_row(ceil_div(k, 4))
     if g.image is not NULL:
-        g.kernels.im2col(dst, step, g.image, block + row, rows, k0, k, g.a_flip)
+        g.kernels.packing.im2col(dst, step, g.image, block + row, rows, k0, k, g.a_flip)
     else:
         quantize_rows(g, dst, step, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
         add_row_terms(g, w, dst, row, rows, k0, k)
@@ -27,7 +27,7 @@ cdef void add_row_terms(const Gemm *g, const Workspace *w, const uint8_t *a, int
     if w.row_term is NULL:
         return
     for i in range(rows):
-        g.kernels.row_sums(&total, 1, k, a + i * made_row(ceil_div(k, 4)), 0, 1, 0)
+        g.kernels.packing.row_sums(&total, 1, k, a + i * made_row(ceil_div(k, 4)), 0, 1, 0)
         if k0 == 0:
             term[i] = -g.k * (w.zeros[row + i] if zero_by_row(g) else g.ao)
         term[i] += total
@@ -51,11 +51,11 @@ cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
     cdef int done = 0
     o.c = g.c + o.row * g.c_row + o.column * g.c_col
     if g.c_line == 0:
-        g.kernels.output(o)
+        g.kernels.stage.output(o)
         return
     while done < o.rows:
         row = o.row + done
         part = i8_part_of(o, done, 0, <int>min(<int64_t>(o.rows - done), g.c_line - row % g.c_line), o.cols)
         part.c = g.c + row // g.c_line * g.c_line_step + row % g.c_line * g.c_row + o.column * g.c_col
-        g.kernels.output(&part)
+        g.kernels.stage.output(&part)
         done += part.rows

@@ -88,7 +88,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.a = <uint8_t *>carve(&memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(kc // 4))
     w.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
     w.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(kc // 4) if p.may_widen else 0)
-    w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.np * I8_PANEL * widened if p.may_widen else 0)
+    w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.gemm.np * I8_PANEL * widened if p.may_widen else 0)
     w.a_columns = <uint8_t *>carve(&memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.splits else 0)
     w.outlier_sums = <int32_t *>carve(&memory, 4 * mc * p.np * I8_PANEL if p.splits else 0)
     w.partial = carve(&memory, mc * p.nc * I8_PANEL * (8 if p.wide else 4) if p.k_blocks > 1 or p.wide else 0)
@@ -121,14 +121,14 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int32_t *init
     cdef int64_t i
     if g.packed is NULL:
-        g.kernels.pack_panels(<uint8_t *>data, s.panel_size, columns, s.k, g.b + column * g.b_col + s.k0 * g.b_row,
-                              g.b_col, g.b_row, g.b_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>data, s.panel_size, columns, s.k,
+                                      g.b + column * g.b_col + s.k0 * g.b_row, g.b_col, g.b_row, g.b_flip)
         if w.col_sums is not NULL:
             for i in range(panels):
-                g.kernels.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
+                g.kernels.packing.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
         if w.certified is not NULL:
             for i in range(panels):
-                w.certified[first + i] = g.kernels.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
+                w.certified[first + i] = g.kernels.packing.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
     if w.bo is not NULL:
         # Zeros up to whole panels: output stages compute with all of their columns.
         for i in range(panels * I8_PANEL):
@@ -153,7 +153,7 @@ cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t
         if g.image is not NULL:
             memcpy(w.row_term, g.window_sums + row, rows * sizeof(int64_t))
         else:
-            g.kernels.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+            g.kernels.packing.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
             for i in range(rows):
                 w.row_term[i] -= g.k * zero_of_row(g, row + i)
     if w.row_scale is not NULL:

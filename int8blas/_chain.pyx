@@ -210,12 +210,12 @@ cdef void compute_floats(const Job *job, const Block *block) noexcept nogil:
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
-            job.kernels.load[link.operand.type](&z[0] if i else &y[0], gather(job, &link.operand, block, buffer), n,
-                                                link.scale, link.zero)
+            job.kernels.elementwise.load[link.operand.type](
+                &z[0] if i else &y[0], gather(job, &link.operand, block, buffer), n, link.scale, link.zero)
         if i > 0:
-            job.kernels.apply(&link.op, y, z, n)
-    job.kernels.store[job.out.type](address(job, &job.out, block) if direct else &buffer[0], y, n, job.dst_scale,
-                                    job.dst_zero)
+            job.kernels.elementwise.apply(&link.op, y, z, n)
+    job.kernels.elementwise.store[job.out.type](address(job, &job.out, block) if direct else &buffer[0], y, n,
+                                                job.dst_scale, job.dst_zero)
     if not direct:
         scatter(job, block, buffer)
 
@@ -224,7 +224,7 @@ cdef void compute_lookup(const Job *job, const Block *block) noexcept nogil:
     cdef char gathered[BUFFER]
     cdef char results[BUFFER]
     cdef bint direct = in_place(&job.out, block)
-    job.kernels.lookup(<uint8_t *>(address(job, &job.out, block) if direct else &results[0]),
+    job.kernels.elementwise.lookup(<uint8_t *>(address(job, &job.out, block) if direct else &results[0]),
                        <const uint8_t *>gather(job, &job.links[0].operand, block, gathered), block.runs * block.n,
                        job.table)
     if not direct:
@@ -358,10 +358,10 @@ cdef void make_table(Job *job) noexcept:
     cdef int i
     for i in range(256):
         bytes[i] = i
-    job.kernels.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
+    job.kernels.elementwise.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
     for i in range(1, job.count):
-        job.kernels.apply(&job.links[i].op, y, y, 256)
-    job.kernels.store[job.out.type](job.table, y, 256, job.dst_scale, job.dst_zero)
+        job.kernels.elementwise.apply(&job.links[i].op, y, y, 256)
+    job.kernels.elementwise.store[job.out.type](job.table, y, 256, job.dst_scale, job.dst_zero)
 
 
 cdef bint set_bytes(Job *job) noexcept:
@@ -393,7 +393,7 @@ cdef bint set_bytes(Job *job) noexcept:
     if not (max(y, max(largest[0], largest[1])) < 1e38 and y * job.dst_scale + 256 < 1 << 30):
         return False
     job.bytes.dst_scale, job.bytes.dst_zero = job.dst_scale, job.dst_zero
-    job.bytes_function = job.kernels.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][
+    job.bytes_function = job.kernels.elementwise.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][
         job.out.type == I8_TYPE_S8]
     return job.bytes_function is not NULL
 

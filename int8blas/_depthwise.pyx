@@ -1,4 +1,4 @@
-"""Filters that see one channel each, by kernels of their own (csrc/depthwise_body.h, csrc/depthwise_pairs_body.h).
+"""Filters that see one channel each, by kernels of their own (csrc/convolution/depthwise_body.h, csrc/convolution/depthwise_pairs_body.h).
 
 The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
 unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
@@ -73,7 +73,7 @@ cdef inline int64_t window_columns(const Job *j, int64_t pixels) noexcept nogil:
 
 cdef inline bint in_pairs(const Job *j) noexcept nogil:
     """Whether the kernel takes any number of output lines, by interleaved pairs of lines."""
-    return j.g.kernels.depthwise_lines == 2
+    return j.g.kernels.convolution.depthwise_lines == 2
 
 
 cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
@@ -83,7 +83,8 @@ cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexce
     cdef int64_t columns = window_columns(j, j.pixels)
     w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
     w.interleaved = <uint8_t *>carve(
-        &memory, 0 if j.strided else 4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.depthwise_lines))
+        &memory, 0 if j.strided else (
+            4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.convolution.depthwise_lines)))
     w.prepared = <uint8_t *>carve(&memory, I8_DEPTHWISE_VALUES + (
         8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j)
         else I8_MAX_DEPTHWISE // I8_PANEL * j.g.panel_size))
@@ -102,7 +103,7 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
         if line[i] is NULL:
             continue
         if t.column_step == 1 and j.multiplier == 1:
-            j.g.kernels.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
+            j.g.kernels.stage.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
                              <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4], t.channels,
                              t.end - t.first, 1)
         else:
@@ -130,7 +131,8 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
     cdef char *c = g.c + n * j.steps[0] + d * j.steps[1] + h * j.steps[2] + first * j.steps[3] + channel * j.steps[4]
     cdef int i
-    t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.depthwise_channels, j.channels - channel)
+    t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.convolution.depthwise_channels,
+                                                 j.channels - channel)
     t.together = <int>min(j.together, j.size[2] - h)
     t.lines, t.taps = <int>window_lines(j, t.together), <int>m.kernel[2]
     t.stride, t.dilation, t.line_stride = <int>m.stride[2], <int>m.dilation[2], <int>m.stride[1]
@@ -158,14 +160,14 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
-    if j.plain and (t.channels == g.kernels.depthwise_channels or 2 * t.channels == g.kernels.depthwise_channels):
+    if j.plain and g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels):
         set_tile_output(g, &out, channel)
         out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
         t.output = &out
     if j.strided:
-        g.kernels.depthwise_strided(&t)
+        g.kernels.convolution.depthwise_strided(&t)
     else:
-        g.kernels.depthwise(&t)
+        g.kernels.convolution.depthwise(&t)
     if t.output is not NULL:
         return
     memset(&o, 0, sizeof(o))
@@ -179,7 +181,7 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
         o.row = (plane * j.size[2] + h + i) * j.size[3] + first
         o.c = c + i * j.steps[2]
         take_off(&j.windows, g.bo_cols, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
-        g.kernels.output(&o)
+        g.kernels.stage.output(&o)
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
@@ -188,7 +190,8 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef Workspace w
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
-    cdef int64_t width = j.g.kernels.depthwise_channels, chunks = ceil_div(j.channels, width), unit, first, line
+    cdef int64_t width = j.g.kernels.convolution.depthwise_channels, chunks = ceil_div(j.channels, width)
+    cdef int64_t unit, first, line
     cdef int64_t units = ceil_div(lines, j.block) * chunks
     cdef bint again
     lay_out(j, &w, memory + part * size, &same)
@@ -207,10 +210,10 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 cdef void set_stretch(Job *j, double threads) noexcept:
     """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
     where few columns are interleaved twice."""
-    cdef int64_t kept = KEPT // (4 * j.g.kernels.depthwise_channels), lines = max(<int64_t>1, j.size[2])
+    cdef int64_t kept = KEPT // (4 * j.g.kernels.convolution.depthwise_channels), lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
     cdef int64_t few = min(<int64_t>(TURNED_PIXELS if j.copies or is_turned(&j.g) else FEW_PIXELS), width)
-    cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.depthwise_channels)
+    cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
         lines = 1
     while True:
@@ -231,7 +234,7 @@ cdef void set_stretch(Job *j, double threads) noexcept:
 
 cdef int64_t block_of(const Job *j, int64_t lines, double threads) noexcept:
     """How many of so many lines, or steps of lines, a unit has: what is prepared for its channels serves them all."""
-    cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.depthwise_channels)
+    cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
@@ -282,9 +285,9 @@ cdef class DepthwiseFilters(Filters):
         """Whether the kernel for stride 2 is for these windows. Half of its channels cost as much as all."""
         cdef const i8_image *m = &self.window
         return (
-            g.kernels.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
+            g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
             and m.kernel[2] == I8_STRIDED and m.stride[2] == 2 and m.dilation[2] == 1
-            and 2 * self.channels > g.kernels.depthwise_channels
+            and 2 * self.channels > g.kernels.convolution.depthwise_channels
         )
 
     cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
@@ -324,7 +327,7 @@ cdef class DepthwiseFilters(Filters):
         lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
         j.block = block_of(j, lines, threads)
         lines = ceil_div(lines, j.block)
-        return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.depthwise_channels))
+        return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels))
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):

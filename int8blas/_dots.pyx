@@ -1,4 +1,4 @@
-"""Dot products of contiguous vectors (csrc/dot_body.h): many of them, read in place, times a few that are packed.
+"""Dot products of contiguous vectors (csrc/gemm/dot_body.h): many of them, read in place, times a few that are packed.
 
 The many are the rows of A where C has few columns, or the columns of a plain B where C has few rows. Below they are x,
 the few are y. Where y has zero points, the sums of x are needed: its products with a vector of ones, which is one more
@@ -78,7 +78,7 @@ cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
 
 cdef i8_dot_fn kernel_of(const Gemm *g, const Operands *o, int columns) noexcept nogil:
     cdef int width = I8_DOTS_16 if columns == 16 else I8_DOTS_8 if columns == 8 else I8_DOTS_1 + columns - 1
-    return g.kernels.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
+    return g.kernels.gemm.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
 
 
 cdef void set_y(const Gemm *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
@@ -197,7 +197,7 @@ cdef int64_t add_piece(const Gemm *g, Operands *o, int first, int count, int col
     piece.first, piece.count, piece.columns, piece.ones = first, count, columns, ones
     piece.kernel = kernel_of(g, o, columns)
     o.pieces += 1
-    return g.kernels.dots_size(columns, g.k)
+    return g.kernels.gemm.dots_size(columns, g.k)
 
 
 cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
@@ -209,7 +209,7 @@ cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
     while first < count:
         rest = count - first
         # Of 8 and 16 columns at most a quarter is padding, or ones.
-        if rest > 12 and g.kernels.dots_columns == 16:
+        if rest > 12 and g.kernels.gemm.dots_columns == 16:
             columns = 16
         elif rest > (4 if sums else 6):
             columns = 8
@@ -233,9 +233,11 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
     cdef const int8_t *panel
     cdef i8_dot_args t
     if not o.by_rows:
-        g.kernels.pack_panel(scratch, piece.columns, piece.count, g.k, g.a + piece.first * g.a_row, g.a_row, g.a_col, 0)
+        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, g.a + piece.first * g.a_row, g.a_row,
+                                     g.a_col, 0)
     elif g.packed is NULL:
-        g.kernels.pack_panel(scratch, piece.columns, piece.count, g.k, g.b + piece.first * g.b_col, g.b_col, g.b_row, 0)
+        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, g.b + piece.first * g.b_col, g.b_col,
+                                     g.b_row, 0)
     else:
         # There are at most 16 columns, one panel, and no piece goes beyond it.
         panel = g.packed + piece.first * I8_GROUP
@@ -245,8 +247,8 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
     if piece.ones >= 0:
         for i in range(g.k):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
-    memset(scratch + groups * size, 0, g.kernels.dots_size(piece.columns, g.k) - groups * size)
-    g.kernels.order_dots(piece.y, scratch, piece.columns, g.k, not o.x_unsigned)
+    memset(scratch + groups * size, 0, g.kernels.gemm.dots_size(piece.columns, g.k) - groups * size)
+    g.kernels.gemm.order_dots(piece.y, scratch, piece.columns, g.k, not o.x_unsigned)
 
     memset(piece.start, 0, sizeof(piece.start))
     if not is_zero(&o.x_zeros):
@@ -278,7 +280,7 @@ cdef int multiply_part(const Gemm *g, const Plan *p, int64_t first, int64_t end)
         c_x, c_y = g.c_col, g.c_row
     set_signs(g, &o)
     size = cut(g, &o, few)
-    one_size = g.kernels.dots_size(1, g.k)
+    one_size = g.kernels.gemm.dots_size(1, g.k)
     memory = <char *>acquire(2 * size + one_size)
     if memory is NULL:
         return -1
@@ -293,7 +295,7 @@ cdef int multiply_part(const Gemm *g, const Plan *p, int64_t first, int64_t end)
     o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):
         o.piece[i].y = y
-        y += g.kernels.dots_size(o.piece[i].columns, g.k)
+        y += g.kernels.gemm.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
             o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))

@@ -1,4 +1,4 @@
-"""A source of images in f32, f16 or bf16, quantized to 8 bits before its windows are read (csrc/source_body.h).
+"""A source of images in f32, f16 or bf16, quantized to 8 bits before its windows are read (csrc/stage/source_body.h).
 
 Scale and zero point are those of _source, of the range of one image or of all. Where some numbers are infinite or NaN,
 there is no scale that tells all of them, and results are NaN.
@@ -57,20 +57,20 @@ cdef void find_range(const Job *j, int part, int parts, Part *found) noexcept no
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     found.range_[0] = found.range_[1] = 0
-    found.largest = j.kernels.source_largest(src, j.source.type, j.step, count)
+    found.largest = j.kernels.stage.source_largest(src, j.source.type, j.step, count)
     if j.source.symmetric and found.largest <= LARGEST:
         found.range_[1] = found.largest
         return
-    j.kernels.source_range(found.range_, src, j.source.type, j.step, count)
+    j.kernels.stage.source_range(found.range_, src, j.source.type, j.step, count)
 
 
 cdef void quantize_part(const Job *j, int part, int parts) noexcept nogil:
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     if j.source.symmetric:
-        j.kernels.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
+        j.kernels.stage.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
     else:
-        j.kernels.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
+        j.kernels.stage.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
                                   <float>j.source.zero, False, 0)
 
 

@@ -332,7 +332,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
                 uniform = False
         job.function, job.widen = function, NULL
         if cnp.PyArray_ITEMSIZE(x) == 2:
-            job.widen = current_kernels().load[element_type(cnp.PyArray_TYPE(x))]
+            job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
         if uniform and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target))
                         or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(target))):

@@ -250,9 +250,9 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
     rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not is_turned(g))
     tile = {
-        "rows": (g.kernels.rows_mr, g.kernels.rows_columns),
-        "dots": (g.kernels.dots_rows, g.kernels.dots_columns),
-        "thin": (g.kernels.thin_rows, I8_PANEL),
+        "rows": (g.kernels.gemm.rows_mr, g.kernels.gemm.rows_columns),
+        "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
+        "thin": (g.kernels.gemm.thin_rows, I8_PANEL),
     }.get(path, (rows if g.m != 1 else 1, width))
     if path == "blocks" and p.matrix is not NULL:
         tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
@@ -297,9 +297,9 @@ cdef object explain_layer(cnp.ndarray src, ConvolutionLayer layer, trans_a, tran
         g.threads = threads
         return replace(explain_problem(&g, layer._numerics, None), a_quantized=layer._dynamic is not None)
     tile = {
-        "depthwise": (1, g.kernels.depthwise_channels),
-        "groups": (g.kernels.grouped_pixels, g.kernels.grouped_channels),
-    }.get(path, (tile_rows(&g, is_plain(&g)), g.kernels.np * I8_PANEL))
+        "depthwise": (1, g.kernels.convolution.depthwise_channels),
+        "groups": (g.kernels.convolution.grouped_pixels, g.kernels.convolution.grouped_channels),
+    }.get(path, (tile_rows(&g, is_plain(&g)), g.kernels.gemm.np * I8_PANEL))
     if path == "lines":
         matrix = matrix_of_lines(&g, &image)
         if matrix is not NULL:

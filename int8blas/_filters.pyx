@@ -1,7 +1,7 @@
 """The weights of a convolution, packed for the GEMM, and the products with the windows of an image.
 
 Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make
-of the image (csrc/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B
+of the image (csrc/gemm/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B
 holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
 """
 

@@ -125,7 +125,7 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
         if g.packed is not NULL:
             o.ao = &ao
             if g.bo != 0 or g.bo_cols is not NULL:
-                g.kernels.row_sums(&row_term, 1, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+                g.kernels.packing.row_sums(&row_term, 1, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
                 row_term -= g.k * ao
                 o.row_term = &row_term
         if g.co_cols is NULL:
@@ -145,7 +145,7 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
             o.col_sum = g.col_sums + column if o.ao is not NULL else NULL
             o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
             o.c = g.c + row * g.c_row + column * g.c_col
-            g.kernels.output(&o)
+            g.kernels.stage.output(&o)
             column += cols
 
 

@@ -1,4 +1,4 @@
-"""Filters of small groups of channels, by a kernel of their own (csrc/grouped_body.h).
+"""Filters of small groups of channels, by a kernel of their own (csrc/convolution/grouped_body.h).
 
 As products, such groups would be columns of zeros for the most part. The kernel takes 4 channels a lane instead, as
 they lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k
@@ -56,7 +56,7 @@ cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room)
-    w.widened = <int8_t *>carve(&memory, 2 * j.g.panel_size if j.g.kernels.widen_grouped is not NULL else 0)
+    w.widened = <int8_t *>carve(&memory, 2 * j.g.panel_size if j.g.kernels.convolution.widen_grouped is not NULL else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_GROUPED * MAX_PIXELS)
     return memory - first
 
@@ -70,10 +70,10 @@ cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t fir
     cdef int64_t channel = k.group * I8_MAX_GROUPED + first, i, h, low, high, x
     cdef const uint8_t *a
     cdef char *c
-    cdef int whole = g.kernels.grouped_channels
+    cdef int whole = g.kernels.convolution.grouped_channels
     t.weights = g.packed + k.group * g.panel_size + first
-    if g.kernels.widen_grouped is not NULL:
-        g.kernels.widen_grouped(w.widened, t.weights, g.panel_size // (I8_GROUP * I8_PANEL))
+    if g.kernels.convolution.widen_grouped is not NULL:
+        g.kernels.convolution.widen_grouped(w.widened, t.weights, g.panel_size // (I8_GROUP * I8_PANEL))
         t.weights = w.widened
     t.channels = <int>min(<int64_t>whole, j.channels - channel)
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
@@ -98,11 +98,11 @@ cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t fir
             o.rows = t.pixels = <int>min(<int64_t>MAX_PIXELS, k.outputs - x)
             t.a = a + x * t.a_pixel
             out.c = o.c = c + x * j.steps[3]
-            g.kernels.grouped(t)
+            g.kernels.convolution.grouped(t)
             if t.output is NULL:
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
                 take_off(&j.windows, g.bo_cols, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
-                g.kernels.output(&o)
+                g.kernels.stage.output(&o)
             x += MAX_PIXELS
 
 
@@ -119,7 +119,7 @@ cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil
     t.a_pixel, t.a_line, t.a_tap = m.stride[2] * pixel, m.dilation[1] * j.pitch, m.dilation[2] * pixel
     while first < channels:
         do_lines(j, w, &k, first, &t)
-        first += g.kernels.grouped_channels
+        first += g.kernels.convolution.grouped_channels
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
@@ -197,7 +197,7 @@ cdef class GroupFilters(Filters):
         set_image(&j.image, src, dst, bound)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
-        j.room, j.mr, j.together = ROOM, j.g.kernels.mr, 1
+        j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.g.a_flip = flip

@@ -1,12 +1,12 @@
-# The C declarations of csrc/i8_types.h, and the way to the selected kernel table for the other extension modules.
+# The C declarations of csrc/isa/kernels.h, and the way to the selected kernel table for the other extension modules.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 
-cdef extern from "i8_compiler.h" nogil:
+cdef extern from "core/compiler.h" nogil:
     void i8_finish_streams()
 
-cdef extern from "i8_types.h" nogil:
+cdef extern from "isa/kernels.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
     int I8_FEW_ROWS(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
@@ -391,24 +391,18 @@ cdef extern from "i8_types.h" nogil:
 
     ctypedef void (*i8_cell_fn)(const i8_cell_args *) noexcept nogil
 
-    ctypedef struct i8_kernels:
-        const char *name
-        int (*supported)() noexcept nogil
+    ctypedef struct i8_tiles:
+        i8_tile_fn of[8][3]
+
+    ctypedef struct i8_gemm_kernels:
         int mr
         int np
         int row_np
         int exact
-        int64_t kc
-        int64_t a_bytes
-        int64_t nc
-        double thread_work
-        int64_t tiny_work
-        i8_tile_fn tile[4][8][3]
+        const i8_tiles *tiles[4]
         int tile_output
-        const i8_matrix *matrix
         int rows_mr
         int rows_columns
-        int64_t rows_limit
         i8_rows_fn rows[2][12]
         void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
                           ptrdiff_t row_stride) noexcept nogil
@@ -420,23 +414,17 @@ cdef extern from "i8_types.h" nogil:
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
         void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
-        int thin_k
         int thin_rows
         void (*thin)(const i8_thin_args *) noexcept nogil
-        void (*output)(const i8_output_args *) noexcept nogil
-        void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
+        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
+                               int64_t groups, int64_t block) noexcept nogil
+        void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
+        void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                           int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         int scale_groups_mr
         i8_scale_groups_fn scale_groups[I8_MAX_SCALED_MR][I8_MAX_NP]
-        void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
-                     int cols, int size) noexcept nogil
-        int depthwise_channels
-        int depthwise_lines
-        void (*depthwise)(const i8_depthwise_args *) noexcept nogil
-        void (*depthwise_strided)(const i8_depthwise_args *) noexcept nogil
-        int grouped_pixels
-        int grouped_channels
-        void (*grouped)(const i8_grouped_args *) noexcept nogil
-        void (*widen_grouped)(int8_t *dst, const int8_t *src, int64_t groups) noexcept nogil
+
+    ctypedef struct i8_packing_kernels:
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                            ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src,
@@ -447,12 +435,6 @@ cdef extern from "i8_types.h" nogil:
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
         int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
-        void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
-        void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                                float zero, int is_signed, uint8_t flip) noexcept nogil
-        float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
-        void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                                uint8_t flip) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil
         void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups,
@@ -461,11 +443,30 @@ cdef extern from "i8_types.h" nogil:
         void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                         int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
-        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
-                               int64_t groups, int64_t block) noexcept nogil
-        void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
-        void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                           int64_t rows, int64_t k, uint8_t flip) noexcept nogil
+
+    ctypedef struct i8_stage_kernels:
+        void (*output)(const i8_output_args *) noexcept nogil
+        void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
+        void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
+                     int cols, int size) noexcept nogil
+        void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
+        void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                                float zero, int is_signed, uint8_t flip) noexcept nogil
+        float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
+        void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                                uint8_t flip) noexcept nogil
+
+    ctypedef struct i8_convolution_kernels:
+        int depthwise_channels
+        int depthwise_lines
+        void (*depthwise)(const i8_depthwise_args *) noexcept nogil
+        void (*depthwise_strided)(const i8_depthwise_args *) noexcept nogil
+        int grouped_pixels
+        int grouped_channels
+        void (*grouped)(const i8_grouped_args *) noexcept nogil
+        void (*widen_grouped)(int8_t *dst, const int8_t *src, int64_t groups) noexcept nogil
+
+    ctypedef struct i8_elementwise_kernels:
         i8_elements_fn quantize[3]
         i8_elements_fn dequantize[3]
         i8_elements_fn requantize[3][3]
@@ -478,10 +479,33 @@ cdef extern from "i8_types.h" nogil:
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax
         i8_normalize_fn layer_norm
+
+    ctypedef struct i8_recurrent_kernels:
         i8_cell_fn cells[4]
+
+    ctypedef struct i8_limits:
         i8_peak_fn peak
         uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
         int read_bytes
+
+    ctypedef struct i8_kernels:
+        const char *name
+        int (*supported)() noexcept nogil
+        int64_t kc
+        int64_t a_bytes
+        int64_t nc
+        double thread_work
+        int64_t tiny_work
+        int64_t rows_limit
+        int thin_k
+        const i8_gemm_kernels *gemm
+        const i8_matrix *matrix
+        const i8_convolution_kernels *convolution
+        const i8_packing_kernels *packing
+        const i8_stage_kernels *stage
+        const i8_elementwise_kernels *elementwise
+        const i8_recurrent_kernels *recurrent
+        i8_limits limits
 
 
 # The kernel table that the calling thread uses.
@@ -490,4 +514,4 @@ cdef const i8_kernels *current_kernels() noexcept nogil
 
 cdef inline int tile_panels(const i8_kernels *kernels, int64_t rows) noexcept nogil:
     """Panels of a full tile of a product with so many rows."""
-    return kernels.np if rows > 1 else kernels.row_np
+    return kernels.gemm.np if rows > 1 else kernels.gemm.row_np

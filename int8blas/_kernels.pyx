@@ -8,12 +8,14 @@ import os
 
 from int8blas._thread_setting import ThreadSetting, Variable
 
-cdef extern from "i8_types.h" nogil:
+cdef extern from "isa/kernels.h" nogil:
     const i8_kernels *const i8_all_kernels[]
     const i8_kernels *i8_current()
     void i8_select(const i8_kernels *kernels)
     void i8_set_default(const i8_kernels *kernels)
     const i8_kernels *i8_selected()
+
+cdef extern from "isa/cpu.h" nogil:
     const char *i8_cpu_name()
 
 
@@ -136,10 +138,10 @@ def kernel_info():
     cdef const i8_kernels *kernels = i8_current()
     info = {
         "isa": kernels.name.decode(),
-        "tile": (kernels.mr, kernels.np * I8_PANEL),
+        "tile": (kernels.gemm.mr, kernels.gemm.np * I8_PANEL),
         "block of k": kernels.kc,
         "block of A": f"{kernels.a_bytes >> 10} KiB",
-        "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.exact],
+        "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.gemm.exact],
     }
     if kernels.matrix is not NULL:
         info["matrix unit's tile"] = (kernels.matrix.mr, kernels.matrix.np * I8_PANEL)

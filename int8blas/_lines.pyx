@@ -71,7 +71,7 @@ cdef struct Workspace:
 
 cdef inline size_t wide_size(const Job *j) noexcept nogil:
     """Bytes of the widened panels of a tile."""
-    return sizeof(int16_t) * j.g.kernels.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
+    return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
 
 cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
@@ -172,7 +172,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
     if j.dot == I8_DOT2:
         t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
         for i in range(width):
-            g.kernels.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
+            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
         b = <const int8_t *>w.wide_panels
         a = <const uint8_t *>(w.wide_region + own)
     t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
@@ -217,7 +217,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
             if count > 0:
                 multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, m.line)
             elif j.matrix is NULL:
-                g.kernels.tile[j.dot][t.rows - 1][width - 1](&t)
+                g.kernels.gemm.tiles[j.dot].of[t.rows - 1][width - 1](&t)
             else:
                 j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
             if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
@@ -225,7 +225,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
                 o.c = c + top * j.steps[3]
                 take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, channel, columns)
-                g.kernels.output(&o)
+                g.kernels.stage.output(&o)
                 top = end
 
 
@@ -247,7 +247,7 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
     m.channels = min(m.channels, j.channels - k.group * m.channels)
     if not 0 <= z < m.size[0]:
         m.size[1] = 0
-    j.g.kernels.image_lines(
+    j.g.kernels.packing.image_lines(
         region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
         k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
     return k
@@ -258,7 +258,8 @@ cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil
     cdef Block k = copy_block(j, w.region, unit)
     cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
     if j.dot == I8_DOT2:
-        j.g.kernels.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines), j.pitch, 0)
+        j.g.kernels.packing.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines),
+                                    j.pitch, 0)
     while k.group < end:
         for i in range(tiles):
             panel = share(j.panels, i, tiles)
@@ -383,13 +384,13 @@ cdef class LineFilters(Filters):
         j.plain = is_plain(&j.g)
         j.dot = I8_DOT4
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
-        if j.g.kernels.exact == I8_DOT2:
+        if j.g.kernels.gemm.exact == I8_DOT2:
             if j.outputs >= SPLIT_OUTPUTS:
                 self.packed.fill_split(&j.g, j.g.m)
                 if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
                     return False
             j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
-        j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.np, matrix_of_lines(&j.g, &j.image)
+        j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.gemm.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
         elif j.image.channels > (LINE_CHANNELS if j.dot == I8_DOT4 else TAP_CHANNELS - 1) or (

@@ -1,6 +1,6 @@
-"""Memory that begins on a cache line (csrc/memory.h), NULL where there is none."""
+"""Memory that begins on a cache line (csrc/core/memory.h), NULL where there is none."""
 
-cdef extern from "memory.h" nogil:
+cdef extern from "core/memory.h" nogil:
     void *i8_allocate(size_t size)
     void *i8_reallocate(void *memory, size_t size)
     void i8_free(void *memory)

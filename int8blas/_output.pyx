@@ -1,4 +1,4 @@
-"""Sums go to C by the output stage of the kernel table (csrc/epilogue_body.h)."""
+"""Sums go to C by the output stage of the kernel table (csrc/stage/output_body.h)."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
@@ -23,7 +23,7 @@ cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows
     o.c = g.c + row * g.c_row + column * g.c_col
     o.row, o.column = row, column
     o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
-    g.kernels.output(o)
+    g.kernels.stage.output(o)
 
 
 cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
@@ -32,7 +32,7 @@ cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int
     identity."""
     cdef i8_output_args o
     if p.identity:
-        g.kernels.turn(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
+        g.kernels.stage.turn(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
                        tile_row * <ptrdiff_t>sizeof(int32_t), rows, cols, sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))

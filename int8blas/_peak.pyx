@@ -18,7 +18,7 @@ def multiply_add(int64_t iterations, int threads):
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t done = 0
     cdef int _thread
-    cdef i8_peak_fn peak = kernels.peak
+    cdef i8_peak_fn peak = kernels.limits.peak
     if kernels.matrix is not NULL:
         peak = kernels.matrix.peak
     if peak is NULL:
@@ -39,7 +39,7 @@ def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
         How many bytes all of them read.
     """
     cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t vector = kernels.read_bytes
+    cdef int64_t vector = kernels.limits.read_bytes
     cdef int64_t share = buffer.shape[0] // threads // 256 * 256
     cdef int64_t gap = vector if streams == 1 else share // 4
     cdef int64_t step = 4 * vector if streams == 1 else vector
@@ -51,5 +51,5 @@ def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
     start = &buffer[0]
     for thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
         for _turn in range(passes):
-            total += kernels.read(start + thread * share, gap, step, share // (4 * vector))
+            total += kernels.limits.read(start + thread * share, gap, step, share // (4 * vector))
     return share * threads * passes

@@ -24,7 +24,7 @@ cdef struct Source:
     int64_t zero
 
 
-# What panels of B' are split into without VNNI: a dense part and outliers (csrc/outliers_body.h).
+# What panels of B' are split into without VNNI: a dense part and outliers (csrc/gemm/outliers_body.h).
 cdef struct SplitB:
     const uint8_t *panels       # which are; NULL if none is
     const int8_t *dense         # as they lie in B'; only theirs
@@ -41,7 +41,7 @@ cdef struct ScaleGroups:
     const int32_t *col_sums
 
 
-# One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/i8_types.h); strides are in bytes.
+# One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h); strides are in bytes.
 cdef struct Gemm:
     const i8_kernels *kernels
     bint saturating             # numerics="saturating"
@@ -83,7 +83,7 @@ cdef struct Gemm:
     const ScaleGroups *scale_groups
     # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see _source); strides as above.
     const Source *source
-    # A' is the matrix of an image (see csrc/im2col_body.h), XORed with a_flip.
+    # A' is the matrix of an image (see csrc/gemm/im2col_body.h), XORed with a_flip.
     const i8_image *image
     const int64_t *window_sums  # of the rows of an image's matrix, less the zero points, for those of B
     # If not 0, the rows of C, evenly spaced for so many, go on c_line_step bytes after the first of these. With a stage
@@ -206,8 +206,8 @@ cdef enum:
 
 cdef inline int tile_rows(const Gemm *g, bint finishes) noexcept nogil:
     """Rows of a full tile; whether a micro-kernel stores its sums in C, or what an output stage makes of them."""
-    cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.np > 1
-    return g.kernels.mr // 2 if is_short else g.kernels.mr
+    cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.gemm.np > 1
+    return g.kernels.gemm.mr // 2 if is_short else g.kernels.gemm.mr
 
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
@@ -285,7 +285,7 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
     if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
         return False
     if g.a_row == 1 and g.a_col != 1 and g.n <= TRANSPOSED_COLUMNS:
-        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.rows_mr else TRANSPOSED_ROWS):
+        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.rows_mr else TRANSPOSED_ROWS):
             return True
     if g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
         return False

@@ -157,7 +157,7 @@ cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
 cdef bint few_columns(const Gemm *g) noexcept nogil:
     """Whether PATH_DOTS would read A in place by rows, rather than B by columns."""
     cdef const i8_matrix *matrix = matrix_of(g)
-    return g.n <= (g.kernels.dots_columns if matrix is NULL else matrix.dots_columns) and g.m >= g.n
+    return g.n <= (g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns) and g.m >= g.n
 
 
 cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
@@ -166,14 +166,14 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     cdef int64_t repeated
     if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return PATH_BLOCKS
-    if g.kernels.dots_columns > 0 and g.k >= MIN_DOT_K:
+    if g.kernels.gemm.dots_columns > 0 and g.k >= MIN_DOT_K:
         if a_is_in_place and few_columns(g):
             return PATH_DOTS
         if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS:
             return PATH_DOTS
-    if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.rows_columns:
-        repeated = round_up(g.n, g.kernels.rows_columns) - g.n
-        if g.m <= g.kernels.rows_mr or (
+    if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.gemm.rows_columns:
+        repeated = round_up(g.n, g.kernels.gemm.rows_columns) - g.n
+        if g.m <= g.kernels.gemm.rows_mr or (
             repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
         ):
             return PATH_ROWS
@@ -187,7 +187,7 @@ cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
     p.by_rows = g.a_col == 1 and few_columns(g)
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
-    cdef int64_t pieces = ceil_div(vectors, g.kernels.dots_rows)
+    cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
     if p.by_rows:
         split(pieces, 1, threads, False, &p.grid)
     else:
@@ -199,12 +199,13 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     cdef bint shifted = g.a_flip != 0
     p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
     p.centered = (
-        p.row_of_ones and g.m == 1 and g.kernels.halve_centered is not NULL
+        p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
         and 0 <= zero_of_row(g, 0) <= 255
     )
     p.row_of_ones = p.row_of_ones and not p.centered
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
-    cdef int64_t rows = g.m + p.row_of_ones, tiles = ceil_div(rows, g.kernels.rows_mr), width = g.kernels.rows_columns
+    cdef int64_t rows = g.m + p.row_of_ones
+    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.rows_mr), width = g.kernels.gemm.rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
     cdef bint far = g.n * g.k > L2_BYTES * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
@@ -214,13 +215,13 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
-    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.rows_mr // 2
+    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.rows_mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
         # A kernel that stores its sums that often anyway likes long streams too.
-        stores_often = rows == 1 and g.kernels.halve_row is not NULL and p.panels >= LONG_BLOCKS
+        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.panels >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
     p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
 
@@ -245,7 +246,7 @@ cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil:
 
 
 cdef bint is_turned(const Gemm *g) noexcept nogil:
-    """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/turn_body.h)."""
+    """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/stage/turn_body.h)."""
     if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
         return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
     return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
@@ -254,7 +255,7 @@ cdef bint is_turned(const Gemm *g) noexcept nogil:
 cdef bint can_widen(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
     return (
-        g.to_s64 and g.kernels.tile_output and not is_turned(g) and g.ao_rows is NULL and g.bo_cols is NULL
+        g.to_s64 and g.kernels.gemm.tile_output and not is_turned(g) and g.ao_rows is NULL and g.bo_cols is NULL
     )
 
 
@@ -270,7 +271,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row:
         return False
     return (
-        g.kernels.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
+        g.kernels.gemm.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
         and g.scale_groups is NULL and s.requantization.scheme == I8_FLOAT
         and g.bo == 0 and g.bo_cols is NULL and not zero_by_row(g) and not g.doubled
         and g.co == 0 and g.co_rows is NULL
@@ -351,14 +352,14 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     """Tiles that leave out products with padding, if that adds nothing: rows that fill the lines of the output evenly,
     and all of K in a block."""
     cdef const i8_image *m = g.image
-    cdef int64_t tiles = ceil_div(m.out[2], g.kernels.mr), rows = ceil_div(m.out[2], tiles)
+    cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
         has_padding(m) and (m.padding ^ g.a_flip) == 0 and g.ao == 0 and not p.splits and not g.saturating
         and p.matrix is NULL
     )
     if not p.skips:
         return
-    if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.mr:
+    if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.gemm.mr:
         p.mr = rows
     set_blocks(p, IMAGE_BLOCKS * g.kernels.kc)
 
@@ -388,14 +389,15 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     if p.path == PATH_THIN:
         plan_thin(g, p)
         return
-    p.may_widen = g.kernels.exact == I8_DOT2 and not g.saturating
+    p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
     p.matrix = matrix_of(g)
     if p.wide or g.scale_groups is not NULL:
         p.matrix = NULL
     cdef int64_t kc = g.kernels.kc, a_bytes = g.kernels.a_bytes, nc = g.kernels.nc
-    p.mr, p.np, p.grid_np = tile_rows(g, p.from_registers or p.to_output), tile_panels(g.kernels, g.m), g.kernels.np
+    p.mr = tile_rows(g, p.from_registers or p.to_output)
+    p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
     if p.matrix is not NULL:
         kc, a_bytes, nc = p.matrix.kc, p.matrix.a_bytes, p.matrix.b_bytes // (p.matrix.kc * I8_PANEL)
         # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as
@@ -419,11 +421,11 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         # The groups are its blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
-            g.kernels.scale_groups_mr > (0 if g.m == 1 else 1) and not g.saturating and g.bo == 0
+            g.kernels.gemm.scale_groups_mr > (0 if g.m == 1 else 1) and not g.saturating and g.bo == 0
             and g.bo_cols is NULL
         )
         if p.scaled_tiles:
-            p.mr = g.kernels.scale_groups_mr
+            p.mr = g.kernels.gemm.scale_groups_mr
     if p.splits:
         p.kc = g.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
@@ -440,7 +442,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
     p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)
     p.in_turn = (
-        g.kernels.np > 1 and g.packed is not NULL and g.n * g.k > L2_BYTES
+        g.kernels.gemm.np > 1 and g.packed is not NULL and g.n * g.k > L2_BYTES
         and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
     )
     if p.in_turn and p.matrix is not NULL:

@@ -316,7 +316,7 @@ cdef void add_line(const Job *job, i8_pool_args *a, int64_t *values, const uint8
     cdef bint contiguous = pixel == channels
     cdef const uint8_t *x
     if contiguous and channels == 1 and job.operation != MAXIMUM:
-        job.kernels.row_sums(&value, 1, n, src, n, 1, 0x80 if job.is_signed else 0)
+        job.kernels.packing.row_sums(&value, 1, n, src, n, 1, 0x80 if job.is_signed else 0)
         values[0] += value - 128 * n if job.is_signed else value
         return
     a.runs = 1
@@ -461,7 +461,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     job.type = I8_TYPE_F32 if job.size == 4 else I8_TYPE_S8 if job.is_signed else I8_TYPE_U8
     d = I8_S8 if job.is_signed else I8_U8
     job.kernels = current_kernels()
-    job.kernel = job.kernels.maximum[d] if operation == MAXIMUM else job.kernels.average[d]
+    job.kernel = job.kernels.elementwise.maximum[d] if operation == MAXIMUM else job.kernels.elementwise.average[d]
     job.src, job.out = <const uint8_t *>cnp.PyArray_DATA(src), <char *>cnp.PyArray_DATA(out)
     for d in range(5):
         axis = axes[0 if d == 0 else max(d - missing, 0)]

@@ -157,9 +157,9 @@ cdef void copy_row(const Layer *layer, int64_t first, int64_t index) noexcept no
     if row >= rows_of(layer, time):
         return
     if layer.src_type == I8_TYPE_U8:
-        layer.kernels.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
+        layer.kernels.packing.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
     else:
-        layer.kernels.quantize_source(dst, src, layer.src_type, layer.src_col, layer.inputs, layer.data_scale,
+        layer.kernels.stage.quantize_source(dst, src, layer.src_type, layer.src_col, layer.inputs, layer.data_scale,
                                       <float>layer.data_shift, False, 0)
 
 
@@ -208,7 +208,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
         p = <int>share(panels, i, tiles)
         width = <int>share(panels, i + 1, tiles) - p
         dot = I8_DOT4
-        if layer.kernels.exact != I8_DOT4:
+        if layer.kernels.gemm.exact != I8_DOT4:
             dot = I8_DOT4_SAT
             for j in range(width):
                 if not d.certified[panel + p + j]:
@@ -216,7 +216,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
         t.b = d.weights + (panel + p) * d.panel_size
         t.col_init = d.start + (panel + p) * I8_PANEL
         t.dst, t.cols = sums + p * I8_PANEL, width * I8_PANEL
-        layer.kernels.tile[dot][height - 1][width - 1](&t)
+        layer.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
 
 
 cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t rows,
@@ -229,7 +229,7 @@ cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, 
     rows = min(part.row_end, rows) - part.row
     if rows <= 0:
         return
-    tiles = ceil_div(rows, layer.kernels.mr)
+    tiles = ceil_div(rows, layer.kernels.gemm.mr)
     together = I8_MAX_CELLS // ceil_div(rows, tiles)
     c.x_row = layer.sums_row
     c.state_row = c.memory_row = layer.state_row
@@ -249,7 +249,7 @@ cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, 
             c.before, c.after = before + column, after + column
             c.memory = d.memory + column if d.memory is not NULL else NULL
             c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
-            layer.kernels.cells[phase.cell](&c)
+            layer.kernels.recurrent.cells[phase.cell](&c)
         panel += c.panels
 
 
@@ -324,7 +324,7 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
 cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
     """As many of the threads as a step pays for."""
     cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
-    cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.mr) * layer.directions
+    cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
     return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
 
 
@@ -354,7 +354,7 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
     largest = parts if p.end - p.first == layer.directions else (parts + 1) // 2
     p.row, p.row_end, p.panel, p.panel_end = 0, layer.rows, 0, layer.panels
     p.waits = False
-    if layer.rows >= largest * layer.kernels.mr:
+    if layer.rows >= largest * layer.kernels.gemm.mr:
         time = first_time(layer, &layer.direction[p.first], first, steps)
         p.row = share_of_rows(layer, time, steps, member, members)
         p.row_end = share_of_rows(layer, time, steps, member + 1, members)
@@ -394,7 +394,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     # One cache line more, so that rows do not meet in the same sets of the cache.
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.in_turn = (layer.kernels.np > 1 and layer.rows <= I8_MAX_IN_TURN
+    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     threads = threads_for(layer, layer.threads)
     if threads > 1:
@@ -440,7 +440,7 @@ cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrd
             if real:
                 memcpy(to, x, 4 * units)
             else:
-                layer.kernels.quantize_source(<uint8_t *>to, <const char *>x, I8_TYPE_F32, sizeof(float), units,
+                layer.kernels.stage.quantize_source(<uint8_t *>to, <const char *>x, I8_TYPE_F32, sizeof(float), units,
                                               layer.data_scale, <float>layer.data_shift, False, 0)
             x += units
             y += units

@@ -1,4 +1,4 @@
-"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (csrc/rows_body.h).
+"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (csrc/gemm/rows_body.h).
 
 Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
 
@@ -67,7 +67,7 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
     w.bo = <int64_t *>carve(&memory, 8 * g.n if g.bo_cols is not NULL else 0)
-    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.rows_columns)
+    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.rows_columns)
     w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
     return memory - start
 
@@ -80,19 +80,19 @@ cdef void pack_tile(const Gemm *g, const Plan *p, const Rows *w, int64_t tile) n
     cdef uint8_t *halved = w.a + row * w.groups * w.group
     # Where it is halved, in the second half of its place.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
-    g.kernels.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
+    g.kernels.packing.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
     if own < height:
         for k in range(g.k):
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
     if p.centered:
-        g.kernels.halve_centered(halved, a, g.k, g.a_flip == 0, <int32_t>(zero_of_row(g, 0) - g.a_flip))
+        g.kernels.gemm.halve_centered(halved, a, g.k, g.a_flip == 0, <int32_t>(zero_of_row(g, 0) - g.a_flip))
     elif w.group > I8_GROUP:
-        g.kernels.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
+        g.kernels.gemm.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
     if g.bo + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
-        g.kernels.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        g.kernels.packing.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(row, row + own):
             w.row_term[i] -= g.k * zero_of_row(g, i)
             w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-(g.bo + w.shift) * <uint32_t>w.row_term[i])
@@ -111,23 +111,23 @@ cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group,
         t.a = w.a + w.group * (row * w.groups + group * height)
         t.a_group = w.group * height
         t.acc = sums + row * t.acc_row
-        g.kernels.rows[w.unsigned_operand][height - 1](t)
+        g.kernels.gemm.rows[w.unsigned_operand][height - 1](t)
 
 
 cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
     """The first column that a block stores; its last one is before the next block's first."""
-    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.rows_columns, g.n)
+    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.rows_columns, g.n)
 
 
 cdef int64_t read_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
     """The first column that a block reads."""
-    return min(own_column(g, p, block), g.n - g.kernels.rows_columns)
+    return min(own_column(g, p, block), g.n - g.kernels.gemm.rows_columns)
 
 
 cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t *sums, int64_t block, int64_t row,
                       int64_t row_end) noexcept nogil:
     """The finished sums of one block of columns, rows [row, row_end), go to C."""
-    cdef int width = g.kernels.rows_columns
+    cdef int width = g.kernels.gemm.rows_columns
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
     cdef int columns = <int>(own_column(g, p, block + 1) - column)
@@ -137,14 +137,14 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
     if p.from_registers:
         for i in range(row, row_end):
             if columns == width:
-                g.kernels.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
+                g.kernels.gemm.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
             else:
-                g.kernels.finish_rows(tile, sums + i * width, w.offsets[i])
+                g.kernels.gemm.finish_rows(tile, sums + i * width, w.offsets[i])
                 memcpy(<int32_t *>(g.c + i * g.c_row) + column, tile + start, columns * sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))
     if w.ao is not NULL:
-        g.kernels.finish_rows(tile, sums + g.m * width, 0)
+        g.kernels.gemm.finish_rows(tile, sums + g.m * width, 0)
         for i in range(width):
             col_sum[i] = tile[i]
         o.col_sum = col_sum + start
@@ -154,7 +154,7 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
     while r < row_end:
         height = <int>min(<int64_t>I8_MAX_ROWS, row_end - r)
         for i in range(height):
-            g.kernels.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
+            g.kernels.gemm.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
         if w.ao is not NULL:
             o.ao = w.ao + r
         if w.bo is not NULL:
@@ -166,7 +166,7 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t tile, int64_t tile_end, int64_t first,
                          int64_t end) noexcept nogil:
     """Some tiles of rows times blocks of columns from `first` to `end`."""
-    cdef int64_t width = g.kernels.rows_columns
+    cdef int64_t width = g.kernels.gemm.rows_columns
     cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
     cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
     cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
@@ -191,7 +191,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
                 t.blocks = count
                 if p.staged:
                     t.b_row = count * width
-                    g.kernels.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
+                    g.kernels.gemm.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
                     t.b = w.staged
                 multiply(g, w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
                 block += count
@@ -206,7 +206,7 @@ cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) 
     cdef Rows w = shared[0]
     cdef Piece pieces[MAX_PIECES]
     cdef int i
-    w.sums += part * w.rows * p.nc * g.kernels.rows_columns
+    w.sums += part * w.rows * p.nc * g.kernels.gemm.rows_columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.grid, part, pieces)):
         # The grid has one row for all tiles where each block needs the row of ones.
@@ -225,8 +225,8 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     w.b_flip = g.b_flip ^ w.shift
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
-    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.halve_row is not NULL else I8_GROUP
-    w.tiles = ceil_div(w.rows, g.kernels.rows_mr)
+    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
+    w.tiles = ceil_div(w.rows, g.kernels.gemm.rows_mr)
     memory = <char *>acquire(lay_out(g, p, &w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1

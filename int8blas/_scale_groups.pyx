@@ -25,10 +25,10 @@ cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_
         zero = zero_of_row(g, row + i) if w.ao is NULL else w.ao[i]
         for group in range(groups):
             if is_made(g):
-                g.kernels.row_sums(&total, 1, size, w.a + i * made_row(g.k // I8_GROUP) + group * size, 0, 1, 0)
+                g.kernels.packing.row_sums(&total, 1, size, w.a + i * made_row(g.k // I8_GROUP) + group * size, 0, 1, 0)
             else:
-                g.kernels.row_sums(&total, 1, size, g.a + (row + i) * g.a_row + group * size * g.a_col, 0, g.a_col,
-                                   g.a_flip)
+                g.kernels.packing.row_sums(&total, 1, size, g.a + (row + i) * g.a_row + group * size * g.a_col, 0,
+                                           g.a_col, g.a_flip)
             w.group_terms[group * rows + i] = <int32_t>(total - size * zero)
 
 
@@ -64,11 +64,11 @@ cdef void add_groups(const Gemm *g, const Workspace *w, const Slab *s, i8_tile_a
         t.b, t.b_panel = b, s.panel_size
         if dot == I8_DOT2:
             for x in range(width):
-                g.kernels.widen_b(w.b_wide + x * size * I8_PANEL, b + x * s.panel_size, size // I8_GROUP)
+                g.kernels.packing.widen_b(w.b_wide + x * size * I8_PANEL, b + x * s.panel_size, size // I8_GROUP)
             t.b, t.b_panel = <const int8_t *>w.b_wide, 2 * size * I8_PANEL
-        g.kernels.tile[dot][height - 1][width - 1](t)
+        g.kernels.gemm.tiles[dot].of[height - 1][width - 1](t)
         a.row_term = w.group_terms + group * rows + row if w.group_terms is not NULL else NULL
-        g.kernels.add_scale_group(a)
+        g.kernels.stage.add_scale_group(a)
         t.a += a_step
         b += size * I8_PANEL
         a.scale += I8_PANEL
@@ -146,7 +146,7 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
                 a.col_sum = g.scale_groups.col_sums + (s.first + c) * a.panel_step
             t.b, t.b_panel = s.data + c * s.panel_size, s.panel_size
             if p.scaled_tiles:
-                g.kernels.scale_groups[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
+                g.kernels.gemm.scale_groups[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
             else:
                 add_groups(g, w, s, &t, &a, dot, r, rows, c, height, width)
             o.rows, o.row, o.column = a.rows, row + r, column

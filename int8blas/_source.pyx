@@ -1,4 +1,4 @@
-"""A in f32, f16 or bf16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/source_body.h).
+"""A in f32, f16 or bf16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/stage/source_body.h).
 
 The range of a row, or of all of A, extended to contain 0, gives scale and zero point::
 
@@ -56,10 +56,10 @@ cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *sca
             scales[i], zeros[i] = g.source.scale, g.source.zero
             continue
         if g.source.symmetric:
-            largest = g.kernels.source_largest(src, g.source.type, g.a_col, g.k)
+            largest = g.kernels.stage.source_largest(src, g.source.type, g.a_col, g.k)
             scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
             continue
-        g.kernels.source_range(range_, src, g.source.type, g.a_col, g.k)
+        g.kernels.stage.source_range(range_, src, g.source.type, g.a_col, g.k)
         parameters(g.source, range_, scales + i, zeros + i)
 
 
@@ -73,10 +73,10 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
         if isnan(scales[i]):
             memset(dst, 0, k)
         elif g.source.symmetric:
-            g.kernels.quantize_within(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], g.a_flip)
+            g.kernels.stage.quantize_within(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], g.a_flip)
         else:
-            g.kernels.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i], False,
-                                      g.a_flip)
+            g.kernels.stage.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i],
+                                            False, g.a_flip)
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0
         dst += dst_row
@@ -102,7 +102,7 @@ cdef void range_of_rows(const Gemm *g, int type, int64_t row, int64_t end, float
     cdef float one[2]
     range_[0] = range_[1] = 0
     while row < end:
-        g.kernels.source_range(one, <const char *>g.a + row * g.a_row, type, g.a_col, g.k)
+        g.kernels.stage.source_range(one, <const char *>g.a + row * g.a_row, type, g.a_col, g.k)
         extend(range_, one)
         row += 1
 

@@ -114,7 +114,7 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
             t.dst, t.dst_row, t.cols, t.output = tile.dst + spans[i].row * row, row, <int>row, NULL
         else:
             t.dst, t.dst_row, t.cols, t.output = tile.dst, tile.dst_row, tile.cols, tile.output
-        kernels.tile[dot][spans[i].rows - 1][width - 1](&t)
+        kernels.gemm.tiles[dot].of[spans[i].rows - 1][width - 1](&t)
         fetched = t.groups * (t.more_segments + 1)
 
 

@@ -1,4 +1,4 @@
-"""Small K, where the time is that of writing C (csrc/thin_body.h).
+"""Small K, where the time is that of writing C (csrc/gemm/thin_body.h).
 
 All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
 speed of halves, and past the caches only full ones can be. Where C is not what the kernel stores, a part of the sums at
@@ -45,7 +45,7 @@ cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_
     """These sums of a few rows, if needed, and the start values of the rows."""
     cdef int i
     if has_row_terms(g):
-        g.kernels.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        g.kernels.packing.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
         for i in range(rows):
             terms[i] -= g.k * zero_of_row(g, row + i)
     for i in range(rows):
@@ -86,7 +86,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
         if in_place:
             t.a, t.a_row, t.a_group = a, g.a_row, I8_GROUP
         else:
-            g.kernels.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
             t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
         if starts:
             start_rows(g, p, row, rows, row_terms, row_init)
@@ -99,7 +99,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
             if stores:
                 t.dst = <int32_t *>(g.c + row * g.c_row) + column
             t.cols = next_column - column
-            g.kernels.thin(&t)
+            g.kernels.gemm.thin(&t)
             if not stores:
                 if g.ao_rows is not NULL:
                     o.ao, o.col_sum = g.ao_rows + row, b.sums + column
@@ -145,11 +145,11 @@ cdef int multiply_part(const Gemm *g, const Plan *p, int64_t row, int64_t end) n
     b.init = init
     b.data = g.packed
     if g.packed is NULL:
-        g.kernels.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
         b.data = data
         if g.ao != 0 or g.ao_rows is not NULL:
             for i in range(p.panels):
-                g.kernels.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
+                g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
     b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
     for i in range(g.n):
         init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0

@@ -7,7 +7,7 @@ cdef int region_used() noexcept nogil
 cdef int team_size() noexcept nogil
 
 # A barrier of the threads of a parallel region.
-cdef extern from "i8_barrier.h" nogil:
+cdef extern from "core/barrier.h" nogil:
     ctypedef struct i8_barrier:
         int arrived
         int round

@@ -8,13 +8,13 @@ from libc.limits cimport INT_MAX
 
 from int8blas._thread_setting import ThreadSetting, Variable
 
-cdef extern from "i8_openmp.h" nogil:
+cdef extern from "core/openmp.h" nogil:
     int i8_omp_max_threads()
     int i8_omp_in_parallel()
     int i8_omp_team_size()
     int I8_HAVE_OPENMP
 
-cdef extern from "i8_team.h" nogil:
+cdef extern from "core/team.h" nogil:
     ctypedef struct i8_team:
         int limit, tried, last, most, used
 

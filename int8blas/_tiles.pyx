@@ -45,14 +45,14 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
             first = leading_share(rows, i, tiles)
             for t in range(some + 1):
                 starts[t] = <int>(leading_share(rows, i + t, tiles) - first)
-            g.kernels.pack_tiles(w.a + first * groups * 4, starts, some, k, g.a + row + first + k0 * g.a_col, g.a_col,
-                                 g.m - row - first, g.a_flip)
+            g.kernels.packing.pack_tiles(w.a + first * groups * 4, starts, some, k, g.a + row + first + k0 * g.a_col,
+                                         g.a_col, g.m - row - first, g.a_flip)
             i += some
         return
     for i in range(tiles):
         first = leading_share(rows, i, tiles)
         height = <int>(leading_share(rows, i + 1, tiles) - first)
-        g.kernels.pack_panel(w.a + first * groups * 4, height, height, k,
+        g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
                              g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
@@ -62,24 +62,24 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
     cdef int64_t tiles = ceil_div(rows, p.mr), groups = ceil_div(k, 4), i, first, height
     cdef ptrdiff_t dst_row = wide_row(groups)
     if is_made(g):
-        g.kernels.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
+        g.kernels.packing.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
     elif has_contiguous_rows(g):
-        g.kernels.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
+        g.kernels.packing.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
     else:
         for i in range(tiles):
             first = leading_share(rows, i, tiles)
             height = leading_share(rows, i + 1, tiles) - first
-            g.kernels.widen_a(w.a_wide + first * dst_row, dst_row, w.a + first * groups * 4, 4, 4 * height, height,
-                              groups * 4, 0)
+            g.kernels.packing.widen_a(w.a_wide + first * dst_row, dst_row, w.a + first * groups * 4, 4, 4 * height,
+                                      height, groups * 4, 0)
 
 
 cdef void turn_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0, int64_t k) noexcept nogil:
     """A block of A by columns, from where it lies."""
     cdef int64_t columns = round_up(k, COLUMN_K)
     if is_made(g):
-        g.kernels.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
+        g.kernels.gemm.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
     else:
-        g.kernels.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k,
+        g.kernels.gemm.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k,
                              g.a_flip)
 
 
@@ -105,7 +105,7 @@ cdef void multiply_outliers(const Gemm *g, const Plan *p, const Workspace *w, in
     for x in range(width):
         t.dst = sums + x * I8_PANEL
         t.starts = outlier_starts(g, p, panel + x, k_block)
-        g.kernels.multiply_outliers(&t)
+        g.kernels.gemm.multiply_outliers(&t)
 
 
 cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint first) noexcept nogil:
@@ -116,7 +116,7 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
 
 cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:
     """The dot for `width` panels of the slab."""
-    cdef int dot = I8_DOT4_SAT if g.saturating or p.may_widen else g.kernels.exact, x
+    cdef int dot = I8_DOT4_SAT if g.saturating or p.may_widen else g.kernels.gemm.exact, x
     if p.may_widen:
         for x in range(width):
             if not s.certified[panel + x]:
@@ -185,7 +185,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     )
     # A single tile of few rows, whose sums stay beside each other, is called for several columns of tiles at a time.
     cdef bint lies_beside = (
-        row_tiles == 1 and rows <= I8_FEW_ROWS(g.kernels.np) and first_block and last_block and not p.wide
+        row_tiles == 1 and rows <= I8_FEW_ROWS(g.kernels.gemm.np) and first_block and last_block and not p.wide
         and not p.skips and g.c_line == 0 and (p.from_registers or p.to_output or gathers)
     )
     cdef int64_t top, together, c_end
@@ -237,7 +237,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 widen_rows(g, p, w, row, rows, k0, k)
                 a_is_wide = True
             for x in range(width):
-                g.kernels.widen_b(w.b_wide + x * groups * 4 * I8_PANEL, t.b + x * t.b_panel, groups)
+                g.kernels.packing.widen_b(w.b_wide + x * groups * 4 * I8_PANEL, t.b + x * t.b_panel, groups)
             t.b = <const int8_t *>w.b_wide
             t.b_panel = groups * 8 * I8_PANEL
             t.groups = 2 * groups
@@ -313,7 +313,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
                 t.a_segment = g.image.line * (2 if dot == I8_DOT2 else 1)
                 multiply_spans(g.kernels, &t, spans, count, dot, height, width, g.image.line)
             else:
-                g.kernels.tile[dot][height - 1][width - 1](&t)
+                g.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
             t.ahead = NULL
             if to_output:
                 first, top = c_end, end

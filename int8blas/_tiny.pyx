@@ -69,7 +69,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
 
     if b is NULL:
         b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
-        g.kernels.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
     t.acc_in = NULL
     t.fetch = t.ahead = NULL
     t.output = NULL
@@ -109,7 +109,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
             sum_rows(g, a, r, rows, &row_terms[r - top], row_init)
             t.row_init = row_init if g.bo_cols is NULL else NULL
         if not k_contiguous:
-            g.kernels.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
+            g.kernels.packing.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
             t.a, t.a_row, t.a_group = a_memory, 4, 4 * height
         else:
             t.a, t.a_row, t.a_group = a, g.a_row, 4
@@ -134,8 +134,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
                 o.bo, o.row_term = g.bo_cols, row_terms
             output(g, &o, stacked, r - top, n, row, top, 0)
         elif stacks:
-            g.kernels.turn(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked, row * sizeof(int32_t), r - top,
-                           n, sizeof(int32_t))
+            g.kernels.stage.turn(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked, row * sizeof(int32_t),
+                                 r - top, n, sizeof(int32_t))
         top = r
 
 
@@ -157,7 +157,7 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
     for i in range(tiles):
         width = part(panels, i, tiles)
         t.b, t.col_init, t.dst, t.cols = b, col_init, dst, min(width * I8_PANEL, n)
-        kernels.tile[dot][height - 1][width - 1](t)
+        kernels.gemm.tiles[dot].of[height - 1][width - 1](t)
         b += width * t.b_panel
         dst += width * I8_PANEL
         if t.output is not NULL:
@@ -180,7 +180,7 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
         # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
         t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
         t.tiles = 1
-        multiply(g.kernels, I8_DOT4 if g.kernels.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, NULL, b, NULL, init, n)
+        multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, NULL, b, NULL, init, n)
         for i in range(n):
             sums[i] = init[i]
     for i in range(n):
@@ -191,7 +191,7 @@ cdef inline void sum_rows(const Gemm *g, const uint8_t *a, int row, int rows, in
                           int32_t *init) noexcept nogil:
     """The sums of a few rows of A - ao, and -bo times them."""
     cdef int i
-    g.kernels.row_sums(terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
     for i in range(rows):
         terms[i] -= g.k * zero_of_row(g, row + i)
         init[i] = <int32_t>(<uint32_t>-g.bo * <uint32_t>terms[i])
@@ -201,11 +201,11 @@ cdef inline void flip_rows(const Gemm *g, uint8_t *dst, const uint8_t *a, int ro
     """A few rows of A', side by side, from rows of A that are contiguous."""
     cdef int i, k = <int>g.k
     if g.a_row == k:
-        g.kernels.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a_flip)
+        g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a_flip)
         return
     # A row is padded with zeros to a multiple of 4, which the next one overwrites.
     for i in range(rows):
-        g.kernels.pack_panel(dst + i * k, 1, 1, k, a + i * g.a_row, 0, 1, g.a_flip)
+        g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a_row, 0, 1, g.a_flip)
 
 
 cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:

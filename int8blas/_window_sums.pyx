@@ -51,7 +51,7 @@ cdef int sums_of_group(const Gemm *g, const i8_image *m, int64_t channels, int64
     if own is NULL:
         return -1
     for i in range(lines):
-        g.kernels.row_sums(
+        g.kernels.packing.row_sums(
             own + i * m.size[2], m.size[2], channels,
             m.src + n * m.steps[0] + i // m.size[1] * m.steps[1] + i % m.size[1] * m.steps[2]
             + group * channels * m.steps[4], m.steps[3], m.steps[4], g.a_flip)

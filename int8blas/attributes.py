@@ -25,7 +25,7 @@ from int8blas._parameters import int8_dtype, integer
 
 TENSORS = ("src", "weights", "dst")
 
-# Names of the element-wise functions in the order of csrc/i8_types.h, and their formulas.
+# Names of the element-wise functions in the order of csrc/stage/stage.h, and their formulas.
 ELTWISE = {
     "relu": "x if x >= 0 else alpha * x",
     "tanh": "tanh(x)",
@@ -44,7 +44,7 @@ ELTWISE = {
 }
 # alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
 ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
-# Arithmetic from sums to the destination, in the order of csrc/i8_types.h.
+# Arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 

@@ -23,7 +23,7 @@ from int8blas._split cimport share
 from int8blas._threads cimport max_threads, region_threads
 from int8blas._verbose import spoken
 
-cdef extern from "i8_compiler.h" nogil:
+cdef extern from "core/compiler.h" nogil:
     void I8_PREFETCH(const void *)
 
 cnp.import_array()
@@ -171,7 +171,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
     zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
     shape = (*(<object>chosen).shape, source.shape[1])
-    job.function = current_kernels().dequantize[I8_S8 if is_signed else I8_U8]
+    job.function = current_kernels().elementwise.dequantize[I8_S8 if is_signed else I8_U8]
     result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
     if source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))

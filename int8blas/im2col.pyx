@@ -39,7 +39,7 @@ cdef void write_part(const i8_kernels *kernels, const i8_image *first, uint8_t *
         group, row = start // rows, start % rows
         together = min(end - start, rows - row)
         image.src = first.src + group * image.channels * image.steps[4]
-        kernels.im2col(dst + start * dst_row, dst_row, &image, row, together, 0, k, 0)
+        kernels.packing.im2col(dst + start * dst_row, dst_row, &image, row, together, 0, k, 0)
         start += together
 
 

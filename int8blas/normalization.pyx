@@ -160,7 +160,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     set_quantization(&args, array, dst_dtype, scales, zero_points)
     args.log = log
-    return run(current_kernels().softmax, &args, array, along, dst_dtype, out)
+    return run(current_kernels().elementwise.softmax, &args, array, along, dst_dtype, out)
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
@@ -273,4 +273,4 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     set_quantization(&args, array, dst_dtype, scales, zero_points)
     args.log = False
-    return run(current_kernels().layer_norm, &args, array, along, dst_dtype, out)
+    return run(current_kernels().elementwise.layer_norm, &args, array, along, dst_dtype, out)

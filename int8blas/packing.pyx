@@ -52,8 +52,9 @@ cdef inline void pack_some(const i8_kernels *kernels, int8_t *data, int64_t firs
                            const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride, uint8_t flip) noexcept nogil:
     """Panels [first, end) of pack_data."""
     cdef int64_t panel_size = round_up(k, I8_GROUP) * I8_PANEL
-    kernels.pack_panels(<uint8_t *>data + first * panel_size, panel_size, min(end * I8_PANEL, n) - first * I8_PANEL, k,
-                        b + first * I8_PANEL * n_stride, n_stride, k_stride, flip)
+    kernels.packing.pack_panels(
+        <uint8_t *>data + first * panel_size, panel_size, min(end * I8_PANEL, n) - first * I8_PANEL, k,
+        b + first * I8_PANEL * n_stride, n_stride, k_stride, flip)
 
 
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
@@ -81,8 +82,8 @@ cdef void find_fact(const i8_kernels *kernels, int8_t *data, const int8_t *sourc
     cdef int64_t size = groups * I8_GROUP * I8_PANEL
     if source is not NULL:
         memcpy(data + panel * size, source + panel * size, size)
-    kernels.panel_sums(sums + panel * I8_PANEL, data + panel * size, groups)
-    certified[panel] = kernels.panel_certified(data + panel * size, groups)
+    kernels.packing.panel_sums(sums + panel * I8_PANEL, data + panel * size, groups)
+    certified[panel] = kernels.packing.panel_certified(data + panel * size, groups)
 
 
 cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
@@ -180,14 +181,14 @@ cdef class PackedB:
         with nogil:
             # The groups of a panel lie one behind the other, and so do panels.
             for part in range(panels * groups):
-                kernels.panel_sums(some, self._matrix.data + part * size * I8_PANEL, size // I8_GROUP)
+                kernels.packing.panel_sums(some, self._matrix.data + part * size * I8_PANEL, size // I8_GROUP)
                 for i in range(I8_PANEL):
                     sums[part * I8_PANEL + i] = <int32_t>some[i]
         return array
 
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
         """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""
-        if g.kernels.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
+        if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             if self._split is None:
                 with cython.critical_section(self):
                     self.split(g.kernels)
@@ -205,7 +206,7 @@ cdef class PackedB:
         return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:
-        """Divide all panels into a dense part and outliers; see csrc/outliers_body.h."""
+        """Divide all panels into a dense part and outliers; see csrc/gemm/outliers_body.h."""
         cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, part, total = 0
         cdef int64_t size = self.split_k(), columns = ceil_div(self._k, size) * I8_PANEL
         cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
@@ -221,7 +222,7 @@ cdef class PackedB:
         cdef int8_t *dense
         cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            counts[i] = kernels.split_panel(NULL, NULL, 0, starts + i * columns, data + i * panel_size, groups,
+            counts[i] = kernels.gemm.split_panel(NULL, NULL, 0, starts + i * columns, data + i * panel_size, groups,
                                             size // I8_GROUP)
         for i in range(panels):
             part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
@@ -236,7 +237,7 @@ cdef class PackedB:
         dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
             # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
-            if is_split[i] and counts[i] != kernels.split_panel(
+            if is_split[i] and counts[i] != kernels.gemm.split_panel(
                     dense + i * panel_size, outliers + firsts[i], counts[i], starts + i * columns,
                     data + i * panel_size, groups, size // I8_GROUP):
                 is_split[i] = False

@@ -98,7 +98,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    return apply(current_kernels().quantize[t.index], array, out, typenum, axes, [scales, zero_points, zero_points])
+    return apply(current_kernels().elementwise.quantize[t.index], array, out, typenum, axes,
+                 [scales, zero_points, zero_points])
 
 
 @spoken("x")
@@ -150,7 +151,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    return apply(current_kernels().dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
+    return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
                  [scales, zero_points, zero_points])
 
 
@@ -235,7 +236,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     if kind != I8_FLOAT:
         scales, exponents = multipliers(scales)
         exponents = limited(exponents, kind)
-    return apply(current_kernels().requantize[kind][t.index], array, out, typenum, axes,
+    return apply(current_kernels().elementwise.requantize[kind][t.index], array, out, typenum, axes,
                  [scales, zero_points, exponents])
 
 

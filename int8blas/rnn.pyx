@@ -155,8 +155,9 @@ cdef class RecurrentLayer:
         if x is None or cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
             return x
         state = np.empty_like(x, dtype=np.uint8)
-        kernels.quantize_source(<uint8_t *>cnp.PyArray_DATA(state), cnp.PyArray_BYTES(x), element_type(cnp.NPY_FLOAT32),
-                                sizeof(float), cnp.PyArray_SIZE(x), self.data_scale, <float>self.data_shift, False, 0)
+        kernels.stage.quantize_source(<uint8_t *>cnp.PyArray_DATA(state), cnp.PyArray_BYTES(x),
+                                      element_type(cnp.NPY_FLOAT32), sizeof(float), cnp.PyArray_SIZE(x),
+                                      self.data_scale, <float>self.data_shift, False, 0)
         return state
 
     cdef tuple execute(self, src, h0, c0, lengths, out):
@@ -204,8 +205,8 @@ cdef class RecurrentLayer:
         cdef list states = []
         for state in (h, c):
             if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
-                if not kernels.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32), sizeof(float),
-                                              cnp.PyArray_SIZE(state)) <= LARGEST:
+                if not kernels.stage.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32),
+                                                    sizeof(float), cnp.PyArray_SIZE(state)) <= LARGEST:
                     states.append(state)
         if bad is None and not states:
             return None
@@ -297,7 +298,7 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
     for i in range(steps):
         for j in range(rows):
             row = cnp.PyArray_BYTES(x) + i * cnp.PyArray_STRIDE(x, 0) + j * cnp.PyArray_STRIDE(x, 1)
-            if not kernels.source_largest(row, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2)) <= LARGEST:
+            if not kernels.stage.source_largest(row, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2)) <= LARGEST:
                 found = np.zeros((steps, rows), bool) if found is None else found
                 found[i, j] = True
     return found

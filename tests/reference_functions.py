@@ -1,5 +1,5 @@
-"""Oracles of exp, log, tanh and the logistic function in float32, an operation at a time, as csrc/eltwise_body.h has
-them."""
+"""Oracles of exp, log, tanh and the logistic function in float32, an operation at a time, as csrc/stage/eltwise_body.h
+has them."""
 
 import numpy as np
 from reference_quantized import quiet

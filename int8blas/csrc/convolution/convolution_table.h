@@ -1,0 +1,25 @@
+/* The table of convolutions of an instruction set with vectors, as gemm_table.h is for products. */
+#include "stage/tile_output.h"
+
+#if I8_PAIRED
+#include "convolution/depthwise_pairs_body.h"
+#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#else
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#include "convolution/depthwise_body.h"
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#endif
+#include "convolution/grouped_body.h"
+
+const i8_convolution_kernels I8_TABLE(convolution) = {
+    .depthwise_channels = I8_DEPTHWISE_CHANNELS,
+    .depthwise_lines = I8_DEPTHWISE_LINES,
+    .depthwise = i8_depthwise,
+    .depthwise_strided = I8_DEPTHWISE_STRIDED,
+    .grouped_pixels = I8_GROUPED_PIXELS,
+    .grouped_channels = I8_GROUPED_CHANNELS,
+    .grouped = i8_grouped,
+#if I8_PAIRED
+    .widen_grouped = i8_widen_grouped,
+#endif
+};

@@ -1,0 +1,117 @@
+/* Depthwise convolution without VNNI: each channel has a filter of its own. Written once; see i8_depthwise_args.
+ *
+ * Two lines of the image are interleaved and widened, so that a dword has an element of each, of one channel: a step
+ * for I8_LANES channels is VPMADDWD and VPADDD. Output lines start at every line of a pair; where their windows do not
+ * start with the pair, there are weights with a 0 in front. Columns are kept for several lines of outputs, and each of
+ * them serves all windows that it is in. */
+#define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
+#define I8_DEPTHWISE_LINES 2
+#define I8_DEPTHWISE_STRIDED NULL
+/* 12 accumulators, a weight and a product are 14 registers; of 32, 16 accumulators do as well. */
+#if I8_LANES == 16
+#define I8_DEPTHWISE_PIXELS 4
+#else
+#define I8_DEPTHWISE_PIXELS 3
+#endif
+
+I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t)
+{
+    (void)t;
+    return 0;
+}
+
+I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[2], int columns, ptrdiff_t dst_step,
+                                    uint8_t *dst, const int flips, const int few)
+{
+    (void)few;
+    const uint32_t flip = 0x80808080u;
+    for (; columns > 0; --columns, dst += dst_step) {
+        i8_vec v[4];
+        I8_FOR(r, 2) {
+            v[r] = i8_load(src[r]);
+            if (flips)
+                v[r] = i8_xor(v[r], i8_broadcast(&flip));
+            src[r] += step[r];
+        }
+        i8_interleave_words(v);
+        I8_FOR(q, 4) i8_store(dst + q * 4 * I8_LANES, v[q]);
+    }
+}
+
+#include "convolution/depthwise_columns.h"
+#include "convolution/depthwise_output.h"
+
+/* Pairs of lines that the window of an output line is in, where it starts with the pair (0) or a line further (1). */
+I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
+{
+    return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
+}
+
+/* Weights as dwords of two, widened, for windows that start with a pair, then for those that do not:
+ * dst[odd][tap][pair]. The latter have been packed as those of the second output line. */
+static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
+{
+    const int kinds = i8_depthwise_repeats(t) > 1 ? 1 + t->line_stride % 2 : 1;
+    const ptrdiff_t tap_step = (i8_depthwise_pairs(t, 0) + 1) / 2 * 4 * I8_PANEL;
+    uint8_t index[2][4 * I8_LANES];
+    for (int i = 0; i < 4 * I8_LANES; ++i) {
+        index[0][i] = (uint8_t)(i % 16 / 4 * 4 + i % 4 / 2);
+        index[1][i] = (uint8_t)(index[0][i] + 2);
+    }
+    for (int odd = 0; odd < kinds; ++odd) {
+        const int first = odd * t->line_stride / 2, pairs = i8_depthwise_pairs(t, odd);
+        const int8_t *weights = t->weights + odd * t->weights_step;
+        for (int tap = 0; tap < t->taps; ++tap, weights += tap_step)
+            for (int pair = first; pair < first + pairs; ++pair) {
+                const i8_vec order = i8_load(index[pair % 2]);
+                I8_FOR(v, 4) {
+                    const i8_vec w = i8_load_units(weights + pair / 2 * 4 * I8_PANEL + 16 * v, t->panel_size);
+                    i8_store(dst, i8_odd_s8(i8_shuffle(w, order)));
+                    dst += 4 * I8_LANES;
+                }
+            }
+    }
+}
+
+/* `pixels` outputs of a line from one on. */
+I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
+                                   const int pixels)
+{
+    i8_vec acc[I8_DEPTHWISE_PIXELS][4];
+    const int first = line * t->line_stride, odd = first % 2, pairs = i8_depthwise_pairs(t, odd);
+    const ptrdiff_t column = i8_depthwise_groups(t) * 16 * I8_LANES, across = t->stride * column;
+    const uint8_t *a = t->interleaved + pixel * across + first / 2 * 16 * I8_LANES;
+    const uint8_t *b = t->prepared + I8_DEPTHWISE_VALUES;
+    if (odd)
+        b += t->taps * i8_depthwise_pairs(t, 0) * 16 * I8_LANES;
+    I8_FOR(v, 4) I8_FOR(p, pixels) acc[p][v] = s->start[v];
+    for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column) {
+        const uint8_t *x = a;
+        for (int pair = 0; pair < pairs; ++pair, x += 16 * I8_LANES, b += 16 * I8_LANES)
+            I8_FOR(v, 4) {
+                const i8_vec weights = i8_load(b + v * 4 * I8_LANES);
+                I8_FOR(p, pixels)
+                    acc[p][v] = i8_dot2(acc[p][v], weights, i8_load(x + p * across + v * 4 * I8_LANES));
+            }
+    }
+    i8_depthwise_output(t, s, line, pixel, acc, pixels);
+}
+
+static void i8_depthwise(const i8_depthwise_args *t)
+{
+    i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
+    if (!t->again) {
+        i8_depthwise_order_values(t, s);
+        i8_depthwise_widen_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
+    }
+    i8_depthwise_interleave(t);
+    for (int line = 0; line < t->together; ++line) {
+        int pixel = 0;
+        for (; pixel + I8_DEPTHWISE_PIXELS <= t->pixels; pixel += I8_DEPTHWISE_PIXELS)
+            i8_depthwise_pixels(t, s, line, pixel, I8_DEPTHWISE_PIXELS);
+        for (; pixel + 2 <= t->pixels; pixel += 2)
+            i8_depthwise_pixels(t, s, line, pixel, 2);
+        if (pixel < t->pixels)
+            i8_depthwise_pixels(t, s, line, pixel, 1);
+    }
+}

@@ -1,0 +1,154 @@
+/* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args.
+ * convolution_table.h defines
+ *
+ *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ *
+ * or, with I8_PAIRED, that of pairs of s16, for weights that were widened.
+ *
+ * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products
+ * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the
+ * order of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRED 4 registers for
+ * their bytes, 1 each for weights, a product and a mask: 15. Three or four take 12 or 16 accumulators, where products
+ * need no register, or where there are 32. */
+#if I8_PAIRED
+#define I8_HALVES 2
+#define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of a group of k */
+#else
+#define I8_HALVES 1
+#define I8_GROUPED_STEP (4 * I8_PANEL)
+#endif
+#if I8_LANES == 16
+#define I8_GROUPED_PIXELS 4
+#elif I8_HALVES == 1
+#define I8_GROUPED_PIXELS 3
+#else
+#define I8_GROUPED_PIXELS 2
+#endif
+#define I8_GROUPED_CHANNELS (4 * I8_LANES)
+
+#if I8_PAIRED
+/* See i8_kernels.widen_grouped. */
+static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, int64_t groups)
+{
+    for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += I8_GROUPED_STEP) {
+        const i8_vec w = i8_load(src);
+        i8_store(dst, i8_even_s8(w));
+        i8_store(dst + 4 * I8_LANES, i8_odd_s8(w));
+    }
+}
+#endif
+
+/* The sums of four outputs of every group, lane by lane. */
+I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_PIXELS][4], const uint8_t *a,
+                               int pass, const int pixels)
+{
+    const int8_t *b = t->weights + (ptrdiff_t)(pass * t->window + t->first) * 4 * I8_GROUPED_STEP;
+    I8_FOR(p, pixels) I8_FOR(o, 4) acc[p][o] = i8_zero();
+    for (int line = 0; line < t->lines; ++line, a += t->a_line) {
+        const uint8_t *from = a;
+        for (int tap = 0; tap < t->taps; ++tap, from += t->a_tap) {
+            i8_vec x[I8_GROUPED_PIXELS][I8_HALVES];
+            I8_FOR(p, pixels) {
+                const i8_vec bytes = i8_load(from + p * t->a_pixel);
+#if I8_PAIRED
+                x[p][0] = i8_even_u8(bytes);
+                x[p][1] = i8_odd_u8(bytes);
+#else
+                x[p][0] = bytes;
+#endif
+            }
+            I8_FOR(o, 4) I8_FOR(half, I8_HALVES) {
+                const i8_vec w = i8_load(b + o * I8_GROUPED_STEP + half * 4 * I8_LANES);
+                I8_FOR(p, pixels) I8_STEP(acc[p][o], x[p][half], w);
+            }
+            b += 4 * I8_GROUPED_STEP;
+        }
+    }
+}
+
+/* The lanes of each group added: pass `pass` of size / 4. */
+I8_INLINE void i8_grouped_fold(i8_vec *sums, const i8_vec *acc, const int size, int pass)
+{
+    if (size == 4)
+        I8_FOR(o, 4) sums[o] = acc[o];
+    else
+        I8_FOR(o, 2) sums[2 * pass + o] = i8_fold_lanes(acc[o], acc[2 + o]);
+}
+
+/* The vectors of all passes in the order of the channels. */
+I8_INLINE void i8_grouped_order(i8_vec *sums, const int size)
+{
+    i8_transpose_lanes(sums);
+    if (size == 8) {
+        const i8_vec second = sums[1];
+        sums[1] = sums[2];
+        sums[2] = second;
+    }
+    i8_transpose_units(sums);
+}
+
+/* Where the sums of `pixels` outputs go, from one on. */
+I8_INLINE void i8_grouped_store(const i8_grouped_args *t, int pixel, i8_vec sums[I8_GROUPED_PIXELS][4],
+                                const int pixels)
+{
+    if (t->start)
+        I8_FOR(v, 4) {
+            const i8_vec start = i8_load(t->start + v * I8_LANES);
+            I8_FOR(p, pixels) sums[p][v] = i8_add(sums[p][v], start);
+        }
+    if (t->output) {
+        i8_tile_output o = *t->output;
+        o.c += pixel * o.c_row;
+        if (t->channels <= 2 * I8_LANES)
+            i8_output_tile(&o, 0, 0, sums[0], 4, pixels, 2);
+        else
+            i8_output_tile(&o, 0, 0, sums[0], 4, pixels, 4);
+        return;
+    }
+    I8_FOR(p, pixels) I8_FOR(v, 4) i8_store(t->dst + (pixel + p) * I8_MAX_GROUPED + v * I8_LANES, sums[p][v]);
+}
+
+I8_NOINLINE void i8_grouped_store_some(const i8_grouped_args *t, int pixel, i8_vec sums[I8_GROUPED_PIXELS][4])
+{
+    i8_grouped_store(t, pixel, sums, I8_GROUPED_PIXELS);
+}
+I8_NOINLINE void i8_grouped_store_one(const i8_grouped_args *t, int pixel, i8_vec sums[I8_GROUPED_PIXELS][4])
+{
+    i8_grouped_store(t, pixel, sums, 1);
+}
+
+I8_INLINE void i8_grouped_pixels(const i8_grouped_args *t, int pixel, const int pixels, const int size)
+{
+    i8_vec sums[I8_GROUPED_PIXELS][4], acc[I8_GROUPED_PIXELS][4];
+    for (int pass = 0; pass < size / 4; ++pass) {
+        i8_grouped_sums(t, acc, t->a + pixel * t->a_pixel, pass, pixels);
+        I8_FOR(p, pixels) i8_grouped_fold(sums[p], acc[p], size, pass);
+    }
+    I8_FOR(p, pixels) i8_grouped_order(sums[p], size);
+    if (pixels == 1)
+        i8_grouped_store_one(t, pixel, sums);
+    else
+        i8_grouped_store_some(t, pixel, sums);
+}
+
+I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
+{
+    const int most = I8_GROUPED_PIXELS;
+    if (t->pixels < most)
+        for (int pixel = 0; pixel < t->pixels; ++pixel)
+            i8_grouped_pixels(t, pixel, 1, size);
+    else /* the last ones overlap the ones before */
+        for (int pixel = 0; pixel < t->pixels; pixel += most)
+            i8_grouped_pixels(t, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
+}
+
+static void i8_grouped(const i8_grouped_args *t)
+{
+    if (t->size == 4)
+        i8_grouped_line(t, 4);
+    else
+        i8_grouped_line(t, 8);
+}
+
+#undef I8_HALVES
+#undef I8_STEP

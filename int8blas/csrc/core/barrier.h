@@ -1,0 +1,49 @@
+/* A barrier for the threads of a parallel region that meet every few microseconds. Those of OpenMP runtimes sleep after
+ * some milliseconds; where other processes compete for the cores, waking up then takes a time slice at every barrier.
+ * This one spins as long as a step may take, and then lets others run between two looks. */
+#ifndef I8_BARRIER_H
+#define I8_BARRIER_H
+
+#include "core/compiler.h"
+
+/* All zeros before the first use. */
+typedef struct {
+    int arrived, round;
+} i8_barrier;
+
+#if defined(_MSC_VER) && !defined(__clang__)
+/* Wait until all `threads` threads of the region have come. */
+static inline void i8_wait(i8_barrier *b, int threads)
+{
+    (void)b, (void)threads;
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+#else
+#include <sched.h>
+
+enum { I8_SPINS = 1 << 12 };
+
+/* Wait until all `threads` threads of the region have come. What they wrote before is seen by all after. */
+static inline void i8_wait(i8_barrier *b, int threads)
+{
+    const int round = __atomic_load_n(&b->round, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
+        __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&b->round, round ^ 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int i = 0; __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; ++i) {
+        if (i < I8_SPINS) {
+#ifdef I8_X86_64
+            __builtin_ia32_pause();
+#endif
+        } else {
+            sched_yield();
+        }
+    }
+}
+#endif
+
+#endif

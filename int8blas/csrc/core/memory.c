@@ -1,0 +1,115 @@
+#if defined(__linux__)
+#define _DEFAULT_SOURCE /* madvise() */
+#include <sys/mman.h>
+#endif
+
+#include "core/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#define EXCHANGE(slot, block) _InterlockedExchangePointer((void *volatile *)(slot), block)
+#define COUNT(counter) ((unsigned)_InterlockedIncrement((volatile long *)(counter)))
+#define THREAD_LOCAL __declspec(thread)
+#else
+#define EXCHANGE(slot, block) __atomic_exchange_n(slot, block, __ATOMIC_ACQ_REL)
+#define COUNT(counter) __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED)
+#define THREAD_LOCAL _Thread_local
+#endif
+
+/* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; the size from which
+ * memory pays in huge pages, as NumPy has it. */
+enum { ALIGNMENT = 64, SLOTS = 4, KEPT_BYTES = 16 << 20, HUGE_BYTES = 4 << 20 };
+
+/* The last bytes of the ALIGNMENT bytes before what the caller gets. */
+typedef struct {
+    void *memory; /* from malloc() */
+    size_t size;
+} block;
+
+static block *slots[SLOTS];
+
+static block *header(void *memory) { return (block *)memory - 1; }
+
+/* Where a thread begins to look: it finds the block that it had before, whose lines are in its caches, and which in
+ * those of another would have to come from there. */
+static block **slot(int i)
+{
+    static unsigned threads;
+    static THREAD_LOCAL unsigned own;
+    if (!own)
+        own = COUNT(&threads);
+    return &slots[(own - 1 + (unsigned)i) % SLOTS];
+}
+
+/* Asks the system, which may ignore it, for huge pages. */
+static void use_huge_pages(char *memory, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = 4096;
+    char *first = (char *)(((uintptr_t)memory + page - 1) & ~(page - 1));
+    if (size >= HUGE_BYTES)
+        madvise(first, (size_t)(memory + size - first), MADV_HUGEPAGE);
+#else
+    (void)memory, (void)size;
+#endif
+}
+
+void *i8_allocate(size_t size)
+{
+    const size_t extra = 2 * ALIGNMENT;
+    char *memory = size <= SIZE_MAX - extra ? malloc(size + extra) : NULL;
+    if (!memory)
+        return NULL;
+    use_huge_pages(memory, size + extra);
+    char *start = (char *)(((uintptr_t)memory + extra - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    *header(start) = (block){memory, size};
+    return start;
+}
+
+void *i8_reallocate(void *memory, size_t size)
+{
+    char *moved = i8_allocate(size);
+    if (moved && memory) {
+        size_t before = header(memory)->size;
+        memcpy(moved, memory, before < size ? before : size);
+        i8_free(memory);
+    }
+    return moved;
+}
+
+void i8_free(void *memory)
+{
+    if (memory)
+        free(header(memory)->memory);
+}
+
+void *i8_acquire(size_t size)
+{
+    for (int i = 0; i < SLOTS; ++i) {
+        block *kept = EXCHANGE(slot(i), NULL);
+        if (!kept)
+            continue;
+        if (kept->size >= size)
+            return kept + 1;
+        i8_free(kept + 1);
+        break;
+    }
+    return i8_allocate(size);
+}
+
+void i8_release(void *memory)
+{
+    if (!memory)
+        return;
+    block *rest = header(memory);
+#ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
+    for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
+        rest = EXCHANGE(slot(i), rest);
+#endif
+    if (rest)
+        i8_free(rest + 1);
+}

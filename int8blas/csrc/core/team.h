@@ -1,0 +1,292 @@
+/* How many threads a parallel region of the calling thread can have. OpenMP runtimes end the process where a thread
+ * cannot be made: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS).
+ * So before the first region of each larger size its threads are tried: as many are asked for as the cgroup allows,
+ * threads of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what
+ * has worked. Where all threads of the process together have had as many at some time, nothing is tried.
+ *
+ * A smaller region lets the runtime's other threads end, and a larger one after it makes them again, while those that
+ * end are still counted. So these are tried too: where there is room for both nothing more has to be done, and
+ * where there is not, each region that is larger than the last one tries its threads again, and waits for the room. */
+#ifndef I8_TEAM_H
+#define I8_TEAM_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#include "core/compiler.h"
+#include "core/openmp.h"
+
+/* Of the calling thread. */
+typedef struct {
+    int limit;  /* that num_threads has set; 0: none */
+    int tried;  /* a region of so many threads has been had, or could be */
+    int last;   /* threads of the last region */
+    int most;   /* no more could be made when it was tried; 0: not known */
+    int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
+} i8_team;
+
+static I8_THREAD_LOCAL i8_team i8_my_team;
+/* There was no room for a team and for as many threads that end: a region larger than the last one asks again. */
+static int i8_teams_fill_room;
+static int i8_tries_teams = 1;
+static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
+
+#if defined(_OPENMP) && (defined(__unix__) || defined(__APPLE__))
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <signal.h>
+#include <sys/syscall.h>
+#endif
+
+enum {
+    I8_MOST_THREADS = 1024,
+    I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
+    /* Address space that the threads leave to what they and the runtime allocate. */
+    I8_TEAM_MARGIN = 16 << 20,
+    /* Looks for a thread that has been joined and is still counted; it is not for some microseconds. */
+    I8_TEAM_LOOKS = 10000,
+    /* Trials while threads of the last region end, and the microseconds between them. */
+    I8_TEAM_TRIALS = 200,
+    I8_TEAM_PAUSE = 1000
+};
+
+/* A file of a cgroup: a number, INT_MAX for "max" or a larger one, -1 if there is none. */
+static int i8_pids_number(const char *folder, const char *name)
+{
+    char path[PATH_MAX], text[32] = "";
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return -1;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    const char *line = fgets(text, sizeof text, file);
+    fclose(file);
+    if (!line)
+        return -1;
+    if (strncmp(text, "max", 3) == 0)
+        return INT_MAX;
+    char *end;
+    const long number = strtol(text, &end, 10);
+    return end == text || number < 0 ? -1 : number > INT_MAX ? INT_MAX : (int)number;
+}
+
+/* What pids.max leaves of a folder, and of those above it down to the first `root` characters of it. */
+static int i8_pids_left(char *folder, size_t root)
+{
+    int left = INT_MAX;
+    for (;;) {
+        const int most = i8_pids_number(folder, "pids.max"), now = i8_pids_number(folder, "pids.current");
+        if (most >= 0 && most < INT_MAX && now >= 0 && most - now < left)
+            left = most > now ? most - now : 0;
+        char *slash = strrchr(folder, '/');
+        if (!slash || slash < folder + root)
+            return left;
+        *slash = 0;
+    }
+}
+
+/* How many more threads the cgroups of this process allow, INT_MAX if there is no limit. `list` is /proc/self/cgroup,
+ * with a line "0::/path" for version 2 and "8:pids:/path" for version 1; `root` is where they are mounted. */
+static int i8_cgroup_room(const char *list, const char *root)
+{
+    char line[PATH_MAX], folder[2 * PATH_MAX];
+    int room = INT_MAX;
+    FILE *file = fopen(list, "r");
+    if (!file)
+        return room;
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = 0;
+        ++names;
+        const char *below;
+        if (!*names) {
+            below = "";
+        } else {
+            char *rest = names, *name;
+            do
+                name = strtok_r(rest, ",", &rest);
+            while (name && strcmp(name, "pids") != 0);
+            if (!name)
+                continue;
+            below = "/pids";
+        }
+        snprintf(folder, sizeof folder, "%s%s", root, below);
+        const size_t length = strlen(folder);
+        snprintf(folder + length, sizeof folder - length, "%s", path);
+        for (size_t end = strlen(folder); end > length && folder[end - 1] == '/'; --end)
+            folder[end - 1] = 0;
+        const int left = i8_pids_left(folder, length);
+        if (left < room)
+            room = left;
+    }
+    fclose(file);
+    return room;
+}
+
+/* Threads that have been made wait for this. */
+static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
+/* Held while threads are tried and then made: two threads that do so at the same time would count on the same ones. */
+static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *i8_wait_at_gate(void *id)
+{
+#ifdef __linux__
+    *(long *)id = syscall(SYS_gettid);
+#else
+    (void)id;
+#endif
+    pthread_mutex_lock(&i8_team_gate);
+    pthread_mutex_unlock(&i8_team_gate);
+    return NULL;
+}
+
+/* How many of `count` threads can be made, all at the same time. They are gone when this returns. */
+static int i8_try_threads(int count)
+{
+    static pthread_t threads[I8_TRIED_THREADS];
+    static long ids[I8_TRIED_THREADS];
+    int made = 0;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return 0;
+    if (i8_stack_bytes)
+        pthread_attr_setstacksize(&attributes, i8_stack_bytes);
+    void *margin = mmap(NULL, I8_TEAM_MARGIN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (margin != MAP_FAILED) {
+        pthread_mutex_lock(&i8_team_gate);
+        while (made < count && pthread_create(&threads[made], &attributes, i8_wait_at_gate, &ids[made]) == 0)
+            ++made;
+        pthread_mutex_unlock(&i8_team_gate);
+        for (int i = 0; i < made; ++i)
+            pthread_join(threads[i], NULL);
+        munmap(margin, I8_TEAM_MARGIN);
+    }
+    pthread_attr_destroy(&attributes);
+#ifdef __linux__
+    for (int i = 0; i < made; ++i)
+        for (int looks = 0; looks < I8_TEAM_LOOKS && syscall(SYS_tgkill, getpid(), ids[i], 0) == 0; ++looks)
+            sched_yield();
+#endif
+    return made;
+}
+
+/* Let the runtime make the threads of a team, inside the lock. */
+static void i8_start_team(int threads)
+{
+    static int started;
+#pragma omp parallel num_threads(threads)
+    __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
+}
+
+/* `tried - 1` of all threads that live, and the largest sum that there has been; inside the lock. */
+static int i8_teams_now, i8_teams_ever;
+static pthread_key_t i8_team_end;
+static int i8_has_team_end; /* without it threads are tried more often than they have to */
+static pthread_once_t i8_team_once = PTHREAD_ONCE_INIT;
+
+/* When a thread ends; `others` are those of its team, as a pointer. */
+static void i8_leave_team(void *others)
+{
+    pthread_mutex_lock(&i8_team_lock);
+    i8_teams_now -= (int)(intptr_t)others;
+    pthread_mutex_unlock(&i8_team_lock);
+}
+
+static void i8_make_key(void)
+{
+    i8_has_team_end = pthread_key_create(&i8_team_end, i8_leave_team) == 0;
+}
+
+/* How many of `count` threads the cgroups and the system allow. */
+static int i8_allowed_threads(int count)
+{
+    const int room = i8_cgroup_room("/proc/self/cgroup", "/sys/fs/cgroup");
+    const int most = room < I8_TRIED_THREADS ? room : I8_TRIED_THREADS;
+    return i8_try_threads(count < most ? count : most);
+}
+
+/* The team of this many threads, or of fewer, that could be made beside a region's last one of `last` threads; all
+ * teams together would have `others` threads that can end. */
+static int i8_tried_team(int wanted, int last, int others)
+{
+    const int more = (wanted < I8_MOST_THREADS ? wanted : I8_MOST_THREADS) - last;
+    const int allowed = i8_allowed_threads(more + others);
+    const int threads = last + (allowed < more ? allowed : more);
+    if (allowed < more + others)
+        __atomic_store_n(&i8_teams_fill_room, 1, __ATOMIC_RELAXED);
+    if (threads > 1)
+        i8_start_team(threads);
+    return threads;
+}
+
+/* The team that was had before, of `wanted` threads, after a region of fewer: the others may not have ended yet. */
+static int i8_regrown_team(int wanted)
+{
+    const int last = i8_my_team.last > 1 ? i8_my_team.last : 1;
+    int more = 0;
+    pthread_mutex_lock(&i8_team_lock);
+    for (int trial = 0; trial < I8_TEAM_TRIALS && more < wanted - last; ++trial) {
+        if (trial)
+            usleep(I8_TEAM_PAUSE);
+        more = i8_allowed_threads(wanted - last);
+    }
+    if (more)
+        i8_start_team(last + more);
+    pthread_mutex_unlock(&i8_team_lock);
+    return last + more;
+}
+
+/* A region of `wanted` threads can be had, or of so many as are returned. */
+static int i8_make_team(int wanted)
+{
+    i8_team *team = &i8_my_team;
+    const int before = team->tried > 1 ? team->tried : 1;
+    int threads;
+    if (!i8_tries_teams)
+        return team->tried = wanted;
+    if (team->most && wanted > team->most)
+        wanted = team->most;
+    if (wanted <= team->tried)
+        return i8_teams_fill_room && wanted > team->last ? i8_regrown_team(wanted) : wanted;
+    threads = wanted;
+    pthread_once(&i8_team_once, i8_make_key);
+    pthread_mutex_lock(&i8_team_lock);
+    const int others = i8_teams_now + wanted - before;
+    if (others > i8_teams_ever)
+        threads = i8_tried_team(wanted, team->last > 1 ? team->last : 1, others);
+    i8_teams_now += threads - before;
+    if (i8_teams_ever < i8_teams_now)
+        i8_teams_ever = i8_teams_now;
+    pthread_mutex_unlock(&i8_team_lock);
+    if (i8_has_team_end)
+        pthread_setspecific(i8_team_end, (void *)(intptr_t)(threads - 1));
+    team->tried = threads;
+    if (threads < wanted)
+        team->most = threads;
+    return threads;
+}
+#else
+static int i8_cgroup_room(const char *list, const char *root)
+{
+    (void)list, (void)root;
+    return INT_MAX;
+}
+
+static int i8_make_team(int wanted)
+{
+    (void)i8_tries_teams, (void)i8_stack_bytes;
+    return i8_my_team.tried = wanted;
+}
+#endif
+
+#endif

@@ -1,0 +1,140 @@
+/* The steps of a chain of element-wise functions: a run of elements becomes f32, post-ops change it, and it is stored.
+ * What lies between two steps is a stretch of f32 that stays in the L1 cache, so that there is one loop for each type
+ * and each function, and none for their combinations. The drivers are in _chain.pyx; the slots, in elementwise.h.
+ *
+ *   load      y = scale * (f32(x) - zero)
+ *   apply     a post-op, as in stage_body.h
+ *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN; y * scale, rounded to the type, for floats
+ *
+ * Two kinds of chains have a shorter way to the same bits: functions of one byte are looked up in a table, and the sum
+ * or the product of bytes stays in registers. */
+
+/* ------------------------------------------------------------------------------------------------------- floats --- */
+
+I8_INLINE void i8_load_run(float *y, const char *x, int64_t n, float scale, float zero, const int type)
+{
+    const ptrdiff_t size = i8_size(type);
+    const i8_floats factor = i8_floats_set(scale), shift = i8_floats_set(-zero);
+    char rest[4 * I8_CHUNK] = {0};
+    for (; n > 0; n -= I8_CHUNK, x += I8_CHUNK * size, y += I8_CHUNK) {
+        if (n < I8_CHUNK)
+            x = memcpy(rest, x, (size_t)(n * size));
+        i8_floats_store(y, i8_floats_mul(factor, i8_floats_add(i8_chunk_of(x, type), shift)));
+    }
+}
+
+I8_INLINE void i8_store_run(char *out, const float *y, int64_t n, float scale, float zero, const int type)
+{
+    const ptrdiff_t size = i8_size(type);
+    const i8_floats factor = i8_floats_set(scale), shift = i8_floats_set(zero);
+    for (; n > 0; n -= I8_CHUNK, out += I8_CHUNK * size, y += I8_CHUNK) {
+        i8_floats x = i8_floats_mul(i8_floats_load(y), factor);
+        if (type <= I8_TYPE_S32)
+            x = i8_floats_add(i8_floats_ordered(x), shift);
+        i8_store_chunk(x, type, out, n < I8_CHUNK ? (int)n : I8_CHUNK);
+    }
+}
+
+#define I8_TYPE_RUNS(t, type)                                                                                          \
+    static void i8_load_##t(float *y, const void *x, int64_t n, float scale, float zero)                               \
+    {                                                                                                                  \
+        i8_load_run(y, x, n, scale, zero, type);                                                                       \
+    }                                                                                                                  \
+    static void i8_store_##t(void *out, const float *y, int64_t n, float scale, float zero)                            \
+    {                                                                                                                  \
+        i8_store_run(out, y, n, scale, zero, type);                                                                    \
+    }
+I8_TYPE_RUNS(run_u8, I8_TYPE_U8)
+I8_TYPE_RUNS(run_s8, I8_TYPE_S8)
+I8_TYPE_RUNS(run_s32, I8_TYPE_S32)
+I8_TYPE_RUNS(run_f32, I8_TYPE_F32)
+I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
+I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
+#undef I8_TYPE_RUNS
+
+/* -------------------------------------------------------------------------------------------------------- bytes --- */
+
+/* With vectors the table is 16 vectors of 16 bytes, each of which is indexed by the low bits of x; the high bits choose
+ * among the results in four rounds. */
+static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
+{
+    int64_t i = 0;
+#if I8_LANES > 1
+    i8_vec part[16];
+    I8_FOR(k, 16) part[k] = i8_repeat(table + 16 * k, 16);
+    for (; i + 4 * I8_LANES <= n; i += 4 * I8_LANES) {
+        const i8_vec bytes = i8_load(x + i), low = i8_and(bytes, i8_set_8(15));
+        const i8_bits bit4 = i8_bits_of_bytes(bytes, 4), bit5 = i8_bits_of_bytes(bytes, 5);
+        const i8_bits bit6 = i8_bits_of_bytes(bytes, 6), bit7 = i8_bits_of_bytes(bytes, 7);
+        i8_vec y[8];
+        I8_FOR(k, 8) y[k] = i8_choose(bit4, i8_shuffle(part[2 * k], low), i8_shuffle(part[2 * k + 1], low));
+        I8_FOR(k, 4) y[k] = i8_choose(bit5, y[2 * k], y[2 * k + 1]);
+        I8_FOR(k, 2) y[k] = i8_choose(bit6, y[2 * k], y[2 * k + 1]);
+        i8_store(out + i, i8_choose(bit7, y[0], y[1]));
+    }
+#endif
+    for (; i < n; ++i)
+        out[i] = table[x[i]];
+}
+
+#if I8_LANES > 1
+typedef struct {
+    i8_vec flip[2];
+    i8_f32 zero[2], scale[2], dst_scale, dst_zero;
+} i8_bytes_constants;
+
+/* A byte x is the low one of the f32 2**23 + x: no conversion, and one exact subtraction leaves x - zero. Interleaving
+ * works within 128-bit lanes, and packing puts everything back. */
+I8_INLINE void i8_bytes_step(uint8_t *out, const uint8_t *const *x, ptrdiff_t i, const i8_bytes_constants *c,
+                             const int product, const int relu, const int is_signed)
+{
+    i8_vec v[2][4];
+    I8_FOR(k, 2) {
+        v[k][0] = i8_xor(i8_load(x[k] + i), c->flip[k]);
+        v[k][1] = v[k][2] = i8_zero();
+        v[k][3] = i8_set_8(0x4b);
+        i8_interleave(v[k]);
+    }
+    I8_FOR(j, 4) {
+        i8_f32 y = i8_mul_f32(c->scale[0], i8_sub_f32(i8_as_f32(v[0][j]), c->zero[0]));
+        const i8_f32 z = i8_mul_f32(c->scale[1], i8_sub_f32(i8_as_f32(v[1][j]), c->zero[1]));
+        y = product ? i8_mul_f32(y, z) : i8_add_f32(y, z);
+        if (relu)
+            y = i8_max_f32(y, i8_set_f32(0.0f));
+        v[0][j] = i8_round_within_s32(i8_add_f32(i8_mul_f32(y, c->dst_scale), c->dst_zero));
+    }
+    i8_store(out, is_signed ? i8_pack_s8(v[0]) : i8_pack_u8(v[0]));
+}
+
+I8_INLINE void i8_bytes_run(const i8_bytes_args *t, const int product, const int relu, const int is_signed)
+{
+    enum { BYTES = 4 * I8_LANES };
+    const int64_t whole = t->n / BYTES * BYTES;
+    i8_bytes_constants c = {.dst_scale = i8_set_f32(t->dst_scale), .dst_zero = i8_set_f32(t->dst_zero)};
+    I8_FOR(k, 2) {
+        c.flip[k] = i8_set_8(t->flip[k]);
+        c.scale[k] = i8_set_f32(t->scale[k]);
+        c.zero[k] = i8_set_f32(0x1p23f + t->zero[k]);
+    }
+    for (int64_t i = 0; i < whole; i += BYTES)
+        i8_bytes_step(t->out + i, t->x, i, &c, product, relu, is_signed);
+    if (whole < t->n) {
+        const size_t rest = (size_t)(t->n - whole);
+        uint8_t bytes[2][BYTES] = {{0}}, out[BYTES];
+        const uint8_t *const x[2] = {bytes[0], bytes[1]};
+        memcpy(bytes[0], t->x[0] + whole, rest);
+        memcpy(bytes[1], t->x[1] + whole, rest);
+        i8_bytes_step(out, x, 0, &c, product, relu, is_signed);
+        memcpy(t->out + whole, out, rest);
+    }
+}
+
+#define I8_BYTES(name, product, relu)                                                                                  \
+    static void i8_##name##_u8(const i8_bytes_args *t) { i8_bytes_run(t, product, relu, 0); }                          \
+    static void i8_##name##_s8(const i8_bytes_args *t) { i8_bytes_run(t, product, relu, 1); }
+I8_BYTES(add_bytes, 0, 0)
+I8_BYTES(add_bytes_relu, 0, 1)
+I8_BYTES(multiply_bytes, 1, 0)
+I8_BYTES(multiply_bytes_relu, 1, 1)
+#undef I8_BYTES
+#endif

@@ -1,0 +1,115 @@
+/* Functions of single elements, of windows and of rows: quantization, chains of functions, pooling, normalization. */
+#ifndef I8_ELEMENTWISE_H
+#define I8_ELEMENTWISE_H
+
+#include "stage/stage.h"
+
+/* Integer types of the element-wise functions (formulas in quantize_body.h). */
+enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
+
+/* An element-wise function of `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for
+ * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value
+ * each, or n of them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size.
+ * `stream` writes 4-byte elements past the caches. */
+typedef struct {
+    int64_t n;
+    const void *x;
+    void *out;
+    const void *parameters[3];
+    int each, stream;
+} i8_elements_args;
+
+typedef void (*i8_elements_fn)(const i8_elements_args *);
+
+/* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
+ * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
+ * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
+ * an average is divided by is at divisors + r * divisor_step + j if `each`, else it is the same for all, I8_CHUNK
+ * times. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most I8_POOL_WINDOW: 255 *
+ * 2**23 < 2**31. src and out do not overlap, and need no alignment.
+ *
+ * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute
+ * in u16
+ *
+ *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
+ *
+ * which is the same: the sum in brackets, modulo 2**16, is that of unsigned elements (s8 + 128) and what rounds. */
+#define I8_POOL_RUN 64
+#define I8_POOL_WINDOW (1 << 23)
+#define I8_POOL_PART 255 /* elements whose sum fits 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15 */
+typedef struct {
+    int64_t n, runs;
+    const uint8_t *src;
+    char *out;
+    ptrdiff_t src_step, out_step;
+    int64_t counts[3];    /* elements of the window along d, h and w */
+    ptrdiff_t strides[3]; /* from one to the next */
+    int type, each;
+    const float *divisors;
+    ptrdiff_t divisor_step; /* in elements */
+    int multiplier, bias, parity_shift, shift;
+} i8_pool_args;
+
+typedef void (*i8_pool_fn)(const i8_pool_args *);
+
+/* The sum or the product of bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
+ *
+ *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
+ *
+ * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and
+ * everything must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or
+ * apart. */
+enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
+typedef struct {
+    int64_t n;
+    const uint8_t *x[2];
+    uint8_t flip[2]; /* 0 or 0x80 */
+    float scale[2], zero[2], dst_scale, dst_zero;
+    uint8_t *out;
+} i8_bytes_args;
+
+typedef void (*i8_bytes_fn)(const i8_bytes_args *);
+
+/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any;
+ * dst_type any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
+ * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
+ * size. The workspace has I8_ROW_ROOM(n) floats; twice as many for a softmax with `log`. */
+#define I8_PARTS 64
+#define I8_ROW_ROOM(n) (((n) + I8_PARTS - 1) / I8_PARTS * I8_PARTS + I8_CHUNK)
+typedef struct {
+    int64_t rows, n;
+    const char *src;
+    char *dst;
+    ptrdiff_t src_row, dst_row; /* in bytes */
+    int src_type, dst_type;
+    float scale; /* of src */
+    float dst_scale, dst_zero; /* the reciprocal of the scale of dst; -0.0 without a zero point */
+    int log;
+    const float *gamma, *beta;
+    float epsilon;
+    float *workspace;
+} i8_normalize_args;
+
+typedef void (*i8_normalize_fn)(const i8_normalize_args *);
+
+/* Element-wise functions, pooling and normalization of a vector width. */
+typedef struct {
+    /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
+    i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
+
+    i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
+
+    /* Steps of a chain of element-wise functions, on n contiguous elements that need no alignment (formulas in
+     * chain_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
+    void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
+    void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */
+    void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
+    /* out[i] = table[x[i]]; out may be x. */
+    void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
+    /* [I8_ADD_BYTES and so on][whether there is a ReLU][I8_U8 or I8_S8, of out]; may be NULL. */
+    i8_bytes_fn bytes[2][2][2];
+
+    i8_normalize_fn softmax, layer_norm;
+} i8_elementwise_kernels;
+
+#endif

@@ -1,0 +1,189 @@
+/* Element-wise quantization: float32 to integers, back, and from one integer type to another. In chunks of 16 elements,
+ * of vectors or in plain C. Arguments: i8_elements_args in elementwise.h. What is rounded is rounded half to even, if
+ * nothing else is said; sat() saturates to the type of `out`.
+ *
+ *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: zero_point
+ *   dequantize   out = scale * f32(x - zero_point)                            the difference is exact
+ *   requantize   out = sat(rne(f32(f32(x) * scale) + f32(zero_point)))        I8_FLOAT
+ *                out = sat(y + zero_point)                                    I8_DOUBLING, I8_SINGLE: y is s32, as in
+ *                                                                             requantize_body.h
+ */
+#include <math.h>
+#include <string.h>
+
+#define I8_STREAMS (I8_LANES > 1) /* i8_stream, which writes past the caches */
+
+/* One chunk. `x`, `out` and the three parameters need no alignment. `out` may be x if the types have the same size. */
+typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
+
+#if I8_LANES > 1
+/* ----------------------------------------------------------------------------------------------------- vectors --- */
+
+#define I8_OF(p, size) ((char *)(p) + (size) * I8_LANES * v)
+#define I8_WIDE(p) i8_load(I8_OF(p, 4))
+#define I8_REAL(p) i8_load_f32(I8_OF(p, 4))
+#define I8_CHUNK_FN(name, value)                                                                                       \
+    I8_INLINE void name##_chunk(void *out, const void *x, const void *factor, const void *zero_point,                  \
+                                const void *exponent)                                                                  \
+    {                                                                                                                  \
+        (void)exponent;                                                                                                \
+        I8_FOR(v, I8_VECS) {                                                                                           \
+            const i8_vec z = I8_WIDE(zero_point);                                                                      \
+            value;                                                                                                     \
+        }                                                                                                              \
+    }
+#define I8_CHUNK_FNS(t, size, load, store, rounded, shifted, difference)                                               \
+    I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
+                const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
+                store(I8_OF(out, size), i8_replace_nan(w, rounded, z)))                                                \
+    I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \
+                i8_store_f32(I8_OF(out, 4), i8_mul_f32(I8_REAL(factor), difference)))                                  \
+    I8_CHUNK_FN(i8_requantize_float_##t, const i8_f32 w = i8_to_f32(I8_WIDE(x));                                       \
+                const i8_f32 y = i8_add_f32(i8_mul_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
+                store(I8_OF(out, size), rounded))                                                                      \
+    I8_CHUNK_FN(i8_requantize_doubling_##t,                                                                            \
+                const i8_vec y = i8_doubling(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                          \
+                store(I8_OF(out, size), shifted))                                                                      \
+    I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
+                const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
+                store(I8_OF(out, size), shifted))
+I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), i8_shift_between(y, z, 0, 255),
+             i8_to_f32(i8_sub(w, z)))
+I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), i8_shift_between(y, z, -128, 127),
+             i8_to_f32(i8_sub(w, z)))
+I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_shift_in_s32(y, z), i8_difference_f32(w, z))
+#undef I8_REAL
+#undef I8_WIDE
+#undef I8_OF
+
+#else
+/* ----------------------------------------------------------------------------------------------------- plain C --- */
+
+/* The comparisons are false for NaN, which gives `low`. */
+I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
+{
+    y = y > low ? y : low;
+    y = y < high ? y : high;
+    return (int32_t)rintf(y);
+}
+
+/* INT32_MAX is no f32: 2**31 and above are replaced after the conversion, which they would overflow. */
+I8_INLINE int32_t i8_round_to_s32(float y)
+{
+    const float r = rintf(y > -0x1p31f ? y : -0x1p31f);
+    const int32_t q = (int32_t)(r < 0x1p31f ? r : 0.0f);
+    return r < 0x1p31f ? q : INT32_MAX;
+}
+
+#define I8_ROUND_u8(y) i8_round_between(y, 0.0f, 255.0f)
+#define I8_ROUND_s8(y) i8_round_between(y, -128.0f, 127.0f)
+#define I8_ROUND_s32(y) i8_round_to_s32(y)
+#define I8_SHIFT_u8(y, zero_point) i8_shift_between(y, zero_point, 0, 255)
+#define I8_SHIFT_s8(y, zero_point) i8_shift_between(y, zero_point, -128, 127)
+#define I8_SHIFT_s32(y, zero_point) i8_shift_in_s32(y, zero_point)
+/* f32(x - zero_point): s32 differences have 33 bits, which f64 holds. */
+#define I8_DIFFERENCE_u8(x, zero_point) ((float)((x) - (zero_point)))
+#define I8_DIFFERENCE_s8(x, zero_point) ((float)((x) - (zero_point)))
+#define I8_DIFFERENCE_s32(x, zero_point) ((float)((double)(x) - (double)(zero_point)))
+
+
+#define I8_CHUNK_FN(name, from, to, factor_type, value)                                                                \
+    I8_INLINE void name##_chunk(void *out, const void *x, const void *factor, const void *zero_point,                  \
+                                const void *exponent)                                                                  \
+    {                                                                                                                  \
+        from v[I8_CHUNK];                                                                                              \
+        to w[I8_CHUNK];                                                                                                \
+        factor_type f[I8_CHUNK];                                                                                       \
+        int32_t z[I8_CHUNK], s[I8_CHUNK];                                                                              \
+        memcpy(v, x, sizeof v);                                                                                        \
+        memcpy(f, factor, sizeof f);                                                                                   \
+        memcpy(z, zero_point, sizeof z);                                                                               \
+        memcpy(s, exponent, sizeof s);                                                                                 \
+        (void)s;                                                                                                       \
+        for (int j = 0; j < I8_CHUNK; ++j)                                                                             \
+            w[j] = (to)(value);                                                                                        \
+        memcpy(out, w, sizeof w);                                                                                      \
+    }
+#define I8_CHUNK_FNS(t, type)                                                                                          \
+    I8_CHUNK_FN(i8_quantize_##t, float, type, float,                                                                   \
+                v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : z[j])                                         \
+    I8_CHUNK_FN(i8_dequantize_##t, type, float, float, f[j] * I8_DIFFERENCE_##t(v[j], z[j]))                           \
+    I8_CHUNK_FN(i8_requantize_float_##t, int32_t, type, float, I8_ROUND_##t((float)v[j] * f[j] + (float)z[j]))         \
+    I8_CHUNK_FN(i8_requantize_doubling_##t, int32_t, type, int32_t,                                                    \
+                I8_SHIFT_##t(i8_doubling(v[j], f[j], s[j]), z[j]))                                                     \
+    I8_CHUNK_FN(i8_requantize_single_##t, int32_t, type, int32_t, I8_SHIFT_##t(i8_single(v[j], f[j], s[j]), z[j]))
+I8_CHUNK_FNS(u8, uint8_t)
+I8_CHUNK_FNS(s8, int8_t)
+I8_CHUNK_FNS(s32, int32_t)
+#endif
+#undef I8_CHUNK_FNS
+#undef I8_CHUNK_FN
+
+/* -------------------------------------------------------------------------------------------------- the kernels --- */
+
+/* Fewer elements than a chunk go through a chunk of their own on either side of it; p is where the parameters of the
+ * run are. */
+I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
+                              const int64_t out_size, const char *const *p, const int64_t start, const int64_t count)
+{
+    char x[4 * I8_CHUNK] = {0}, out[4 * I8_CHUNK], own[3][4 * I8_CHUNK] = {{0}};
+    memcpy(x, (const char *)e->x + start * x_size, (size_t)(count * x_size));
+    for (int k = 0; k < 3 && e->each; ++k)
+        memcpy(own[k], p[k] + 4 * start, (size_t)(4 * count));
+    if (e->each)
+        chunk(out, x, own[0], own[1], own[2]);
+    else
+        chunk(out, x, p[0], p[1], p[2]);
+    memcpy((char *)e->out + start * out_size, out, (size_t)(count * out_size));
+}
+
+I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size, const int64_t out_size)
+{
+    const char *x = e->x;
+    char *out = e->out;
+    const int64_t n = e->n, step = e->each ? 4 : 0; /* bytes from the parameters of an element to those of the next */
+    const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
+    int64_t i = 0;
+    /* One value for all elements is read as a chunk of equal ones; values of each element are read in place. */
+    char same[3][4 * I8_CHUNK];
+    const char *p[3];
+    for (int k = 0; k < 3; ++k) {
+        p[k] = e->each ? (const char *)e->parameters[k] : same[k];
+        for (int j = 0; j < I8_CHUNK && !e->each; ++j)
+            memcpy(same[k] + 4 * j, e->parameters[k], 4);
+    }
+#if I8_STREAMS
+    if (stream) {
+        /* Whole cache lines: those that the run begins or ends in are not. */
+        i = (int64_t)(-(uintptr_t)out % 64) / 4;
+        i = i < n ? i : n;
+        i8_part_of_run(e, chunk, x_size, out_size, p, 0, i);
+        for (; i + I8_CHUNK <= n; i += I8_CHUNK) {
+            char line[4 * I8_CHUNK];
+            chunk(line, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
+            I8_FOR(v, I8_VECS) i8_stream(out + 4 * (i + I8_LANES * v), i8_load(line + 4 * I8_LANES * v));
+        }
+        i8_finish_streams();
+    }
+#else
+    (void)stream;
+#endif
+    for (; i + I8_CHUNK <= n; i += I8_CHUNK)
+        chunk(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
+    if (i < n)
+        i8_part_of_run(e, chunk, x_size, out_size, p, i, n - i);
+}
+
+#define I8_RUN(name, x_size, out_size)                                                                                 \
+    static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, x_size, out_size); }
+#define I8_RUNS(t, size)                                                                                               \
+    I8_RUN(i8_quantize_##t, 4, size)                                                                                   \
+    I8_RUN(i8_dequantize_##t, size, 4)                                                                                 \
+    I8_RUN(i8_requantize_float_##t, 4, size)                                                                           \
+    I8_RUN(i8_requantize_doubling_##t, 4, size)                                                                        \
+    I8_RUN(i8_requantize_single_##t, 4, size)
+I8_RUNS(u8, 1)
+I8_RUNS(s8, 1)
+I8_RUNS(s32, 4)
+#undef I8_RUNS
+#undef I8_RUN

@@ -1,0 +1,197 @@
+/* The dot kernels, written once: many vectors contiguous in k, in place, by a few packed ones (i8_dot_args in
+ * gemm.h). gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the
+ * i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
+ *
+ * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.
+ * 8 or 16: they share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
+ * as many groups over the register, which is free for 4 and 8 bytes and not for more, unless it is also shifted: then
+ * it costs a quarter, and a loop of its own.
+ *
+ * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
+ *
+ * Where I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y), whose
+ * s16 sums of I8_HALVES_STEPS loads of x fit: they are widened no more often than that.
+ */
+#define I8_ADD_BYTES(acc_, load)                                                                                       \
+    do {                                                                                                               \
+        i8_vec yv[4];                                                                                                  \
+        I8_FOR(j, vectors) yv[j] = i8_load(y + 4 * I8_LANES * j);                                                      \
+        I8_FOR(i, rows) {                                                                                              \
+            const i8_vec xv = load;                                                                                    \
+            I8_FOR(j, vectors) I8_STEP(acc_[i * vectors + j], xv, yv[j]);                                              \
+        }                                                                                                              \
+        x += bytes;                                                                                                    \
+        y += 4 * I8_LANES * vectors;                                                                                   \
+    } while (0)
+#define I8_FOLD(fold, n)                                                                                               \
+    I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
+
+#ifdef I8_STEP_16
+#define I8_ADD_HALVES(load)                                                                                            \
+    do {                                                                                                               \
+        i8_vec xv[I8_DOT_ROWS];                                                                                        \
+        I8_FOR(i, rows) xv[i] = load;                                                                                  \
+        I8_FOR(j, vectors) {                                                                                           \
+            const i8_vec yl = i8_load(y + 8 * I8_LANES * j), yh = i8_load(y + 8 * I8_LANES * j + 4 * I8_LANES);        \
+            I8_FOR(i, rows) {                                                                                          \
+                I8_STEP_16(low[i * vectors + j], xv[i], yl);                                                           \
+                I8_STEP_16(high[i * vectors + j], xv[i], yh);                                                          \
+                I8_PIN(low[i * vectors + j]);                                                                          \
+                I8_PIN(high[i * vectors + j]);                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        x += bytes;                                                                                                    \
+        y += 8 * I8_LANES * vectors;                                                                                   \
+    } while (0)
+
+/* The sums of all k in every lane. */
+I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int bytes = 4 * lanes, sums = rows * vectors;
+    const uint8_t *y = t->y, *ahead = x + rows * t->x_row;
+    const ptrdiff_t x_row = t->x_row;
+    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const i8_vec flip = i8_broadcast(&flip4);
+    I8_FOR(i, sums) acc[i] = i8_zero();
+    for (int64_t k = t->k; k > 0;) {
+        i8_vec low[I8_DOT_SUMS], high[I8_DOT_SUMS];
+        I8_FOR(i, sums) low[i] = high[i] = i8_zero();
+        if (k >= I8_HALVES_STEPS * bytes) {
+            I8_FOR(step, I8_HALVES_STEPS) {
+                if (columns <= 4)
+                    I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + (step * rows * bytes + 64 * i));
+                I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+            }
+            ahead += I8_HALVES_STEPS * rows * bytes;
+            k -= I8_HALVES_STEPS * bytes;
+        } else {
+            for (; k >= bytes; k -= bytes)
+                I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+            if (k > 0)
+                I8_ADD_HALVES(i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
+            k = 0;
+        }
+        I8_FOR(i, sums) acc[i] = i8_add_halves(acc[i], low[i], high[i]);
+    }
+}
+#undef I8_ADD_HALVES
+#else
+/* The sums of all k in every lane. */
+I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int bytes = 4 * lanes, sums = rows * vectors;
+    /* Steps at once with accumulators of their own, where there are too few to fill a multiply-add's latency. */
+    const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
+    i8_vec acc[4][I8_DOT_SUMS];
+    const uint8_t *y = t->y;
+    const ptrdiff_t x_row = t->x_row;
+    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const i8_vec flip = i8_broadcast(&flip4);
+    int64_t k = t->k;
+
+    I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
+    if (columns > 4) {
+        if (t->x_flip == 0)
+            for (; k >= depth * bytes; k -= depth * bytes)
+                I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_repeat(x + i * x_row, bytes));
+        for (; k >= depth * bytes; k -= depth * bytes)
+            I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+        for (; depth > 1 && k >= bytes; k -= bytes)
+            I8_ADD_BYTES(acc[0], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+    } else {
+        /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. */
+        const uint8_t *ahead = x + rows * x_row;
+        for (; k >= depth * bytes; k -= depth * bytes)
+            I8_FOR(d, depth) {
+                I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + 64 * i);
+                ahead += rows * bytes;
+                I8_ADD_BYTES(acc[d], i8_xor(i8_load(x + i * x_row), flip));
+            }
+        for (; depth > 1 && k >= bytes; k -= bytes)
+            I8_ADD_BYTES(acc[0], i8_xor(i8_load(x + i * x_row), flip));
+    }
+    if (k > 0)
+        I8_ADD_BYTES(acc[0], i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
+
+    I8_FOR(d, depth - 1) I8_FOR(i, sums) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
+    I8_FOR(i, sums) total[i] = acc[0][i];
+}
+#endif
+
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
+                             const int32_t *order, const int rows, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    const int sums = rows * vectors;
+    i8_vec acc[I8_DOT_SUMS];
+    I8_NAME(add)(acc, t, x, rows, columns);
+    if (lanes > 1)
+        I8_FOLD(i8_fold_lanes, sums);
+    if (lanes > 2)
+        I8_FOLD(i8_fold_lanes, (sums + 1) / 2);
+    if (lanes > 4)
+        I8_FOLD(i8_fold_units, (sums + 3) / 4);
+    if (lanes > 8)
+        I8_FOLD(i8_fold_units, (sums + 7) / 8);
+    I8_FOR(i, (sums + lanes - 1) / lanes) {
+        const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[i], order) : acc[i], start);
+        if (rows * columns >= (i + 1) * I8_LANES)
+            i8_store(dst + i * I8_LANES, sum);
+        else
+            i8_store_some(dst + i * I8_LANES, sum, rows * columns - i * I8_LANES);
+    }
+}
+
+I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
+{
+    /* Where the folds of two lanes leave the sum of a row and a column, and its start value. */
+    int32_t order[I8_LANES], starts[I8_LANES];
+    I8_FOR(j, I8_LANES) {
+        const int row = j / columns, column = j % columns;
+        order[j] = 4 * (column / 2) + 2 * row + column % 2;
+        starts[j] = t->start ? t->start[column] : 0;
+    }
+    const i8_vec start = i8_load(starts);
+    const uint8_t *x = t->x;
+    int32_t *dst = t->dst;
+    int64_t rows = t->rows;
+#define I8_TILE(height)                                                                                                \
+    do {                                                                                                               \
+        I8_NAME(tile)(t, x, dst, start, order, height, columns);                                                       \
+        x += (height)*t->x_row;                                                                                        \
+        dst += (height)*columns;                                                                                       \
+        rows -= height;                                                                                                \
+    } while (0)
+    while (rows >= full)
+        I8_TILE(full);
+    if (full > 4 && rows >= 4)
+        I8_TILE(4);
+    if (full > 2 && rows >= 2)
+        I8_TILE(2);
+    if (rows >= 1)
+        I8_TILE(1);
+#undef I8_TILE
+}
+
+#define I8_DEFINE(rows, columns) \
+    static void I8_NAME(columns)(const i8_dot_args *t) { I8_NAME(body)(t, rows, columns); }
+
+/* Halves need twice the registers. */
+#if I8_LANES == 16 && defined(I8_STEP_16)
+I8_DEFINE(8, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
+#elif defined(I8_STEP_16)
+I8_DEFINE(4, 1) I8_DEFINE(2, 2) I8_DEFINE(2, 3) I8_DEFINE(1, 4) I8_DEFINE(4, 8)
+#elif I8_LANES == 16
+I8_DEFINE(8, 1) I8_DEFINE(8, 2) I8_DEFINE(4, 3) I8_DEFINE(4, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
+#else
+I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
+#endif
+
+#undef I8_DEFINE
+#undef I8_FOLD
+#undef I8_ADD_BYTES
+#undef I8_STEP_16
+#undef I8_STEP
+#undef I8_PREFIX

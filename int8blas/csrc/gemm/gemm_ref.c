@@ -1,0 +1,78 @@
+/* Products in portable C: the reference. */
+#include <string.h>
+
+#include "isa/names.h"
+
+enum { I8_MR = 4 };
+
+static int32_t i8_sat16(int32_t x) { return x > INT16_MAX ? INT16_MAX : x < INT16_MIN ? INT16_MIN : x; }
+
+static int32_t i8_dot4(const uint8_t *a, const int8_t *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+}
+
+static int32_t i8_dot4_sat(const uint8_t *a, const int8_t *b)
+{
+    return i8_sat16(a[0] * b[0] + a[1] * b[1]) + i8_sat16(a[2] * b[2] + a[3] * b[3]);
+}
+
+/* u32 sums wrap without undefined behaviour. */
+I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int mr,
+                           int32_t (*dot)(const uint8_t *, const int8_t *))
+{
+    uint32_t acc[I8_MR][I8_PANEL];
+    const int64_t row = t->beside ? 0 : tile * mr, column = t->beside ? tile * I8_PANEL : 0;
+    const uint8_t *first = t->beside ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = t->beside ? t->b + tile * t->b_panel : t->b;
+    for (int i = 0; i < mr; ++i)
+        for (int j = 0; j < I8_PANEL; ++j)
+            acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + column + j] : 0) +
+                        (uint32_t)(t->row_init ? t->row_init[row + i] : 0) +
+                        (uint32_t)(t->col_init ? t->col_init[column + j] : 0);
+    const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
+    for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL) {
+        if (g > 0 && g < whole && g % t->groups == 0)
+            b += t->b_segment;
+        for (int i = 0; i < mr; ++i) {
+            uint8_t a[4];
+            const void *from;
+            if (g < whole)
+                from = first + i * t->a_row + g / t->groups * t->a_segment + g % t->groups * t->a_group;
+            else
+                from = t->a_tail + row + i;
+            memcpy(a, from, 4);
+            for (int j = 0; j < I8_PANEL; ++j)
+                acc[i][j] += (uint32_t)dot(a, b + 4 * j);
+        }
+    }
+    for (int i = 0; i < mr; ++i)
+        for (int j = 0; j < t->cols; ++j)
+            t->dst[(row + i) * t->dst_row + column + j] = (int32_t)acc[i][j];
+}
+
+I8_INLINE void i8_ref_tiles(const i8_tile_args *t, const int mr, int32_t (*dot)(const uint8_t *, const int8_t *))
+{
+    for (int64_t tile = 0; tile < t->tiles; ++tile)
+        i8_ref_tile(t, tile, mr, dot);
+}
+
+#define I8_DEFINE(mr)                                                                                                  \
+    static void i8_ref_dot4_##mr##x1(const i8_tile_args *t) { i8_ref_tiles(t, mr, i8_dot4); }                          \
+    static void i8_ref_dot4_sat_##mr##x1(const i8_tile_args *t) { i8_ref_tiles(t, mr, i8_dot4_sat); }
+I8_DEFINE(1)
+I8_DEFINE(2)
+I8_DEFINE(3)
+I8_DEFINE(4)
+
+static const i8_tiles i8_exact_tiles = {{{i8_ref_dot4_1x1}, {i8_ref_dot4_2x1}, {i8_ref_dot4_3x1}, {i8_ref_dot4_4x1}}};
+static const i8_tiles i8_saturating_tiles = {
+    {{i8_ref_dot4_sat_1x1}, {i8_ref_dot4_sat_2x1}, {i8_ref_dot4_sat_3x1}, {i8_ref_dot4_sat_4x1}}};
+
+const i8_gemm_kernels i8_gemm_ref = {
+    .mr = I8_MR,
+    .np = 1,
+    .row_np = 1,
+    .exact = I8_DOT4,
+    .tiles = {[I8_DOT4] = &i8_exact_tiles, [I8_DOT4_SAT] = &i8_saturating_tiles},
+};

@@ -1,0 +1,108 @@
+/* The table of the products of an instruction set with vectors. A gemm_<isa>.c includes this once, after its <isa>.h,
+ * which defines
+ *
+ *   I8_ISA             its name
+ *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
+ *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ */
+
+#include "gemm/in_place_body.h"
+#include "gemm/tiles_table.h"
+#include "stage/tile_output.h"
+
+#define I8_PREFIX I8_OF_ISA(dot4)
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#define I8_WIDENS I8_PAIRED
+#include "gemm/tile_body.h"
+static const i8_tiles i8_dot4_tiles = I8_TILES(I8_OF_ISA(dot4));
+
+#if I8_PAIRED
+#define I8_PREFIX I8_OF_ISA(dot2)
+#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#include "gemm/tile_body.h"
+static const i8_tiles i8_dot2_tiles = I8_TILES(I8_OF_ISA(dot2));
+
+#define I8_PREFIX I8_OF_ISA(dot8)
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
+#include "gemm/tile_body.h"
+static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
+#endif
+
+#define I8_PREFIX i8_rows_a_unsigned
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#if I8_PAIRED
+#define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, a, b)
+#endif
+#include "gemm/rows_body.h"
+
+#define I8_PREFIX i8_rows_b_unsigned
+#define I8_STEP(acc, a, b) I8_DOT(acc, b, a)
+#if I8_PAIRED
+#define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, b, a)
+#endif
+#include "gemm/rows_body.h"
+
+#define I8_PREFIX i8_dots_x_unsigned
+#define I8_STEP(acc, x, y) I8_DOT(acc, x, y)
+#if I8_PAIRED
+#define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, x, y)
+#endif
+#include "gemm/dot_body.h"
+
+#define I8_PREFIX i8_dots_y_unsigned
+#define I8_STEP(acc, x, y) I8_DOT(acc, y, x)
+#if I8_PAIRED
+#define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, y, x)
+#endif
+#include "gemm/dot_body.h"
+
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#include "gemm/thin_body.h"
+
+#include "gemm/scale_groups_body.h"
+
+#if I8_PAIRED
+#include "gemm/outliers_body.h"
+#endif
+
+#if I8_LANES == 16
+#define I8_ROWS(t) {t##_1, t##_2, t##_3, t##_4, t##_5, t##_6, t##_7, t##_8, t##_9, t##_10, t##_11, t##_12}
+#define I8_DOTS(t) {t##_1, t##_2, t##_3, t##_4, t##_8, t##_16}
+#else
+#define I8_ROWS(t) {t##_1, t##_2, t##_3, t##_4}
+#define I8_DOTS(t) {t##_1, t##_2, t##_3, t##_4, t##_8}
+#endif
+
+const i8_gemm_kernels I8_TABLE(gemm) = {
+    .mr = I8_MR,
+    .np = I8_NP,
+    .row_np = I8_ROW_NP,
+    .exact = I8_PAIRED ? I8_DOT2 : I8_DOT4,
+    .tiles[I8_DOT4] = &i8_dot4_tiles,
+    .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
+    .tile_output = 1,
+    .rows_mr = I8_ROWS_MR,
+    .rows_columns = 4 * I8_LANES,
+    .rows = {I8_ROWS(i8_rows_a_unsigned), I8_ROWS(i8_rows_b_unsigned)},
+    .copy_rows = i8_copy_rows,
+    .finish_rows = i8_finish_rows,
+    .dots_rows = I8_DOT_ROWS,
+    .dots_columns = I8_LANES,
+    .dots = {I8_DOTS(i8_dots_x_unsigned), I8_DOTS(i8_dots_y_unsigned)},
+    .dots_size = i8_dots_size,
+    .order_dots = i8_order_dots,
+    .thin_rows = I8_THIN_ROWS,
+    .thin = i8_thin,
+#if I8_PAIRED
+    .tiles[I8_DOT2] = &i8_dot2_tiles,
+    .tiles[I8_DOT8] = &i8_dot8_tiles,
+    .halve_row = i8_halve_row,
+    .halve_centered = i8_halve_centered,
+    .split_panel = i8_split_panel,
+    .multiply_outliers = i8_multiply_outliers,
+    .columns_of = i8_columns_of,
+#endif
+    .scale_groups_mr = I8_SCALED_MR,
+    .scale_groups = I8_SCALED_TILES,
+};

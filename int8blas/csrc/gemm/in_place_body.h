@@ -1,0 +1,104 @@
+/* What the kernels need that read an operand in place (rows_body.h, dot_body.h): the other operand in their order,
+ * bytes split into halves, and results in the order of the columns. */
+#include <string.h>
+
+#include "core/dwords.h"
+
+/* dot_body.h takes `bytes` of each column at a time: up to 4 columns a register each, more side by side in one. */
+I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
+
+static int64_t i8_dots_size(int columns, int64_t k)
+{
+    const int bytes = 4 * i8_dots_lanes(columns);
+    return (k + bytes - 1) / bytes * bytes * columns * (I8_PAIRED ? 2 : 1);
+}
+
+/* Blocks of `dwords` as two blocks, of halves: x = low + 16 * high in every byte, both u4 if x is u8, else from -8 to 7
+ * and from -8 to 8, so that the s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit. src may end
+ * where dst does. */
+I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
+I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
+{
+    for (; blocks > 0; --blocks, src += 4 * dwords, dst += 8 * dwords) {
+        uint32_t low[I8_LANES], high[I8_LANES];
+        for (int j = 0; j < dwords; ++j) {
+            const uint32_t x = i8_read32(src + 4 * j), l = x & 0x0f0f0f0f, h = x >> 4 & 0x0f0f0f0f;
+            const uint32_t e = i8_extend_halves(h), carry = l >> 3 & 0x01010101;
+            low[j] = is_unsigned ? l : i8_extend_halves(l);
+            high[j] = is_unsigned ? h : ((e & 0x7f7f7f7f) + carry) ^ (e & 0x80808080);
+        }
+        memcpy(dst, low, 4 * (size_t)dwords);
+        memcpy(dst + 4 * dwords, high, 4 * (size_t)dwords);
+    }
+}
+
+#if I8_PAIRED
+static void i8_halve_row(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned)
+{
+    i8_halve(dst, src, dwords, a_unsigned, 1);
+}
+
+/* x from -255 to 255 as low, from -8 to 7, and 16 * high, from -16 to 16. */
+static void i8_halve_centered(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero)
+{
+    enum { BYTES = 64 };
+    for (; k > 0; k -= BYTES, src += BYTES, dst += 2 * BYTES) {
+        const int n = k < BYTES ? (int)k : BYTES;
+        int8_t low[BYTES] = {0}, high[BYTES] = {0};
+        for (int j = 0; j < n; ++j) {
+            const int x = (a_unsigned ? src[j] : (int8_t)src[j]) - zero, l = ((x + 8) & 15) - 8;
+            low[j] = (int8_t)l;
+            high[j] = (int8_t)((x - l) / 16);
+        }
+        for (int j = 0; j < n; j += 4) {
+            memcpy(dst + 2 * j, low + j, 4);
+            memcpy(dst + 2 * j + 4, high + j, 4);
+        }
+    }
+}
+#endif
+
+static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned)
+{
+    const int lanes = i8_dots_lanes(columns);
+    const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
+    int32_t order[I8_LANES];
+    uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
+    /* Vector v of a step gathers the dwords of v * I8_LANES / lanes and the columns behind it. */
+    if (lanes == 1 || columns == 1) {
+        memcpy(to, src, (size_t)size);
+    } else if (lanes < I8_LANES) {
+        for (int j = 0; j < I8_LANES; ++j)
+            order[j] = j % lanes * columns + j / lanes;
+        for (int64_t i = 0; i < steps; ++i)
+            i8_store(to + 4 * I8_LANES * i, i8_permute(i8_load(src + 4 * I8_LANES * i), order));
+    } else {
+        for (int64_t i = 0; i < steps; ++i, src += 4 * lanes * columns, to += 4 * lanes * columns)
+            for (int c = 0; c < columns; ++c)
+                for (int j = 0; j < lanes; ++j)
+                    i8_write32(to + 4 * (c * lanes + j), i8_read32(src + 4 * (j * columns + c)));
+    }
+    if (I8_PAIRED)
+        i8_halve(dst, ordered, size / (4 * I8_LANES), y_unsigned, I8_LANES);
+}
+
+/* Fetches what follows in the rows, too: the next call will copy it. */
+static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
+{
+    for (; rows > 0; --rows, src += row_stride)
+        for (int64_t i = 0; i < bytes; i += 4 * I8_LANES, dst += 4 * I8_LANES) {
+            i8_store(dst, i8_load(src + i));
+            I8_PREFETCH_L2(src + i + bytes);
+        }
+}
+
+/* One row of a block of rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit units:
+ * unit q of lane l moves to unit l of place q. */
+static void i8_finish_rows(int32_t *dst, const int32_t *acc, int32_t add)
+{
+    const i8_vec offset = i8_broadcast(&add);
+    i8_vec v[4];
+    I8_FOR(q, 4) v[q] = i8_load(acc + q * I8_LANES);
+    i8_transpose_units(v);
+    I8_FOR(q, 4) i8_store(dst + q * I8_LANES, i8_add(v[q], offset));
+}

@@ -1,0 +1,427 @@
+/* Packing, and what is computed from packed panels. Included by each kernel file, so that it is compiled for its
+ * instruction set; with I8_SSE2 the two common strides go through 128-bit transposes, which every x86-64 CPU has. */
+#include <string.h>
+
+#include "core/dwords.h"
+
+/* One dword of `valid` bytes at stride k_stride, the rest 0. */
+I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, uint8_t flip)
+{
+    uint8_t bytes[4] = {0, 0, 0, 0};
+    I8_FOR(j, 4)
+        if (j < valid)
+            bytes[j] = (uint8_t)(src[j * k_stride] ^ flip);
+    return i8_read32(bytes);
+}
+
+#ifdef I8_SSE2
+/* A whole dword. */
+I8_INLINE uint32_t i8_gather_4(const uint8_t *src, ptrdiff_t k_stride)
+{
+    return (uint32_t)src[0] | (uint32_t)src[k_stride] << 8 | (uint32_t)src[2 * k_stride] << 16 |
+           (uint32_t)src[3 * k_stride] << 24;
+}
+
+/* The same for the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
+I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
+{
+    return (i8_read32(src + valid - 4) ^ flip4) >> (8 * (4 - valid));
+}
+#endif
+
+/* All rows of the panel, any strides. */
+static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, uint8_t flip)
+{
+    for (int64_t g = 0; g < (k + 3) / 4; ++g) {
+        const int valid = k - 4 * g < 4 ? (int)(k - 4 * g) : 4;
+        for (int i = 0; i < rows; ++i) {
+            const uint8_t *s = src + i * row_stride + 4 * g * k_stride;
+            uint8_t *d = dst + 4 * (g * width + i);
+#ifdef I8_SSE2
+            if (valid == 4) {
+                i8_write32(d, i8_gather_4(s, k_stride) ^ 0x01010101u * flip);
+                continue;
+            }
+#endif
+            i8_write32(d, i8_gather(s, k_stride, valid, flip));
+        }
+    }
+}
+
+#ifdef I8_SSE2
+/* 1, 2 or 4 rows from `from` on, with k contiguous, 16 bytes of each at a time: a transpose of dwords. */
+I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int rows, int64_t k, const uint8_t *src,
+                                    ptrdiff_t row_stride, uint8_t flip)
+{
+    const __m128i f = _mm_set1_epi8((char)flip);
+    const uint8_t *s = src + from * row_stride;
+    uint8_t *d = dst + 4 * from;
+    int64_t done = 0;
+    for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
+        __m128i v[4];
+        I8_FOR(i, rows) v[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + i * row_stride)), f);
+        if (rows == 4) {
+            i8_transpose_unit(v);
+            I8_FOR(i, 4) _mm_storeu_si128((__m128i *)(void *)(d + 4 * i * width), v[i]);
+        } else if (rows == 2) {
+            const __m128i low = _mm_unpacklo_epi32(v[0], v[1]), high = _mm_unpackhi_epi32(v[0], v[1]);
+            _mm_storel_epi64((__m128i *)(void *)d, low);
+            _mm_storel_epi64((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(low, low));
+            _mm_storel_epi64((__m128i *)(void *)(d + 8 * width), high);
+            _mm_storel_epi64((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(high, high));
+        } else
+            I8_FOR(i, 4) i8_write32(d + 4 * i * width, (uint32_t)_mm_extract_epi32(v[0], i));
+    }
+    const uint32_t flip4 = 0x01010101u * flip;
+    for (; done + 4 <= k; done += 4, s += 4, d += 4 * width)
+        I8_FOR(i, rows) i8_write32(d + 4 * i, i8_read32(s + i * row_stride) ^ flip4);
+    if (done < k)
+        I8_FOR(i, rows)
+            i8_write32(d + 4 * i, k >= 4 ? i8_gather_last(s + i * row_stride, (int)(k - done), flip4)
+                                         : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
+}
+
+/* 0xff in the first `count` bytes, 0 in the others. */
+I8_INLINE __m128i i8_first_bytes(const int count)
+{
+    const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm_cmpgt_epi8(_mm_set1_epi8((char)count), number);
+}
+
+/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the
+ * bytes of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before
+ * dst + 4 * width * ceil(k / 4). */
+I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
+                            ptrdiff_t k_stride, uint8_t flip)
+{
+    const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
+    const __m128i f = _mm_and_si128(_mm_set1_epi8((char)flip), i8_first_bytes(rows));
+    /* What is stored behind the end of a group belongs to the next ones, which are stored later. */
+    uint8_t last[64];
+    for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
+        uint8_t *d = room >= stored ? dst : last;
+        __m128i r[4];
+        if (k >= 4)
+            I8_FOR(j, 4) r[j] = _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f);
+        else
+            I8_FOR(j, 4)
+                r[j] = j < k ? _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f) : _mm_setzero_si128();
+        const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
+        const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
+        const __m128i units[4] = {_mm_unpacklo_epi16(lo01, lo23), _mm_unpackhi_epi16(lo01, lo23),
+                                  _mm_unpacklo_epi16(hi01, hi23), _mm_unpackhi_epi16(hi01, hi23)};
+        if (stored == 64)
+            i8_store_units(d, units);
+        else {
+            _mm_storeu_si128((__m128i *)(void *)d, units[0]);
+            if (stored == 32)
+                _mm_storeu_si128((__m128i *)(void *)(d + 16), units[1]);
+        }
+        if (d == last)
+            memcpy(dst, last, 4 * (size_t)(width < 16 ? width : 16));
+        dst += 4 * width;
+    }
+}
+
+static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src,
+                                    ptrdiff_t k_stride, uint8_t flip)
+{
+    const int64_t size = 4 * ((k + 3) / 4) * width;
+    if (width > 16) {
+        /* The last ones overlap those before. */
+        if (rows < width)
+            memset(dst, 0, (size_t)size);
+        for (int i = 0; i < rows; i += 16) {
+            const int first = i + 16 <= rows ? i : rows - 16;
+            i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
+        }
+    } else if (width == 16 && rows == 16)
+        i8_pack_line(dst, size, 16, 16, k, src, k_stride, flip);
+    else if (width == 16)
+        i8_pack_line(dst, size, 16, rows, k, src, k_stride, flip);
+    else if (width == 8 && rows == 8)
+        i8_pack_line(dst, size, 8, 8, k, src, k_stride, flip);
+    else
+        i8_pack_line(dst, size, width, rows, k, src, k_stride, flip);
+}
+#endif
+
+/* A single row, side by side in memory, is its own micro-panel. Not by i8_copy_run, whose chunks may overlap: that
+ * takes 64 x 64 x 64 with a signed A a twentieth longer. */
+static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
+{
+    int64_t i = 0;
+#ifdef I8_SSE2
+    const uint32_t flip4 = 0x01010101u * flip;
+    const i8_vec f = i8_broadcast(&flip4);
+    for (; i + 4 * I8_LANES <= k; i += 4 * I8_LANES)
+        i8_store(dst + i, i8_xor(i8_load(src + i), f));
+#endif
+    for (; i < k; ++i)
+        dst[i] = (uint8_t)(src[i] ^ flip);
+    for (; i & 3; ++i)
+        dst[i] = 0;
+}
+
+I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                               ptrdiff_t k_stride, uint8_t flip)
+{
+    if (width == 1 && k_stride == 1 && k > 0) {
+        i8_pack_row(dst, k, src, flip);
+        return;
+    }
+#ifdef I8_SSE2
+    if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows >= 16)) {
+        i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
+        return;
+    }
+#endif
+    if (rows < width)
+        memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
+#ifdef I8_SSE2
+    if (k_stride == 1) {
+        int packed = 0;
+        for (; packed + 4 <= rows; packed += 4)
+            i8_pack_k_contiguous(dst, width, packed, 4, k, src, row_stride, flip);
+        if (rows & 2)
+            i8_pack_k_contiguous(dst, width, packed, 2, k, src, row_stride, flip);
+        if (rows & 1)
+            i8_pack_k_contiguous(dst, width, packed + (rows & 2), 1, k, src, row_stride, flip);
+        return;
+    }
+#endif
+    i8_pack_any(dst, width, rows, k, src, row_stride, k_stride, flip);
+}
+
+/* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache
+ * once. */
+enum { I8_TILE_GROUPS = 4 };
+static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
+                          int64_t readable, uint8_t flip)
+{
+    const int64_t groups = (k + 3) / 4;
+    for (int64_t g = 0; g < groups; g += I8_TILE_GROUPS) {
+        const int64_t some = k - 4 * g < 4 * I8_TILE_GROUPS ? k - 4 * g : 4 * I8_TILE_GROUPS;
+        for (int t = 0; t < tiles; ++t) {
+            const int height = first[t + 1] - first[t];
+            uint8_t *d = dst + 4 * (first[t] * groups + g * height);
+            const uint8_t *s = src + 4 * g * k_stride + first[t];
+#ifdef I8_SSE2
+            if (height > 4 && readable - first[t] >= 8) {
+                i8_pack_line(d, 4 * (groups - g) * height, height, 8, some, s, k_stride, flip);
+                continue;
+            }
+#endif
+            (void)readable;
+            i8_pack_panel(d, height, height, some, s, 1, k_stride, flip);
+        }
+    }
+}
+
+#ifdef I8_SSE2
+/* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
+ * memory sees a few sequential streams, and fetches what follows in them by hand (see rows_body.h). A row of I8_LANES /
+ * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
+enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
+
+I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
+                                  ptrdiff_t k_stride, uint8_t flip)
+{
+    const uint32_t flip4 = 0x01010101u * flip;
+    const i8_vec f = i8_broadcast(&flip4);
+    const int64_t groups = k / 4;
+    panels -= panels % I8_PACK_PANELS;
+    for (int64_t g = 0; g < groups; g += I8_PACK_GROUPS) {
+        const int64_t end = groups - g < I8_PACK_GROUPS ? groups : g + I8_PACK_GROUPS;
+        for (int64_t p = 0; p < panels; p += I8_PACK_PANELS) {
+            const uint8_t *s = src + I8_PANEL * p + 4 * g * k_stride;
+            uint8_t *d = dst + p * panel_stride + 4 * I8_PANEL * g;
+            for (int64_t i = g; i < end; ++i, s += 4 * k_stride, d += 4 * I8_PANEL) {
+                i8_vec v[4];
+                I8_FOR(j, 4) {
+                    v[j] = i8_xor(i8_load(s + j * k_stride), f);
+                    I8_PREFETCH_L2(s + j * k_stride + I8_PACK_AHEAD);
+                }
+                i8_interleave(v);
+                i8_transpose_units(v);
+                I8_FOR(j, 4)
+                    i8_store(d + j / I8_VECS * panel_stride + j % I8_VECS * 4 * I8_LANES, v[j]);
+            }
+        }
+    }
+    if (k % 4)
+        for (int64_t p = 0; p < panels; ++p)
+            i8_pack_rows_contiguous(dst + p * panel_stride + 4 * groups * I8_PANEL, I8_PANEL, I8_PANEL, k % 4,
+                                    src + I8_PANEL * p + 4 * groups * k_stride, k_stride, flip);
+    return panels;
+}
+#endif
+
+static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
+                           ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip)
+{
+    int64_t packed = 0;
+#ifdef I8_SSE2
+    const int lines = column_stride == 1 && k_stride != 1;
+    if (lines && columns >= I8_PANEL * I8_PACK_PANELS)
+        packed = i8_pack_lines(dst, panel_stride, columns / I8_PANEL, k, src, k_stride, flip);
+#endif
+    for (; packed * I8_PANEL < columns; ++packed) {
+        const int64_t rest = columns - packed * I8_PANEL;
+        const int width = rest < I8_PANEL ? (int)rest : I8_PANEL;
+        uint8_t *d = dst + packed * panel_stride;
+        const uint8_t *s = src + packed * I8_PANEL * column_stride;
+#ifdef I8_SSE2
+        if (lines) { /* as i8_pack_panel would, but for 5 to 10 ns, a twentieth of the smallest products */
+            i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
+            continue;
+        }
+#endif
+        i8_pack_panel(d, I8_PANEL, width, k, s, column_stride, k_stride, flip);
+    }
+}
+
+static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t flip)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < k; ++i)
+        sum += (uint8_t)(src[i * k_stride] ^ flip);
+    return sum;
+}
+
+#ifdef I8_SSE2
+static int64_t i8_sum_contiguous(int64_t k, const uint8_t *src, uint8_t flip)
+{
+    const __m128i f = _mm_set1_epi8((char)flip), zero = _mm_setzero_si128();
+    __m128i sum[2] = {zero, zero};
+    int64_t i = 0;
+    for (; i + 32 <= k; i += 32) {
+        const __m128i *p = (const __m128i *)(const void *)(src + i);
+        I8_FOR(j, 2) sum[j] = _mm_add_epi64(sum[j], _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(p + j), f), zero));
+    }
+    int64_t lanes[2];
+    _mm_storeu_si128((__m128i *)(void *)lanes, _mm_add_epi64(sum[0], sum[1]));
+    return lanes[0] + lanes[1] + i8_sum(k - i, src + i, 1, flip);
+}
+#endif
+
+static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, uint8_t flip)
+{
+    if (row_stride == 1 && k_stride != 1) {
+        /* Rows side by side in memory: add whole lines of them. */
+        for (int64_t i = 0; i < rows; ++i)
+            sums[i] = 0;
+        for (int64_t j = 0; j < k; ++j)
+            for (int64_t i = 0; i < rows; ++i)
+                sums[i] += (uint8_t)(src[j * k_stride + i] ^ flip);
+        return;
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+#ifdef I8_SSE2
+        if (k_stride == 1) {
+            sums[i] = i8_sum_contiguous(k, src + i * row_stride, flip);
+            continue;
+        }
+#endif
+        sums[i] = i8_sum(k, src + i * row_stride, k_stride, flip);
+    }
+}
+
+static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
+{
+    for (int c = 0; c < I8_PANEL; ++c)
+        sums[c] = 0;
+    while (groups > 0) {
+        /* 2**20 groups of four bytes stay far inside s32. */
+        const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
+        int32_t part[I8_PANEL] = {0};
+#ifdef I8_SSE2
+        /* The dot product with ones: pair sums are far inside s16. */
+        const uint32_t one4 = 0x01010101;
+        const i8_vec ones = i8_broadcast(&one4);
+        i8_vec acc[2][I8_VECS];
+        I8_FOR(d, 2) I8_FOR(v, I8_VECS) acc[d][v] = i8_zero();
+        int64_t g = 0;
+        for (; g + 2 <= chunk; g += 2, panel += 2 * 4 * I8_PANEL)
+            I8_FOR(d, 2) I8_FOR(v, I8_VECS)
+                acc[d][v] = i8_dot4_sat(acc[d][v], ones, i8_load(panel + d * 4 * I8_PANEL + v * 4 * I8_LANES));
+        for (; g < chunk; ++g, panel += 4 * I8_PANEL)
+            I8_FOR(v, I8_VECS) acc[0][v] = i8_dot4_sat(acc[0][v], ones, i8_load(panel + v * 4 * I8_LANES));
+        I8_FOR(v, I8_VECS) i8_store(part + v * I8_LANES, i8_add(acc[0][v], acc[1][v]));
+#else
+        for (int64_t g = 0; g < chunk; ++g, panel += 4 * I8_PANEL)
+            for (int c = 0; c < I8_PANEL; ++c)
+                part[c] += panel[4 * c] + panel[4 * c + 1] + panel[4 * c + 2] + panel[4 * c + 3];
+#endif
+        for (int c = 0; c < I8_PANEL; ++c)
+            sums[c] += part[c];
+        groups -= chunk;
+    }
+}
+
+static int i8_panel_certified(const int8_t *panel, int64_t groups)
+{
+    for (int64_t g = 0; g < groups; ++g, panel += 4 * I8_PANEL) {
+        int outside = 0;
+        for (int j = 0; j < 4 * I8_PANEL; j += 2) {
+            const int x = panel[j], y = panel[j + 1];
+            outside |= (x > 0 ? x : 0) + (y > 0 ? y : 0) > 128;
+            outside |= (x < 0 ? x : 0) + (y < 0 ? y : 0) < -128;
+        }
+        if (outside)
+            return 0;
+    }
+    return 1;
+}
+
+I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
+{
+    int64_t i = 0;
+#ifdef I8_SSE2
+    /* The last vector overlaps the one before. */
+    const int whole = 2 * I8_LANES;
+    const i8_vec f = i8_set_16(flip);
+    for (; i + whole <= k; i += whole)
+        i8_store(dst + i, i8_xor(i8_words_u8(src + i), f));
+    if (i > 0 && i < k) {
+        i8_store(dst + k - whole, i8_xor(i8_words_u8(src + k - whole), f));
+        i = k;
+    }
+#endif
+    for (; i < k; ++i)
+        dst[i] = (uint16_t)(uint8_t)(src[i] ^ flip);
+    for (; i % I8_GROUP; ++i)
+        dst[i] = 0;
+}
+
+static void i8_widen_a(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
+                       int64_t rows, int64_t k, uint8_t flip)
+{
+    if (src_group == I8_GROUP) {
+        for (; rows > 0; --rows, src += src_row, dst += dst_row)
+            i8_widen_row(dst, src, k, flip);
+        return;
+    }
+    for (int64_t i = 0; i < k; i += I8_GROUP, src += src_group)
+        for (int64_t r = 0; r < rows; ++r)
+            for (int j = 0; j < I8_GROUP; ++j)
+                dst[r * dst_row + i + j] = (uint16_t)(uint8_t)(src[r * src_row + j] ^ flip);
+}
+
+static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_t groups)
+{
+    for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += 4 * I8_PANEL)
+#ifdef I8_SSE2
+        I8_FOR(v, I8_VECS) {
+            const i8_vec x = i8_load(src + v * 4 * I8_LANES);
+            i8_store(dst + v * 2 * I8_LANES, i8_widen_pairs(x, 0));
+            i8_store(dst + (v + I8_VECS) * 2 * I8_LANES, i8_widen_pairs(x, 1));
+        }
+#else
+        for (int column = 0; column < I8_PANEL; ++column)
+            for (int i = 0; i < 4; ++i)
+                dst[i / 2 * 2 * I8_PANEL + 2 * column + i % 2] = src[4 * column + i];
+#endif
+}

@@ -1,0 +1,18 @@
+/* The table of packing of a vector width. */
+#include "stage/turn_body.h"
+
+#include "gemm/im2col_body.h"
+#include "gemm/pack_body.h"
+
+const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
+    .pack_panel = i8_pack_panel,
+    .pack_tiles = i8_pack_tiles,
+    .pack_panels = i8_pack_panels,
+    .row_sums = i8_row_sums,
+    .panel_sums = i8_panel_sums,
+    .panel_certified = i8_panel_certified,
+    .widen_a = i8_widen_a,
+    .widen_b = i8_widen_b,
+    .im2col = i8_im2col,
+    .image_lines = i8_image_lines,
+};

@@ -1,0 +1,192 @@
+/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in gemm.h).
+ * gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and the
+ * i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
+ *
+ * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
+ * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep
+ * until they are finished: lane c of 128-bit lane l of vector q is column 16 * l + 4 * q + c.
+ *
+ * As many sums as there are registers for are carried at a time: one or two rows take several blocks side by side,
+ * which also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the
+ * shuffles.
+ *
+ * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for
+ * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
+ */
+
+#define I8_ADD_ROWS(a_, valid)                                                                                         \
+    I8_FOR(w, blocks) {                                                                                                \
+        i8_vec bv[4];                                                                                                  \
+        I8_FOR(q, 4) {                                                                                                 \
+            const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > q ? q * b_row : 0);                                \
+            bv[q] = i8_xor(i8_load(line), b_flip);                                                                     \
+            if (fetch)                                                                                                 \
+                I8_PREFETCH_L2(line + ahead);                                                                          \
+        }                                                                                                              \
+        if (vectors == 4)                                                                                              \
+            i8_interleave(bv);                                                                                         \
+        else                                                                                                           \
+            i8_interleave_half(bv, half);                                                                              \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * 4);                                                              \
+            I8_FOR(q, vectors) I8_STEP(acc[i][w * vectors + q], av, bv[q]);                                            \
+        }                                                                                                              \
+    }
+
+/* `blocks` blocks of columns; 4 vectors of each, or the 2 of one half. */
+I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *sums, const int mr, const int blocks,
+                              const int vectors, const int half, const int fetch)
+{
+    i8_vec acc[I8_ROWS_MR][16];
+    const uint8_t *a = t->a;
+    const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
+    const i8_vec b_flip = i8_broadcast(&t->b_flip);
+
+    sums += 2 * half * I8_LANES;
+    I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
+        acc[i][w * vectors + q] =
+            t->first ? i8_zero() : i8_load(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES);
+    for (int64_t g = t->groups; g > 0; --g) {
+        I8_ADD_ROWS(a, 4);
+        a += a_group;
+        b += 4 * b_row;
+    }
+    if (t->b_tail == 1)
+        I8_ADD_ROWS(a, 1)
+    else if (t->b_tail == 2)
+        I8_ADD_ROWS(a, 2)
+    else if (t->b_tail == 3)
+        I8_ADD_ROWS(a, 3)
+    I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
+        i8_store(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES, acc[i][w * vectors + q]);
+}
+
+#ifdef I8_STEP_16
+/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of
+ * half as many if the row is centered. */
+#define I8_ADD_PAIRS(a_, valid)                                                                                        \
+    I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
+        const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
+        I8_FOR(w, blocks) {                                                                                            \
+            i8_vec bv[2];                                                                                              \
+            I8_FOR(q, 2) {                                                                                             \
+                const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > 2 * pair + q ? 2 * pair + q : 0) * b_row;      \
+                bv[q] = i8_xor(i8_load(line), b_flip);                                                                 \
+                if (fetch)                                                                                             \
+                    I8_PREFETCH_L2(line + ahead);                                                                      \
+            }                                                                                                          \
+            I8_FOR(h, 2) {                                                                                             \
+                const i8_vec columns = i8_interleave_pair(bv[0], bv[1], h);                                            \
+                I8_STEP_16(low[2 * w + h], al, columns);                                                               \
+                I8_STEP_16(high[2 * w + h], ah, columns);                                                              \
+                I8_PIN(low[2 * w + h]);                                                                                \
+                I8_PIN(high[2 * w + h]);                                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+I8_INLINE void I8_NAME(strip_of_row)(const i8_rows_args *t, const uint8_t *b, int32_t *sums, const int blocks,
+                                     const int fetch)
+{
+    const uint8_t *a = t->a;
+    const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
+    const i8_vec b_flip = i8_broadcast(&t->b_flip);
+    int64_t groups = t->groups;
+    int first = t->first, tail = t->b_tail;
+    while (groups > 0 || tail > 0) {
+        i8_vec low[8], high[8];
+        int steps = I8_HALVES_STEPS / (t->centered ? 4 : 2); /* of two pairs */
+        I8_FOR(j, 2 * blocks) low[j] = high[j] = i8_zero();
+        for (; steps > 0 && groups > 0; --steps, --groups) {
+            I8_ADD_PAIRS(a, 4);
+            a += a_group;
+            b += 4 * b_row;
+        }
+        if (steps > 0) {
+            if (tail == 1)
+                I8_ADD_PAIRS(a, 1)
+            else if (tail == 2)
+                I8_ADD_PAIRS(a, 2)
+            else if (tail == 3)
+                I8_ADD_PAIRS(a, 3)
+            tail = 0;
+        }
+        I8_FOR(w, blocks) I8_FOR(h, 2) I8_FOR(quarter, 2) {
+            int32_t *at = sums + w * t->acc_block + (2 * h + quarter) * I8_LANES;
+            i8_store(at, i8_add_columns(first ? i8_zero() : i8_load(at), low[2 * w + h], high[2 * w + h], quarter));
+        }
+        first = 0;
+    }
+}
+#undef I8_ADD_PAIRS
+#define I8_STRIP(mr, blocks)                                                                                           \
+    do {                                                                                                               \
+        if ((mr) == 1)                                                                                                 \
+            I8_NAME(strip_of_row)(t, b, acc, blocks, fetch);                                                           \
+        else                                                                                                           \
+            I8_NAME(strip)(t, b, acc, mr, blocks, 4, 0, fetch);                                                        \
+    } while (0)
+#else
+#define I8_STRIP(mr, blocks) I8_NAME(strip)(t, b, acc, mr, blocks, 4, 0, fetch)
+#endif
+
+/* `together` blocks at a time; 0 stands for half a block. */
+I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int together, const int fetch)
+{
+    const uint8_t *b = t->b;
+    int32_t *acc = t->acc;
+    int64_t blocks = t->blocks;
+    if (together > 1)
+        for (; blocks >= together; blocks -= together, b += together * 4 * I8_LANES, acc += together * t->acc_block)
+            I8_STRIP(mr, together);
+    if (together > 2 && blocks >= 2) {
+        I8_STRIP(mr, 2);
+        blocks -= 2, b += 2 * 4 * I8_LANES, acc += 2 * t->acc_block;
+    }
+    for (; blocks > 0; --blocks, b += 4 * I8_LANES, acc += t->acc_block)
+        if (together > 0) {
+            I8_STRIP(mr, 1);
+        } else {
+            I8_NAME(strip)(t, b, acc, mr, 1, 2, 0, fetch);
+            I8_NAME(strip)(t, b, acc, mr, 1, 2, 1, 0);
+        }
+}
+
+#define I8_DEFINE_GEMV(mr, together)                                                                                   \
+    static void I8_NAME(mr)(const i8_rows_args *t)                                                                     \
+    {                                                                                                                  \
+        if (t->ahead)                                                                                                  \
+            I8_NAME(body)(t, mr, together, 1);                                                                         \
+        else                                                                                                           \
+            I8_NAME(body)(t, mr, together, 0);                                                                         \
+    }
+#define I8_DEFINE(mr, together) \
+    static void I8_NAME(mr)(const i8_rows_args *t) { I8_NAME(body)(t, mr, together, 1); }
+
+#if I8_LANES == 16
+I8_DEFINE_GEMV(1, 4)
+I8_DEFINE_GEMV(2, 2)
+I8_DEFINE(3, 1)
+I8_DEFINE(4, 1)
+I8_DEFINE(5, 1)
+I8_DEFINE(6, 1)
+I8_DEFINE(7, 0)
+I8_DEFINE(8, 0)
+I8_DEFINE(9, 0)
+I8_DEFINE(10, 0)
+I8_DEFINE(11, 0)
+I8_DEFINE(12, 0)
+#else
+I8_DEFINE_GEMV(1, 2)
+I8_DEFINE_GEMV(2, 1)
+I8_DEFINE(3, 0)
+I8_DEFINE(4, 0)
+#endif
+
+#undef I8_DEFINE
+#undef I8_DEFINE_GEMV
+#undef I8_STRIP
+#undef I8_ADD_ROWS
+#undef I8_STEP_16
+#undef I8_STEP
+#undef I8_PREFIX

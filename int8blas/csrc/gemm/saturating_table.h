@@ -1,0 +1,9 @@
+/* The tiles whose pair sums saturate to s16, of a vector width: VPMADDUBSW is in all of its instruction sets. */
+#include "gemm/tiles_table.h"
+#include "stage/tile_output.h"
+
+#define I8_PREFIX i8_dot4_sat
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#include "gemm/tile_body.h"
+
+const i8_tiles I8_WIDTH_TABLE(saturating) = I8_TILES(i8_dot4_sat);

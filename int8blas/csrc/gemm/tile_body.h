@@ -1,0 +1,292 @@
+/* The micro-kernel, written once. gemm_table.h and saturating_table.h include this file once for each multiply-add,
+ * after defining
+ *
+ *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
+ *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
+ *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
+ *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
+ *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
+ *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
+ *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
+ *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
+ *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
+ *
+ * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once
+ * the body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes)
+ * of them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
+ */
+#define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
+    do {                                                                                                               \
+        i8_vec bv[I8_ROW_NP * I8_VECS];                                                                                \
+        I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
+        if (I8_KEEPS_B && mr > 1)                                                                                      \
+            I8_FOR(j, width) I8_PIN(bv[j]);                                                                            \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
+            I8_FOR(j, width) I8_STEP(acc_[i][j], av, bv[j]);                                                           \
+        }                                                                                                              \
+    } while (0)
+
+#define I8_ADD_2_GROUPS(acc_, a_, a_row_, a_group_)                                                                    \
+    do {                                                                                                               \
+        i8_vec bv[2][I8_ROW_NP * I8_VECS];                                                                             \
+        I8_FOR(d, 2)                                                                                                   \
+            I8_FOR(p, np) I8_FOR(v, I8_VECS)                                                                           \
+                bv[d][p * I8_VECS + v] = i8_load(b + d * 4 * I8_PANEL + p * b_panel + v * 4 * I8_LANES);               \
+        I8_FOR(i, mr) {                                                                                                \
+            const i8_vec av = i8_broadcast((a_) + i * (a_row_)), aw = i8_broadcast((a_) + (a_group_) + i * (a_row_));  \
+            I8_FOR(j, width) I8_STEP_2(acc_[i][j], av, bv[0][j], aw, bv[1][j]);                                        \
+        }                                                                                                              \
+    } while (0)
+
+/* One panel of the B ahead passes through the L1 cache; several would be more than it holds beside the current ones,
+ * and are as far along as these. */
+#define I8_FETCH_AHEAD(groups_)                                                                                        \
+    if (ahead && np > 1) {                                                                                             \
+        I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
+        ahead += 4 * I8_PANEL;                                                                                         \
+    } else if (ahead) {                                                                                                \
+        I8_FOR(group, groups_) I8_PREFETCH(ahead + group * t->ahead_step);                                             \
+        ahead += (groups_) * t->ahead_step;                                                                            \
+    }
+
+#ifndef I8_WIDENS
+#define I8_WIDENS 0
+#endif
+#ifndef I8_KEEPS_B
+#define I8_KEEPS_B 0
+#endif
+
+/* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are
+ * widened no more often, and B is multiplied as it lies. */
+I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
+                                   const int groups, const int np)
+{
+    i8_vec low[I8_ROW_NP * I8_VECS], high[I8_ROW_NP * I8_VECS];
+    I8_FOR(j, np * I8_VECS) low[j] = high[j] = i8_zero();
+    I8_FOR(group, groups) {
+        const i8_vec av = i8_broadcast(a + group * t->a_group), al = i8_low_halves(av), ah = i8_high_halves(av);
+        I8_FOR(p, np) I8_FOR(v, I8_VECS) {
+            const int j = p * I8_VECS + v;
+            const i8_vec bv = i8_load(b + group * 4 * I8_PANEL + p * t->b_panel + v * 4 * I8_LANES);
+            low[j] = i8_dot_16(low[j], al, bv);
+            high[j] = i8_dot_16(high[j], ah, bv);
+            I8_PIN(low[j]);
+            I8_PIN(high[j]);
+        }
+    }
+    I8_FOR(j, np * I8_VECS) acc[j] = i8_add_halves(acc[j], low[j], high[j]);
+}
+
+/* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
+ * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
+I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS], const i8_tile_args *t,
+                                          const uint8_t *a, const int8_t *b, const int mr, const int np)
+{
+    i8_vec av[I8_MR];
+    I8_FOR(i, mr) av[i] = i8_words_repeated(a + i * t->a_row);
+    I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
+        const int j = 2 * I8_VECS * p + v;
+        const i8_vec bv = i8_words_s8(b + p * t->b_panel + v * 2 * I8_LANES);
+        I8_FOR(i, mr) {
+            sums[i][j] = i8_dot2(sums[i][j], av[i], bv);
+            I8_PIN(sums[i][j]);
+        }
+    }
+}
+
+/* Where a tile has one panel, groups of its first and its second half take turns: memory serves two streams faster than
+ * one. */
+I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                    const int8_t *b, const int mr, const int np)
+{
+    i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS];
+    const int width = np * I8_VECS, streams = np > 1 ? 1 : 2;
+    const int64_t part = t->groups / streams;
+    I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[i][j] = i8_zero();
+    for (int64_t group = 0; group < part; ++group) {
+        I8_FOR(s, streams)
+            I8_NAME(add_widened_group)(sums, t, a + s * part * t->a_group, b + s * part * 4 * I8_PANEL, mr, np);
+        a += t->a_group;
+        b += 4 * I8_PANEL;
+    }
+    if (t->groups % streams)
+        I8_NAME(add_widened_group)(sums, t, a + part * t->a_group, b + part * 4 * I8_PANEL, mr, np);
+    I8_FOR(i, mr) I8_FOR(j, width)
+        acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
+}
+
+/* The products of A, row `row` of all and those below it, with `np` panels of B, on top of a tile's sums. */
+I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
+                                     const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
+                                     const int np)
+{
+    /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
+     * time, so it takes `depth` groups at once, each with accumulators of its own. */
+    i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
+    const int width = np * I8_VECS;
+    const int halves = I8_WIDENS && mr == 1, widens = I8_WIDENS && mr > 1 && mr * width <= 4;
+#ifdef I8_STEP_2
+    const int depth = 1;
+#else
+    const int depth = halves || widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+#endif
+    const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
+    const ptrdiff_t b_panel = t->b_panel;
+
+    I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = sums[i][j];
+    if (depth > 1)
+        I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
+    for (int64_t more = t->more_segments;; --more, segment += t->a_segment, b += t->b_segment) {
+        const uint8_t *a = segment;
+        int64_t groups = t->groups;
+        if (halves)
+            for (; groups >= I8_HALVES_STEPS; groups -= I8_HALVES_STEPS) {
+                I8_NAME(add_halves)(acc[0][0], t, a, b, I8_HALVES_STEPS, np);
+                a += I8_HALVES_STEPS * a_group;
+                b += I8_HALVES_STEPS * 4 * I8_PANEL;
+            }
+        if (widens) {
+            I8_NAME(add_widened)(acc[0], t, a, b, mr, np);
+            b += groups * 4 * I8_PANEL;
+            groups = 0;
+        }
+#ifdef I8_STEP_2
+        for (; groups >= 2; groups -= 2) {
+            I8_FETCH_AHEAD(2);
+            I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
+            a += 2 * a_group;
+            b += 2 * 4 * I8_PANEL;
+        }
+#endif
+        if (depth > 1)
+            for (; groups >= depth; groups -= depth) {
+                I8_FOR(d, depth) {
+                    I8_FETCH_AHEAD(1);
+                    I8_ADD_GROUP(acc[d], a, a_row);
+                    a += a_group;
+                    b += 4 * I8_PANEL;
+                }
+            }
+        for (; groups > 0; --groups) {
+            I8_FETCH_AHEAD(1);
+            I8_ADD_GROUP(acc[0], a, a_row);
+            a += a_group;
+            b += 4 * I8_PANEL;
+        }
+        if (more == 0)
+            break;
+    }
+    if (depth > 1)
+        I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
+    if (t->a_tail)
+        I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a_tail + row), 4);
+    I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
+}
+
+/* The same, one panel after the other. */
+I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
+                                    const uint8_t *a, const int8_t *b, const int mr, const int np)
+{
+    I8_FOR(p, np) {
+        i8_vec part[I8_MR][I8_ROW_NP * I8_VECS];
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) part[i][v] = sums[i][p * I8_VECS + v];
+        I8_NAME(add_products)(part, t, row, a, b + p * t->b_panel, NULL, mr, 1);
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][p * I8_VECS + v] = part[i][v];
+    }
+}
+
+/* Tile number `tile`. */
+I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
+{
+    i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
+    const int width = np * I8_VECS, looks_ahead = mr > I8_FEW_ROWS(I8_NP) && np == I8_NP;
+    const int beside = mr <= I8_FEW_ROWS(I8_NP) && t->beside;
+    const int64_t row = beside ? 0 : tile * mr, column = beside ? tile * np * I8_PANEL : 0;
+    const uint8_t *a = beside ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = beside ? t->b + tile * np * t->b_panel : t->b;
+
+    I8_FOR(j, width) {
+        const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
+        I8_FOR(i, mr) acc[i][j] = start;
+    }
+    if (t->acc_in)
+        I8_FOR(i, mr) I8_FOR(j, width)
+            acc[i][j] = i8_add(acc[i][j], i8_load(t->acc_in + (row + i) * t->acc_row + column + j * I8_LANES));
+    if (t->row_init)
+        I8_FOR(i, mr) {
+            const i8_vec start = i8_broadcast(t->row_init + row + i);
+            I8_FOR(j, width) acc[i][j] = i8_add(acc[i][j], start);
+        }
+    if (t->fetch)
+        I8_FOR(i, mr) I8_FOR(j, width)
+            I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + (column + j * I8_LANES) * 4);
+    if (np > 1 && mr <= I8_MAX_IN_TURN && t->in_turn)
+        I8_NAME(add_in_turn)(acc, t, row, a, b, mr, np);
+    else
+        I8_NAME(add_products)(acc, t, row, a, b, looks_ahead && tile == 0 ? t->ahead : NULL, mr, np);
+
+    if (t->output) {
+        i8_output_tile(t->output, row, column, acc[0], I8_ROW_NP * I8_VECS, mr, width);
+        return;
+    }
+    int32_t *dst = t->dst + row * t->dst_row + column;
+    if (t->cols == np * I8_PANEL) {
+        I8_FOR(i, mr) {
+            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[i][j]);
+            dst += t->dst_row;
+        }
+    } else {
+        I8_FOR(i, mr) {
+            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[i][j], t->cols - j * I8_LANES);
+            dst += t->dst_row;
+        }
+    }
+}
+
+/* A tile is a function of its own: compilers would prepare all kinds of tiles before the loop. */
+#define I8_DEFINE(mr, np)                                                                                              \
+    I8_NOINLINE void I8_NAME(tile_##mr##x##np)(const i8_tile_args *t, int64_t tile)                                    \
+    {                                                                                                                  \
+        I8_NAME(body)(t, tile, mr, np);                                                                                \
+    }                                                                                                                  \
+    static void I8_NAME(mr##x##np)(const i8_tile_args *t)                                                              \
+    {                                                                                                                  \
+        for (int64_t tile = 0; tile < t->tiles; ++tile)                                                                \
+            I8_NAME(tile_##mr##x##np)(t, tile);                                                                        \
+    }
+
+#define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
+I8_DEFINE_ROWS(1)
+I8_DEFINE(5, 1)
+I8_DEFINE(6, 1)
+#if I8_MR > 6
+I8_DEFINE(7, 1)
+I8_DEFINE(8, 1)
+#endif
+#if I8_NP == 1 && I8_ROW_NP == 3
+I8_DEFINE(1, 2)
+I8_DEFINE(1, 3)
+#endif
+#if I8_NP > 1
+I8_DEFINE_ROWS(2)
+I8_DEFINE(5, 2)
+I8_DEFINE(6, 2)
+I8_DEFINE(7, 2)
+I8_DEFINE(8, 2)
+I8_DEFINE_ROWS(3)
+I8_DEFINE(5, 3)
+I8_DEFINE(6, 3)
+I8_DEFINE(7, 3)
+I8_DEFINE(8, 3)
+#endif
+
+#undef I8_DEFINE_ROWS
+#undef I8_DEFINE
+#undef I8_FETCH_AHEAD
+#undef I8_ADD_2_GROUPS
+#undef I8_ADD_GROUP
+#undef I8_WIDENS
+#undef I8_STEP_2
+#undef I8_STEP
+#undef I8_PREFIX

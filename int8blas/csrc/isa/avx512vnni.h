@@ -1,0 +1,19 @@
+/* AVX-512 with VNNI: Cascade Lake and later, Zen 4 and later.
+ *
+ *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
+ *
+ * 24 accumulators hide 24 / 2 = 12 cycles of latency at two a cycle. A group costs 24 VPDPBUSD, 3 loads of B and 8
+ * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills around _mm512_dpbusd_epi32 in such a loop, so the
+ * instruction is written as assembly where the compiler takes it.
+ */
+I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+#include "isa/vectors_avx512.h"
+
+#if defined(__GNUC__)
+#define I8_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define I8_KEEPS_B 1 /* GCC loads an operand of assembly that cannot be memory again for every use */
+#else
+#define I8_DOT(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
+#endif
+#define I8_ISA avx512vnni
+#define I8_PAIRED 0

@@ -1,0 +1,37 @@
+#include "isa/cpu.h"
+#include "isa/names.h"
+
+#ifdef I8_X86_64
+#include "isa/avxvnni.h"
+
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#include "isa/peak_body.h"
+I8_TARGET_END
+
+#ifdef I8_AVXVNNI_AS_EVEX
+#define I8_NEEDS I8_CPU_AVX512VNNI
+#else
+#define I8_NEEDS I8_CPU_AVXVNNI
+#endif
+
+static int supported(void) { return (i8_cpu_features() & I8_NEEDS) != 0; }
+
+const i8_kernels i8_kernels_avxvnni = {
+    .name = "avxvnni",
+    .supported = supported,
+    .a_bytes = 256 << 10,
+    .kc = 1024,
+    .nc = 60,
+    .thread_work = 3e6,
+    .tiny_work = 1 << 20,
+    .rows_limit = 48,
+    .thin_k = 4 * I8_THIN_GROUPS,
+    .gemm = &i8_gemm_avxvnni,
+    .convolution = &i8_convolution_avxvnni,
+    .packing = &i8_packing_avx2,
+    .stage = &i8_stage_avx2,
+    .elementwise = &i8_elementwise_avx2,
+    .recurrent = &i8_recurrent_avx2,
+    .limits = I8_LIMITS,
+};
+#endif

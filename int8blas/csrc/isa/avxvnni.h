@@ -1,0 +1,23 @@
+/* AVX-VNNI, the 256-bit VEX form: Alder Lake and later without AVX-512; also Zen 5.
+ *
+ *   VPDPBUSD ymm    latency 5 (Intel), 4 (Zen); two a cycle
+ *
+ * 12 accumulators cover 6 cycles of latency at two a cycle. With I8_AVXVNNI_AS_EVEX, a development option, the same
+ * code is assembled with the EVEX encoding and runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
+ */
+#ifdef I8_AVXVNNI_AS_EVEX
+I8_TARGET_BEGIN("avx2,f16c,avx512f,avx512vl,avx512vnni")
+#define I8_ENCODING "%{evex%} "
+#else
+I8_TARGET_BEGIN("avx2,f16c,avxvnni")
+#define I8_ENCODING "%{vex%} "
+#endif
+#include "isa/vectors_avx2.h"
+
+#if defined(__GNUC__)
+#define I8_DOT(acc, a, b) __asm__(I8_ENCODING "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
+#else
+#define I8_DOT(acc, a, b) (acc) = _mm256_dpbusd_avx_epi32(acc, a, b)
+#endif
+#define I8_ISA avxvnni
+#define I8_PAIRED 0

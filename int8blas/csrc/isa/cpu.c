@@ -1,0 +1,100 @@
+/* What the CPU and the operating system offer: CPUID, and XGETBV for the registers that the system saves. */
+#define _GNU_SOURCE
+#include "core/compiler.h"
+#include "isa/cpu.h"
+#include <stdint.h>
+#include <string.h>
+
+#ifdef I8_X86_64
+#if defined(_MSC_VER)
+#include <immintrin.h>
+#include <intrin.h>
+static void cpuid(uint32_t leaf, uint32_t subleaf, uint32_t r[4]) { __cpuidex((int *)r, (int)leaf, (int)subleaf); }
+static uint64_t xgetbv(void) { return _xgetbv(0); }
+#else
+#include <cpuid.h>
+static void cpuid(uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+{
+    __cpuid_count(leaf, subleaf, r[0], r[1], r[2], r[3]);
+}
+static uint64_t xgetbv(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+#endif
+
+#ifdef I8_AMX
+#include <sys/syscall.h>
+#include <unistd.h>
+/* Linux saves the tile registers of a process only after it has asked for them, once; it refuses where a thread has an
+ * alternate signal stack that is too small for them. */
+static int may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+#else
+static int may_use_tiles(void) { return 0; }
+#endif
+
+enum { EAX, EBX, ECX, EDX };
+#define BIT(word, n) (((word) >> (n)) & 1u)
+
+static int detect(void)
+{
+    uint32_t leaf0[4], leaf1[4], leaf7[4], leaf7_1[4] = {0};
+    cpuid(0, 0, leaf0);
+    if (leaf0[EAX] < 7)
+        return 0;
+    cpuid(1, 0, leaf1);
+    if (!BIT(leaf1[ECX], 27) || !BIT(leaf1[ECX], 28)) /* OSXSAVE, AVX */
+        return 0;
+    cpuid(7, 0, leaf7);
+    if (leaf7[EAX] >= 1)
+        cpuid(7, 1, leaf7_1);
+
+    const uint64_t saved = xgetbv();
+    const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
+    const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29); /* and F16C */
+    /* F, DQ, BW and VL: the targets of both AVX-512 files. */
+    const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
+                       BIT(leaf7[EBX], 31);
+    const int vnni = avx512 && BIT(leaf7[ECX], 11);
+    const int tiles = (saved & 0x60000) == 0x60000 && BIT(leaf7[EDX], 24) && BIT(leaf7[EDX], 25); /* TILE, INT8 */
+    return (avx2 ? I8_CPU_AVX2 : 0) | (avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU_AVXVNNI : 0) |
+           (avx512 ? I8_CPU_AVX512BW : 0) | (vnni ? I8_CPU_AVX512VNNI : 0) |
+           (avx512 && BIT(leaf7[ECX], 1) ? I8_CPU_AVX512VBMI : 0) |
+           (vnni && tiles && may_use_tiles() ? I8_CPU_AMX : 0);
+}
+
+/* CPUID takes microseconds where a hypervisor answers it: each thread asks once. */
+int i8_cpu_features(void)
+{
+    static I8_THREAD_LOCAL int features = -1;
+    if (features < 0)
+        features = detect();
+    return features;
+}
+
+/* The brand string, or "" on a CPU that has none. */
+const char *i8_cpu_name(void)
+{
+    static char name[49];
+    uint32_t r[4];
+    cpuid(0x80000000u, 0, r);
+    if (r[EAX] >= 0x80000004u)
+        for (uint32_t i = 0; i < 3; ++i) {
+            cpuid(0x80000002u + i, 0, r);
+            memcpy(name + 16 * i, r, sizeof r);
+        }
+    return name;
+}
+
+#else
+
+int i8_cpu_features(void) { return 0; }
+const char *i8_cpu_name(void) { return ""; }
+
+#endif

@@ -1,0 +1,12 @@
+/* What the CPU and the operating system have of what the kernels ask for. */
+#ifndef I8_CPU_H
+#define I8_CPU_H
+
+enum {
+    I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16,
+    I8_CPU_AMX = 32
+};
+int i8_cpu_features(void);
+const char *i8_cpu_name(void);
+
+#endif

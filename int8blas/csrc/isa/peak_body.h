@@ -1,0 +1,54 @@
+/* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
+ * An <isa>.c includes this file after defining I8_STEP(acc, a, b), as for tile_body.h.
+ *
+ * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all) cover the latency of a
+ * multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler take `a` for another
+ * value each time, so that no part of a multiply-add of several instructions leaves the loop. Where there is no such
+ * thing, there is no peak.
+ */
+#if defined(__GNUC__)
+#if I8_LANES == 16
+#define I8_PEAK 16
+#define I8_OPAQUE(x) __asm__ volatile("" : "+v"(x))
+#else
+#define I8_PEAK 12
+#define I8_OPAQUE(x) __asm__ volatile("" : "+x"(x))
+#endif
+
+static int64_t i8_peak(int64_t iterations)
+{
+    const uint32_t bytes_a = 0x03030303, bytes_b = 0xfbfbfbfb;
+    i8_vec a = i8_broadcast(&bytes_a), b = i8_broadcast(&bytes_b), acc[I8_PEAK];
+    I8_OPAQUE(b);
+    I8_FOR(j, I8_PEAK) {
+        acc[j] = i8_zero();
+        I8_OPAQUE(acc[j]);
+    }
+    for (int64_t i = 0; i < iterations; ++i)
+        I8_FOR(j, I8_PEAK) {
+            I8_OPAQUE(a);
+            I8_STEP(acc[j], a, b);
+        }
+    I8_FOR(j, I8_PEAK) I8_OPAQUE(acc[j]);
+    return iterations * I8_PEAK * I8_LANES * 4;
+}
+#undef I8_OPAQUE
+#undef I8_PEAK
+#else
+#define i8_peak NULL
+#endif
+#undef I8_STEP
+
+static uint32_t i8_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
+{
+    i8_vec sum[4];
+    uint32_t lanes[I8_LANES], total = 0;
+    I8_FOR(j, 4) sum[j] = i8_zero();
+    for (; count > 0; --count, p += step)
+        I8_FOR(j, 4) sum[j] = i8_add(sum[j], i8_load(p + j * gap));
+    i8_store(lanes, i8_add(i8_add(sum[0], sum[1]), i8_add(sum[2], sum[3])));
+    I8_FOR(j, I8_LANES) total += lanes[j];
+    return total;
+}
+
+#define I8_LIMITS {.peak = i8_peak, .read = i8_read, .read_bytes = sizeof(i8_vec)}

@@ -1,0 +1,125 @@
+/* The cells of recurrent layers: sums of the gates become the new state, in f32 and in 8 bits, while they are in the L1
+ * cache. Formulas and arguments: i8_cell_args in recurrent.h. Loops over 16 units, which the compiler turns into whole
+ * vectors.
+ *
+ * A tanh or a logistic is a chain of some 30 operations that wait for one another, and where one is the argument of the
+ * next, the chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are
+ * computed for all cells, then the others. */
+#include "stage/eltwise_body.h"
+
+typedef struct {
+    const int32_t *x, *h;
+    const float *scale, *bias;
+    ptrdiff_t state, memory;
+} i8_cell_place;
+
+/* Where 16 units of a row are. */
+I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, const int gates, const int biases)
+{
+    const ptrdiff_t column = panel * I8_CHUNK;
+    const i8_cell_place place = {
+        t->x + row * t->x_row + gates * column, t->h + row * t->h_row + gates * column, t->scale + gates * column,
+        t->bias + biases * column,              row * t->state_row + column,            row * t->memory_row + column,
+    };
+    return place;
+}
+
+/* f32(sum) * scale + bias of unit v and a gate, where the sum is that of x, of h, or of both. */
+#define I8_GATE(sum, gate, b) ((float)(int32_t)(sum)*at.scale[I8_CHUNK * (gate) + v] + at.bias[I8_CHUNK * (b) + v])
+#define I8_X(gate) ((uint32_t)at.x[I8_CHUNK * (gate) + v])
+#define I8_H(gate) ((uint32_t)at.h[I8_CHUNK * (gate) + v])
+#define I8_BOTH(gate) I8_GATE(I8_X(gate) + I8_H(gate), gate, gate)
+
+/* (state - data_shift) * data_reciprocal */
+I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *state)
+{
+    const i8_floats distance = i8_floats_add(i8_floats_from_u8(state), i8_floats_set(-t->data_shift));
+    i8_floats_store(y, i8_floats_mul(distance, i8_floats_set(t->data_reciprocal)));
+}
+
+/* The new state: sat(rne(y * data_scale + data_shift)), the shift for NaN; and y itself where it is wanted. */
+I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, const float *y)
+{
+    const i8_floats scaled = i8_floats_mul(i8_floats_load(y), i8_floats_set(t->data_scale));
+    const i8_floats shifted = i8_floats_add(i8_floats_ordered(scaled), i8_floats_set(t->data_shift));
+    i8_floats_store_bytes(t->after + at->state, shifted, 0, 255, 0);
+    if (t->output)
+        memcpy(t->output + at->memory, y, I8_CHUNK * sizeof(*y));
+}
+
+/* A loop over the cells of a call: n counts them, `at` is where each is. */
+#define I8_EACH_CELL(gates, biases)                                                                                    \
+    for (int i = 0, n = 0; i < t->rows; ++i)                                                                           \
+        for (int p = 0; p < t->panels; ++p, ++n) {                                                                     \
+            const i8_cell_place at = i8_place(t, i, p, gates, biases);
+#define I8_END }
+
+static void i8_cell_lstm(const i8_cell_args *t)
+{
+    float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
+    I8_EACH_CELL(4, 4)
+        memcpy(c, t->memory + at.memory, sizeof c);
+        I8_EACH
+        {
+            const float kept = i8_logistic(I8_BOTH(1)) * c[v], added = i8_logistic(I8_BOTH(0)) * i8_tanh(I8_BOTH(2));
+            c[v] = kept + added;
+            open[n][v] = I8_BOTH(3);
+        }
+        memcpy(t->memory + at.memory, c, sizeof c);
+    I8_END
+    I8_EACH_CELL(4, 4)
+        memcpy(c, t->memory + at.memory, sizeof c);
+        I8_EACH y[v] = i8_logistic(open[n][v]) * i8_tanh(c[v]);
+        i8_store_state(t, &at, y);
+    I8_END
+}
+
+static void i8_cell_gru_reset(const i8_cell_args *t)
+{
+    float u[I8_CHUNK], before[I8_CHUNK], y[I8_CHUNK];
+    I8_EACH_CELL(2, 2)
+        i8_load_state(t, before, t->before + at.state);
+        I8_EACH
+        {
+            u[v] = i8_logistic(I8_BOTH(0));
+            y[v] = i8_logistic(I8_BOTH(1)) * before[v];
+        }
+        memcpy(t->memory + at.memory, u, sizeof u);
+        i8_store_state(t, &at, y);
+    I8_END
+}
+
+static void i8_cell_gru_output(const i8_cell_args *t)
+{
+    float u[I8_CHUNK], before[I8_CHUNK], y[I8_CHUNK];
+    I8_EACH_CELL(1, 1)
+        i8_load_state(t, before, t->before + at.state);
+        memcpy(u, t->memory + at.memory, sizeof u);
+        I8_EACH y[v] = u[v] * before[v] + (1.0f - u[v]) * i8_tanh(I8_BOTH(0));
+        i8_store_state(t, &at, y);
+    I8_END
+}
+
+static void i8_cell_gru_linear(const i8_cell_args *t)
+{
+    float u[I8_MAX_CELLS][I8_CHUNK], o[I8_MAX_CELLS][I8_CHUNK], before[I8_CHUNK], y[I8_CHUNK];
+    I8_EACH_CELL(3, 4)
+        I8_EACH
+        {
+            u[n][v] = i8_logistic(I8_BOTH(0));
+            o[n][v] = I8_GATE(I8_X(2), 2, 2) + i8_logistic(I8_BOTH(1)) * I8_GATE(I8_H(2), 2, 3);
+        }
+    I8_END
+    I8_EACH_CELL(3, 4)
+        i8_load_state(t, before, t->before + at.state);
+        I8_EACH y[v] = u[n][v] * before[v] + (1.0f - u[n][v]) * i8_tanh(o[n][v]);
+        i8_store_state(t, &at, y);
+    I8_END
+}
+
+#undef I8_END
+#undef I8_EACH_CELL
+#undef I8_BOTH
+#undef I8_H
+#undef I8_X
+#undef I8_GATE

@@ -1,0 +1,43 @@
+/* Cells of recurrent layers. */
+#ifndef I8_RECURRENT_H
+#define I8_RECURRENT_H
+
+#include "gemm/gemm.h"
+
+/* A cell of a recurrent layer makes the new state of `rows` rows of `panels` * 16 units from the sums of its gates, x
+ * from the source and h from the state before, which lie gate after gate for each 16 units, as scale and bias do:
+ *
+ *     gate = f32(x + h) * scale + bias
+ *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
+ *     I8_GRU_RESET:    u = logistic(u);  y = logistic(r) * before                                   gates u, r
+ *     I8_GRU_OUTPUT:   y = u * before + (1 - u) * tanh(o)                                           gate o
+ *     I8_GRU_LINEAR:   both, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
+ *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
+ *     before = (state - data_shift) * data_reciprocal
+ *
+ * in f32, in this order. `memory` is c, or u where a GRU has it from one call to the next; NULL for I8_GRU_LINEAR. The
+ * recurrent bias is that of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are in elements;
+ * there are values for 16 units also where a layer ends before. rows * panels is at most I8_MAX_CELLS. */
+enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
+#define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
+typedef struct {
+    int rows, panels;
+    const int32_t *x, *h;
+    ptrdiff_t x_row, h_row;
+    const float *scale, *bias; /* [panels][gates][16] */
+    float data_scale, data_reciprocal, data_shift;
+    const uint8_t *before;
+    uint8_t *after;
+    ptrdiff_t state_row; /* of before and after */
+    float *memory, *output;
+    ptrdiff_t memory_row; /* of both */
+} i8_cell_args;
+
+typedef void (*i8_cell_fn)(const i8_cell_args *);
+
+/* What recurrent layers need of a vector width. */
+typedef struct {
+    i8_cell_fn cells[I8_CELLS];
+} i8_recurrent_kernels;
+
+#endif

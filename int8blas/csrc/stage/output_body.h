@@ -1,0 +1,261 @@
+/* The output stage, the only place where a tile becomes the user's C (micro-kernels store C themselves where the stage
+ * would be the identity). Formula and arguments: i8_output_args in stage.h. Plain C in simple loops, which the
+ * compiler vectorizes for the instruction set of the file that includes this one. */
+#include "stage/stage_body.h"
+#include "stage/scale_group_body.h"
+#include "stage/requantize_stage_body.h"
+#include "stage/source_body.h"
+#include "stage/turn_body.h"
+#include <math.h>
+
+/* Below, `beyond` becomes negative where a value is saturated. */
+I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
+{
+    const int64_t y = x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x;
+    *beyond |= y == x ? 0 : -1;
+    return (int32_t)y;
+}
+
+/* sat(rne(x)): the limits are exact in f64. */
+I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
+{
+    const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
+    /* A half above the largest value is rounded up, to an even one, which does not fit; one below the smallest fits. */
+    *beyond |= x >= INT32_MAX + 0.5 ? -1 : 0;
+    *beyond |= x < INT32_MIN - 0.5 ? -1 : 0;
+    return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
+}
+
+/* Without a branch, which compilers would keep them from vectorizing. */
+I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
+{
+    const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
+    const int32_t overflows = ((x ^ sum) & (y ^ sum)) >> 31;
+    *beyond |= overflows;
+    return (sum & ~overflows) | (limit & overflows);
+}
+
+I8_INLINE void i8_note_saturated(const i8_output_args *o, int64_t beyond)
+{
+    if (beyond < 0 && o->saturated)
+        I8_SET_FLAG(o->saturated);
+}
+
+/* Some columns of the tile: their zero points and offsets, zeros for those that are not given. */
+typedef struct {
+    uint32_t col_sum[I8_MAX_COLUMNS], bo[I8_MAX_COLUMNS];
+    int32_t co[I8_MAX_COLUMNS];
+} i8_output_columns;
+
+I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, int j, int n)
+{
+    const int64_t *col_sum = o->ao ? o->col_sum + j : NULL, *bo = o->bo ? o->bo + j : NULL;
+    const int32_t *co = o->co_col ? o->co_col + j : NULL;
+    for (int v = 0; v < n; ++v)
+        t->col_sum[v] = col_sum ? (uint32_t)col_sum[v] : 0;
+    for (int v = 0; v < n; ++v)
+        t->bo[v] = bo ? (uint32_t)bo[v] : 0;
+    for (int v = 0; v < n; ++v)
+        t->co[v] = co ? co[v] : 0;
+}
+
+/* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or
+ * all of the formula in f64. Constants: whether there are zero points, whether C is read, and `integral`. */
+I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
+                             int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
+{
+    const int32_t offset = o->co_row ? o->co_row[i] : 0; /* where there are offsets of columns, it is 0 */
+    const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
+    const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+    const double alpha = o->alpha, beta = o->beta;
+    int32_t beyond = 0;
+    int64_t beyond_rounded = 0;
+    for (int v = 0; v < n; ++v) {
+        const uint32_t less = zeros ? ao * t->col_sum[v] + t->bo[v] * row_term : 0;
+        const int32_t x = (int32_t)((uint32_t)acc[v] - less), co = t->co[v] + offset;
+        /* Adding 0.0 for an absent term changes no result. */
+        if (integral)
+            c[v] = i8_add_saturated(x, reads ? c[v] : co, &beyond);
+        else
+            c[v] = i8_round_saturated(alpha * (double)x + (reads ? beta * (double)c[v] : 0.0) + (double)co,
+                                      &beyond_rounded);
+    }
+    i8_note_saturated(o, integral ? beyond : beyond_rounded);
+}
+
+/* The tile, at most I8_MAX_COLUMNS columns at a time. */
+I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const int reads, const int integral)
+{
+    i8_output_columns t;
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i)
+            i8_output_row(o, i, &t, o->acc32 + i * o->acc_row + j, (int32_t *)(void *)(o->c + i * o->c_row) + j, n,
+                          zeros, reads, integral);
+    }
+}
+
+#define I8_OUTPUT(name, zeros, reads, integral) \
+    I8_NOINLINE void name(const i8_output_args *o) { i8_output_rows_of(o, zeros, reads, integral); }
+I8_OUTPUT(i8_output_sums, 0, 0, 1)
+I8_OUTPUT(i8_output_sums_to_c, 0, 1, 1)
+I8_OUTPUT(i8_output_compensated, 1, 0, 1)
+I8_OUTPUT(i8_output_compensated_to_c, 1, 1, 1)
+I8_OUTPUT(i8_output_scaled, 0, 0, 0)
+I8_OUTPUT(i8_output_scaled_to_c, 0, 1, 0)
+I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
+I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
+#undef I8_OUTPUT
+
+/* X in s64. */
+I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
+{
+    const ptrdiff_t at = i * o->acc_row + j;
+    int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
+    x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
+    x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
+    return o->acc32 ? (int32_t)(uint32_t)x : x;
+}
+
+/* X is in s64, or there are three terms to add as integers. */
+static void i8_output_wide(const i8_output_args *o)
+{
+    const int32_t *offset = o->stage ? o->stage->offset : NULL;
+    int64_t beyond = 0;
+    for (int i = 0; i < o->rows; ++i) {
+        int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
+        for (int j = 0; j < o->cols; ++j) {
+            const int64_t x = i8_wide_sum(o, i, j);
+            int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
+            co += offset ? offset[o->column + j] : 0;
+            if (o->integral) {
+                c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0), &beyond);
+            } else {
+                const double y = o->alpha * (double)x + (o->beta != 0 ? o->beta * (double)c[j] : 0);
+                c[j] = i8_round_saturated(y + (double)co, &beyond);
+            }
+        }
+    }
+    i8_note_saturated(o, beyond);
+}
+
+/* The tile, to a C of s64 with contiguous rows. Constant: whether there are zero points. */
+I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
+{
+    i8_output_columns t;
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        if (zeros)
+            i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i) {
+            const int32_t *acc = o->acc32 + i * o->acc_row + j;
+            const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
+            const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+            int64_t *c = (int64_t *)(void *)(o->c + i * o->c_row) + j;
+            for (int v = 0; v < n; ++v)
+                c[v] = (int32_t)((uint32_t)acc[v] - (zeros ? ao * t.col_sum[v] + t.bo[v] * row_term : 0));
+        }
+    }
+}
+
+static void i8_output_s64(const i8_output_args *o)
+{
+    if (!o->acc32) {
+        for (int i = 0; i < o->rows; ++i)
+            for (int j = 0; j < o->cols; ++j)
+                ((int64_t *)(void *)(o->c + i * o->c_row))[j] = i8_wide_sum(o, i, j);
+    } else if (o->ao || o->bo) {
+        i8_output_s64_of(o, 1);
+    } else {
+        i8_output_s64_of(o, 0);
+    }
+}
+
+/* A primitive's output stage without anything real: alpha is 1, beta 0. It may saturate without a word. */
+static void i8_output_integers(const i8_output_args *o)
+{
+    i8_output_args plain = *o;
+    plain.alpha = plain.integral = 1;
+    plain.beta = 0;
+    plain.saturated = NULL;
+    if (!o->acc32 || o->stage->offset)
+        i8_output_wide(&plain);
+    else if (o->ao || o->bo)
+        i8_output_compensated(&plain);
+    else
+        i8_output_sums(&plain);
+}
+
+/* The tile, to a C with contiguous rows. */
+static void i8_output_rows(const i8_output_args *o)
+{
+    static void (*const output[2][2][2])(const i8_output_args *) = {
+        {{i8_output_scaled, i8_output_scaled_to_c}, {i8_output_scaled_compensated, i8_output_scaled_compensated_to_c}},
+        {{i8_output_sums, i8_output_sums_to_c}, {i8_output_compensated, i8_output_compensated_to_c}},
+    };
+    const int reads = o->beta != 0, zeros = o->ao || o->bo, integral = o->integral != 0;
+    if (o->stage && o->stage->requantization.scheme == I8_DOUBLING)
+        i8_requantize_doubling(o);
+    else if (o->stage && o->stage->requantization.scheme == I8_SINGLE)
+        i8_requantize_single(o);
+    else if (o->stage && !o->stage->integral)
+        i8_run_stage(o);
+    else if (o->stage)
+        i8_output_integers(o);
+    else if (o->to_s64)
+        i8_output_s64(o);
+    else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
+        i8_output_wide(o);
+    else
+        output[integral][zeros][reads](o);
+}
+
+/* Whether C is X as it is. */
+static int i8_is_identity(const i8_output_args *o)
+{
+    const int terms = o->ao || o->bo || o->co_row || o->co_col;
+    return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !terms;
+}
+
+/* Whether the output stage reads C. */
+static int i8_reads_c(const i8_output_args *o)
+{
+    for (int k = 0; o->stage && k < o->stage->op_count; ++k)
+        if (o->stage->ops[k].kind == I8_SUM)
+            return 1;
+    return !o->stage && o->beta != 0;
+}
+
+/* The tile in parts that are computed as rows, then turned. */
+enum { I8_TURNED_ROWS = 64 };
+static void i8_output_turned(const i8_output_args *o, int size)
+{
+    int64_t tile[I8_TURNED_ROWS * I8_CHUNK];
+    char *rows = (char *)tile;
+    const ptrdiff_t row = I8_CHUNK * size;
+    const int reads = i8_reads_c(o);
+    for (int j = 0; j < o->cols; j += I8_CHUNK)
+        for (int i = 0; i < o->rows; i += I8_TURNED_ROWS) {
+            const int height = o->rows - i < I8_TURNED_ROWS ? o->rows - i : I8_TURNED_ROWS;
+            const int width = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK;
+            i8_output_args part = i8_part_of(o, i, j, height, width);
+            char *c = part.c;
+            if (reads)
+                i8_copy_elements(rows, row, size, c, o->c_row, o->c_col, height, width, size);
+            part.c = rows, part.c_row = row, part.c_col = size;
+            i8_output_rows(&part);
+            i8_turn(c, o->c_row, o->c_col, rows, row, height, width, size);
+        }
+}
+
+static void i8_output(const i8_output_args *o)
+{
+    const int size = o->stage ? i8_size(o->stage->type) : (int)(o->to_s64 ? sizeof(int64_t) : sizeof(int32_t));
+    if (i8_is_identity(o))
+        i8_turn(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
+    else if (o->c_col == size)
+        i8_output_rows(o);
+    else
+        i8_output_turned(o, size);
+}

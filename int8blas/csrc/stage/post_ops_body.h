@@ -1,0 +1,132 @@
+/* The post-ops in f32, on runs of whole chunks: for the output stage (stage_body.h) and for chains of element-wise
+ * functions (chain_body.h). Which one it is is asked once for a run. */
+#include "stage/eltwise_body.h"
+
+/* y = f(y), for each x of y. */
+#define I8_MAP(expression)                                                                                             \
+    do {                                                                                                               \
+        for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
+            I8_EACH                                                                                                    \
+            {                                                                                                          \
+                const float x = y[i + v];                                                                              \
+                y[i + v] = (expression);                                                                               \
+            }                                                                                                          \
+    } while (0)
+
+/* x * min(max(slope, 0), 1), 0 for infinite x where slope is negative. */
+I8_INLINE float i8_hardswish(float x, float slope)
+{
+    const float factor = slope < 0 ? 0.0f : slope > 1.0f ? 1.0f : slope;
+    return factor == 0 ? copysignf(0.0f, x) : x * factor;
+}
+
+/* Whether alpha * x is below a limit for one of n numbers. Functions have a longer way there, of the same bits
+ * elsewhere, which nearly no run takes. Four minima, as one would wait for itself; a minimum with NaN is the other
+ * number. */
+I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
+{
+    const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
+    i8_floats least[4] = {start, start, start, start};
+    float lanes[I8_CHUNK];
+    int64_t i = 0;
+    int found = 0;
+    for (; i + 4 * I8_CHUNK <= n; i += 4 * I8_CHUNK)
+        I8_FOR(k, 4) least[k] = i8_floats_min(i8_floats_mul(i8_floats_load(x + i + k * I8_CHUNK), factor), least[k]);
+    for (; i < n; i += I8_CHUNK)
+        least[0] = i8_floats_min(i8_floats_mul(i8_floats_load(x + i), factor), least[0]);
+    i8_floats_store(lanes, i8_floats_min(i8_floats_min(least[0], least[1]), i8_floats_min(least[2], least[3])));
+    I8_EACH found |= lanes[v] < limit;
+    return found;
+}
+
+#define I8_TWICE_U (1.5957691216057308f * (x + 0.044715f * (x * x * x)))
+static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
+{
+    const float alpha = op->alpha, beta = op->beta, scale = op->scale;
+    switch (op->kind) {
+    case I8_RELU:
+        if (alpha == 0 && scale == 1)
+            I8_MAP(x < 0 ? 0.0f : x);
+        else if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
+            I8_MAP(scale * (x < 0 ? 0.0f : x));
+        else
+            I8_MAP(scale * (x < 0 ? alpha * x : x));
+        break;
+    case I8_TANH: I8_MAP(scale * i8_tanh(x)); break;
+    case I8_LOGISTIC:
+        if (i8_any_below(y, n, 1.0f, I8_FAR))
+            I8_MAP(scale * i8_times_logistic(1.0f, x));
+        else
+            I8_MAP(scale * i8_logistic(x));
+        break;
+    case I8_ELU: I8_MAP(scale * (x < 0 ? alpha * i8_expm1_down(i8_negative(x)) : x)); break;
+    case I8_GELU_ERF: I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x))); break;
+    case I8_GELU_TANH: /* (1 + tanh u) / 2 is 1 / (1 + e**-2u), without cancellation for negative u */
+        if (i8_any_below(y, n, 1.0f, -9.9f)) /* where -2u is 85 */
+            I8_MAP(scale * i8_times_logistic(x, I8_TWICE_U));
+        else
+            I8_MAP(scale * (x * i8_logistic(I8_TWICE_U)));
+        break;
+    case I8_SWISH:
+        if (alpha == 0) /* and not alpha * x, which is NaN for infinities */
+            I8_MAP(scale * (x * 0.5f));
+        else if (i8_any_below(y, n, alpha, I8_FAR))
+            I8_MAP(scale * i8_times_logistic(x, alpha * x));
+        else
+            I8_MAP(scale * (x * i8_logistic(alpha * x)));
+        break;
+    case I8_HARDSWISH: I8_MAP(scale * i8_hardswish(x, alpha * x + beta)); break;
+    case I8_CLIP: I8_MAP(scale * (x < alpha ? alpha : x > beta ? beta : x)); break;
+    case I8_ABS: I8_MAP(scale * fabsf(x)); break;
+    case I8_SQUARE: I8_MAP(scale * (x * x)); break;
+    case I8_SQRT: I8_MAP(scale * sqrtf(x)); break;
+    case I8_LINEAR: I8_MAP(scale * (alpha * x + beta)); break;
+    case I8_ROUND: I8_MAP(scale * rintf(x)); break;
+    default: break;
+    }
+}
+#undef I8_TWICE_U
+#undef I8_MAP
+
+/* y = f(y, z), for each x of y and w of z. */
+#define I8_MAP(expression)                                                                                             \
+    do {                                                                                                               \
+        for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
+            I8_EACH                                                                                                    \
+            {                                                                                                          \
+                const float x = y[i + v], w = z[i + v];                                                                \
+                y[i + v] = (expression);                                                                               \
+            }                                                                                                          \
+    } while (0)
+
+static void i8_with_operand(const i8_post_op *op, float *restrict y, const float *restrict z, int64_t n)
+{
+    const float alpha = op->alpha, scale = op->scale;
+    switch (op->kind) {
+    case I8_SUM: I8_MAP(x + scale * (w - alpha)); break;
+    case I8_PRELU: I8_MAP(x < 0 ? w * x : x); break;
+    case I8_ADD: I8_MAP(x + w); break;
+    case I8_SUB: I8_MAP(x - w); break;
+    case I8_MUL: I8_MAP(x * w); break;
+    case I8_DIV: I8_MAP(x / w); break;
+    case I8_MIN: I8_MAP(w < x ? w : x); break;
+    case I8_MAX: I8_MAP(w > x ? w : x); break;
+    case I8_GE: I8_MAP(x >= w ? 1.0f : 0.0f); break;
+    case I8_GT: I8_MAP(x > w ? 1.0f : 0.0f); break;
+    case I8_LE: I8_MAP(x <= w ? 1.0f : 0.0f); break;
+    case I8_LT: I8_MAP(x < w ? 1.0f : 0.0f); break;
+    case I8_EQ: I8_MAP(x == w ? 1.0f : 0.0f); break;
+    case I8_NE: I8_MAP(x != w ? 1.0f : 0.0f); break;
+    default: break;
+    }
+}
+#undef I8_MAP
+
+/* Any of them; z is the operand of those that have one. */
+static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
+{
+    if (op->kind < I8_RELU)
+        i8_with_operand(op, y, z, n);
+    else
+        i8_eltwise(op, y, n);
+}

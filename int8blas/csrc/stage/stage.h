@@ -1,0 +1,186 @@
+/* What becomes of sums: the output stages of products and of quantized primitives, and the source of real numbers that
+ * is quantized while it is packed. */
+#ifndef I8_STAGE_H
+#define I8_STAGE_H
+
+#include "core/types.h"
+
+/* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
+ * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
+ * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
+ * the columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL,
+ * are added to the sums before. If `integral`, C is of s32 and that is all. Or C is of s64, for the sums as they
+ * are: then there is no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64
+ * bytes, aligned ones. */
+typedef struct {
+    const int32_t *offset;
+    i8_column_values scale, bias, dst_scale, dst_zero;
+    const float *row_scale;
+    int relu, shifts, type; /* shifts: some dst_zero is not 0 */
+    int integral;
+    int stream;
+    char *c;
+    ptrdiff_t c_row; /* in bytes */
+} i8_tile_output;
+
+/* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
+enum {
+    I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
+    I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS,
+    I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND
+};
+
+/* One post-op. The operand of PReLU and the binary ones is f32, element (i, j) of the destination's at
+ * operand + i * operand_row + j * operand_col; the sum's is the destination's old value, of type `type`, whose zero
+ * point is alpha. */
+typedef struct {
+    int kind, type;
+    float alpha, beta, scale;
+    const float *operand;
+    ptrdiff_t operand_row, operand_col;
+} i8_post_op;
+
+/* The output stage of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is that of i8_output_args,
+ * with co added to it and saturated to s32:
+ *
+ *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
+ *     C[i, j] = min(max(y, low[j]), high[j])                                      u8, s8 or s32: both are of its type
+ *
+ * All have a value for each column, and a whole chunk of them behind the last one. */
+typedef struct {
+    int scheme;
+    const int32_t *multiplier, *exponent, *zero_point, *low, *high;
+} i8_requantization;
+
+/* The output stage of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
+ *
+ *     y = f32(X)
+ *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
+ *     y = max(y, 0)                            if relu
+ *     y = post-ops(y)
+ *     y = y * dst_scale[j] + dst_zero[j]       dst_scale is a reciprocal
+ *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
+ *
+ * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is
+ * 1 for a scale and -0.0 for what is added: both leave every y as it is.
+ *
+ * If `integral`, nothing in the formula is real, and it is another one: C[i, j] = sat_s32(X + offset[j]), in integers.
+ * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL.
+ *
+ * With a `requantization` other than I8_FLOAT it is that one's formula, and nothing else is looked at but `type`. */
+typedef struct {
+    i8_column_values scale, bias, dst_scale, dst_zero;
+    int bias_first, relu;
+    int finite;   /* scale and dst_scale are */
+    int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
+    int shifts;   /* some dst_zero is not 0 */
+    int integral;
+    const int32_t *offset; /* a value for each column */
+    const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
+    int op_count;
+    const i8_post_op *ops;
+    int type; /* of C */
+    i8_requantization requantization;
+} i8_stage;
+
+/* The output stage of one tile:
+ *
+ *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
+ *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
+ *
+ * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and
+ * co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
+ * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
+ * shares no memory with what is read besides. Where a value is saturated, `saturated` becomes 1, if it is not NULL.
+ *
+ * If `to_s64`, C is of s64 and C[i, j] = X; alpha is 1, beta 0, and no co is given.
+ *
+ * With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and is f32(X); there are no other terms. */
+typedef struct {
+    int rows, cols;
+    const int32_t *acc32;
+    const int64_t *acc64;
+    const float *acc_f32;
+    ptrdiff_t acc_row;
+    const int64_t *ao, *col_sum;
+    const int64_t *bo, *row_term;
+    const int32_t *co_row, *co_col;
+    double alpha, beta;
+    int integral, to_s64;
+    int *saturated;
+    char *c;
+    ptrdiff_t c_row, c_col; /* in bytes */
+    /* If not NULL, the output stage is this one: alpha and beta are ignored, and co_row and co_col may both be given.
+     * The tile begins at C[row, column]; acc32, acc64 and the vectors of columns are readable up to a whole chunk. */
+    const i8_stage *stage;
+    int64_t row, column;
+    const float *row_scale; /* [rows], or NULL */
+} i8_output_args;
+
+/* The part of a tile from row `row` and column `column` on. */
+static inline i8_output_args i8_part_of(const i8_output_args *o, int row, int column, int rows, int cols)
+{
+    const ptrdiff_t at = row * o->acc_row + column;
+    i8_output_args part = *o;
+    part.rows = rows, part.cols = cols;
+    part.acc32 = o->acc32 ? o->acc32 + at : NULL;
+    part.acc64 = o->acc64 ? o->acc64 + at : NULL;
+    part.acc_f32 = o->acc_f32 ? o->acc_f32 + at : NULL;
+    part.ao = o->ao ? o->ao + row : NULL;
+    part.col_sum = o->col_sum ? o->col_sum + column : NULL;
+    part.bo = o->bo ? o->bo + column : NULL;
+    part.row_term = o->row_term ? o->row_term + row : NULL;
+    part.co_row = o->co_row ? o->co_row + row : NULL;
+    part.co_col = o->co_col ? o->co_col + column : NULL;
+    part.c = o->c + row * o->c_row + column * o->c_col;
+    part.row = o->row + row, part.column = o->column + column;
+    part.row_scale = o->row_scale ? o->row_scale + row : NULL;
+    return part;
+}
+
+/* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one are added to those of the
+ * groups before it:
+ *
+ *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
+ *
+ * where the integers are taken modulo 2**32 and their sum must fit s32, and what follows is f32 in the order written.
+ * ao[i] is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or
+ * are NULL (zeros); without row_scale the factor is scale[j]. There are whole panels of columns: scale and col_sum have
+ * the 16 values of each panel_step elements after those of the one before. */
+typedef struct {
+    int rows, panels;
+    const int32_t *acc;
+    ptrdiff_t acc_row;
+    int64_t ao;
+    const int64_t *ao_rows;
+    const int32_t *col_sum;
+    const int64_t *bo;
+    const int32_t *row_term;
+    const float *scale, *row_scale;
+    ptrdiff_t panel_step;
+    float *y;
+    ptrdiff_t y_row;
+} i8_scale_group_args;
+
+/* Output stages, and sources of real numbers, of a vector width. */
+typedef struct {
+    void (*output)(const i8_output_args *);
+    void (*add_scale_group)(const i8_scale_group_args *);
+    /* C[i, j] = tile[i, j], elements of `size` bytes, contiguous in a row of the tile; steps in bytes. */
+    void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
+                 int size);
+
+    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and
+     * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in
+     * s8 if is_signed, with the zero point for NaN. */
+    void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
+    void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                            float zero, int is_signed, uint8_t flip);
+    /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if not all of it is
+     * finite; and rne(src * reciprocal) ^ flip where that is known to be in [-127, 127]. */
+    float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
+    void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
+                            uint8_t flip);
+} i8_stage_kernels;
+
+#endif

@@ -1,0 +1,243 @@
+/* The output stage of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in
+ * the L1 cache. Formula and arguments: i8_stage in stage.h. Chunks of 16 columns in loops of that length, which the
+ * compiler turns into whole vectors; f32 in the order written, each operation rounded once.
+ *
+ * Sums, and the values for columns, are readable up to a whole chunk; what lies beyond the last column changes nothing
+ * that is stored. */
+#include "stage/chunks_body.h"
+#include "stage/post_ops_body.h"
+
+/* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
+I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
+{
+    const int64_t co = o->co_row ? o->co_row[i] : 0;
+    if (o->acc32) {
+        const int32_t *acc = o->acc32 + i * o->acc_row + j;
+        uint32_t x[I8_CHUNK];
+        I8_EACH x[v] = (uint32_t)acc[v] + (uint32_t)co;
+        if (o->ao)
+            I8_EACH x[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
+        if (o->bo)
+            I8_EACH x[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
+        if (o->co_col)
+            I8_EACH x[v] += (uint32_t)o->co_col[j + v];
+        I8_EACH y[v] = (float)(int32_t)x[v];
+        return;
+    }
+    if (!o->acc64) {
+        memcpy(y, o->acc_f32 + i * o->acc_row + j, I8_CHUNK * sizeof(float));
+        return;
+    }
+    const int64_t *acc = o->acc64 + i * o->acc_row + j;
+    for (int v = 0; v < I8_CHUNK; ++v) {
+        int64_t x = acc[v] + co;
+        if (o->ao)
+            x -= o->ao[i] * o->col_sum[j + v];
+        if (o->bo)
+            x -= o->bo[j + v] * o->row_term[i];
+        if (o->co_col)
+            x += o->co_col[j + v];
+        y[v] = (float)x;
+    }
+}
+
+/* Up to a chunk of elements of type `type`, `step` bytes apart and aligned or not, as f32; zeros beyond. */
+I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
+{
+    if (count == I8_CHUNK && type == I8_TYPE_U8 && step == 1) {
+        I8_EACH y[v] = (float)((const uint8_t *)c)[v];
+        return;
+    }
+    if (count == I8_CHUNK && type == I8_TYPE_S8 && step == 1) {
+        I8_EACH y[v] = (float)((const int8_t *)c)[v];
+        return;
+    }
+    if (count == I8_CHUNK && type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float)) {
+        memcpy(y, c, I8_CHUNK * sizeof(float));
+        return;
+    }
+    memset(y, 0, I8_CHUNK * sizeof(*y));
+    for (int v = 0; v < count; ++v, c += step) {
+        uint16_t half;
+        int32_t integer;
+        switch (type) {
+        case I8_TYPE_U8: y[v] = (float)*(const uint8_t *)c; break;
+        case I8_TYPE_S8: y[v] = (float)*(const int8_t *)c; break;
+        case I8_TYPE_S32: memcpy(&integer, c, 4), y[v] = (float)integer; break;
+        case I8_TYPE_F16: memcpy(&half, c, 2), y[v] = i8_from_half(half); break;
+        case I8_TYPE_BF16: memcpy(&half, c, 2), y[v] = i8_from_bfloat(half); break;
+        default: memcpy(&y[v], c, 4);
+        }
+    }
+}
+
+/* All rows of a whole chunk of columns where y is just scaled, shifted, clipped at 0 and scaled again. */
+I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdiff_t acc_row, int rows,
+                             const float *row_scale, i8_floats scale, i8_floats bias, i8_floats dst_scale,
+                             i8_floats dst_zero, const int relu, int rescales, const int by_row, const int type)
+{
+    for (int i = 0; i < rows; ++i, c += c_row, acc += acc_row) {
+        i8_floats x = i8_floats_from(acc);
+        x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(row_scale[i]), scale) : scale);
+        x = i8_floats_add(x, bias);
+        if (relu)
+            x = i8_floats_relu(x);
+        if (type <= I8_TYPE_S8 || rescales)
+            x = i8_floats_add(i8_floats_mul(x, dst_scale), dst_zero);
+        i8_store_chunk(x, type, c, I8_CHUNK);
+    }
+}
+
+/* Some rows of an operand's chunk as f32, `step` bytes from one element to the next; zeros beyond `count`. */
+#define I8_LOAD_ROWS(type)                                                                                             \
+    for (int i = 0; i < rows; ++i)                                                                                     \
+    i8_floats_store(z + i * I8_CHUNK, i8_chunk_of(from + i * row, type))
+static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, ptrdiff_t step, int rows, int count)
+{
+    if (count < I8_CHUNK || step != i8_size(type))
+        for (int i = 0; i < rows; ++i)
+            i8_load_chunk(z + i * I8_CHUNK, type, from + i * row, step, count);
+    else if (type == I8_TYPE_U8)
+        I8_LOAD_ROWS(I8_TYPE_U8);
+    else if (type == I8_TYPE_S8)
+        I8_LOAD_ROWS(I8_TYPE_S8);
+    else if (type == I8_TYPE_F32)
+        I8_LOAD_ROWS(I8_TYPE_F32);
+    else
+        I8_LOAD_ROWS(type);
+}
+#undef I8_LOAD_ROWS
+
+/* The post-ops on a chunk of some rows, the first of them `row`, from column `column` on; their destination is at c. */
+enum { I8_STAGE_ROWS = 32 };
+static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int64_t column, int count, const char *c,
+                        ptrdiff_t c_row)
+{
+    float z[I8_STAGE_ROWS * I8_CHUNK];
+    for (int k = 0; k < s->op_count; ++k) {
+        const i8_post_op *op = &s->ops[k];
+        const ptrdiff_t size = sizeof(float);
+        if (op->kind == I8_SUM)
+            i8_load_rows(z, op->type, c, c_row, i8_size(op->type), rows, count);
+        else if (op->operand)
+            i8_load_rows(z, I8_TYPE_F32, (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
+                         op->operand_row * size, op->operand_col * size, rows, count);
+        i8_apply(op, y, z, rows * I8_CHUNK);
+    }
+}
+
+/* A chunk of columns, and what the output stage has for it. */
+typedef struct {
+    i8_floats scale, bias, dst_scale, dst_zero;
+    const int32_t *col_sums; /* where they are all that is added to the sums */
+    int compensated;         /* where more is */
+} i8_stage_chunk;
+
+/* Row i of a chunk from column j on, up to the post-ops. */
+I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chunk *t, int i, int j, const int by_row)
+{
+    float y[I8_CHUNK];
+    i8_floats x;
+    if (t->compensated) {
+        i8_compensated_sums(o, i, j, y);
+        x = i8_floats_load(y);
+    } else if (t->col_sums) {
+        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)o->ao[i], t->col_sums);
+    } else {
+        x = i8_floats_from(o->acc32 + i * o->acc_row + j);
+    }
+    if (o->stage->bias_first)
+        x = i8_floats_add(x, t->bias);
+    x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(o->row_scale[i]), t->scale) : t->scale);
+    if (!o->stage->bias_first)
+        x = i8_floats_add(x, t->bias);
+    return o->stage->relu ? i8_floats_relu(x) : x;
+}
+
+/* What follows the post-ops. */
+I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, char *c, int count)
+{
+    x = i8_floats_mul(x, t->dst_scale);
+    if (!ordered)
+        x = i8_floats_ordered(x);
+    i8_store_chunk(i8_floats_add(x, t->dst_zero), type, c, count);
+}
+
+/* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
+ * the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never NaN. */
+I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
+{
+    const i8_stage *s = o->stage;
+    const int64_t column = o->column + j;
+    const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
+    const int others = !o->acc32 || o->bo || o->co_col || o->co_row; /* terms of X besides ao * col_sum */
+    const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
+    const ptrdiff_t c_row = o->c_row;
+    char *c = o->c + j * i8_size(type);
+    i8_stage_chunk t;
+    t.col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
+    t.compensated = others || (o->ao && !t.col_sums);
+    t.scale = i8_floats_load(s->scale.values + s->scale.step * column);
+    t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
+    t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
+    t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
+
+    /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
+    if (!has_ops && ordered && !t.compensated && !t.col_sums && !s->bias_first && count == I8_CHUNK) {
+        const float *row_scale = by_row ? o->row_scale : NULL;
+        if (s->relu)
+            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
+                          1, s->rescales, by_row, type);
+        else
+            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
+                          0, s->rescales, by_row, type);
+        return;
+    }
+    if (!has_ops) {
+        for (int i = 0; i < rows; ++i)
+            i8_stage_store(i8_stage_values(o, &t, i, j, by_row), &t, ordered, type, c + i * c_row, count);
+        return;
+    }
+    for (int top = 0; top < rows; top += I8_STAGE_ROWS) {
+        const int height = rows - top < I8_STAGE_ROWS ? rows - top : I8_STAGE_ROWS;
+        float y[I8_STAGE_ROWS * I8_CHUNK];
+        for (int i = 0; i < height; ++i)
+            i8_floats_store(y + i * I8_CHUNK, i8_stage_values(o, &t, top + i, j, by_row));
+        i8_post_ops(s, y, height, o->row + top, column, count, c + top * c_row, c_row);
+        for (int i = 0; i < height; ++i)
+            i8_stage_store(i8_floats_load(y + i * I8_CHUNK), &t, ordered, type, c + (top + i) * c_row, count);
+    }
+}
+
+#define I8_STAGE(name, has_ops, by_row, type)                                                                          \
+    I8_NOINLINE void name(const i8_output_args *o)                                                                     \
+    {                                                                                                                  \
+        const int cols = o->cols;                                                                                      \
+        for (int j = 0; j < cols; j += I8_CHUNK)                                                                       \
+            i8_stage_columns(o, j, has_ops, by_row, type);                                                             \
+    }
+I8_STAGE(i8_stage_u8, 0, 0, I8_TYPE_U8)
+I8_STAGE(i8_stage_s8, 0, 0, I8_TYPE_S8)
+I8_STAGE(i8_stage_f32, 0, 0, I8_TYPE_F32)
+I8_STAGE(i8_stage_f32_by_row, 0, 1, I8_TYPE_F32)
+I8_STAGE(i8_stage_plain, 0, 0, o->stage->type)
+I8_STAGE(i8_stage_plain_by_row, 0, 1, o->stage->type)
+I8_STAGE(i8_stage_any, 1, 0, o->stage->type)
+I8_STAGE(i8_stage_any_by_row, 1, 1, o->stage->type)
+
+static void i8_run_stage(const i8_output_args *o)
+{
+    const int type = o->stage->type, by_row = o->row_scale != NULL;
+    if (o->stage->op_count)
+        by_row ? i8_stage_any_by_row(o) : i8_stage_any(o);
+    else if (type == I8_TYPE_F32)
+        by_row ? i8_stage_f32_by_row(o) : i8_stage_f32(o);
+    else if (by_row)
+        i8_stage_plain_by_row(o);
+    else if (type == I8_TYPE_U8)
+        i8_stage_u8(o);
+    else if (type == I8_TYPE_S8)
+        i8_stage_s8(o);
+    else
+        i8_stage_plain(o);
+}

@@ -1,0 +1,14 @@
+/* The table of output stages, and of sources of real numbers, of a vector width. */
+#include "stage/requantize_body.h"
+
+#include "stage/output_body.h"
+
+const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
+    .output = i8_output,
+    .add_scale_group = i8_add_scale_group,
+    .turn = i8_turn,
+    .source_range = i8_source_range,
+    .quantize_source = i8_quantize_source,
+    .source_largest = i8_source_largest,
+    .quantize_within = i8_quantize_within,
+};
