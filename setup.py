@@ -59,75 +59,24 @@ def flag(name):
     return os.environ.get(name, "0") not in ("", "0")
 
 
-def extension(name, sources=()):
-    """The extension module int8blas.<name>, from its .pyx file and further C sources."""
+def extension(path):
+    """The extension module of a .pyx file."""
     return Extension(
-        f"int8blas.{name}",
-        [str(PACKAGE / f"{name}.pyx"), *map(str, sources)],
+        ".".join(path.with_suffix("").parts),
+        [str(path), *map(str, LINKED.get(path, []))],
         include_dirs=[str(CSRC), np.get_include()],
         define_macros=MACROS,
     )
 
 
-# _kernels alone links the kernels: tables and the selected one exist once in the process, and the other modules
+# One module alone links the kernels: tables and the selected one exist once in the process, and the other modules
 # reach them by cimport.
-EXTENSIONS = [
-    extension("_kernels", sorted(set(CSRC.glob("*/*.c")) - {CSRC / "core/memory.c"})),
-    extension("_memory", [CSRC / "core/memory.c"]),
-    extension("_results"),
-    extension("_threads"),
-    extension("_verbose"),
-    extension("_peak"),
-    extension("_arrays"),
-    extension("_split"),
-    extension("_plan"),
-    extension("_tiny"),
-    extension("_output"),
-    extension("_source"),
-    extension("_rows"),
-    extension("_dots"),
-    extension("_thin"),
-    extension("_spans"),
-    extension("_block"),
-    extension("_tiles"),
-    extension("_matrix"),
-    extension("_scale_groups"),
-    extension("_blocks"),
-    extension("_gemm"),
-    extension("_problem"),
-    extension("_explain"),
-    extension("_requantization"),
-    extension("_stage"),
-    extension("_dynamic_images"),
-    extension("_quantized_layer"),
-    extension("inner_product"),
-    extension("_window_sums"),
-    extension("_filters"),
-    extension("_depthwise"),
-    extension("_lines"),
-    extension("_groups"),
-    extension("_convolution_layer"),
-    extension("convolution"),
-    extension("im2col"),
-    extension("deconvolution"),
-    extension("_matmul"),
-    extension("blas"),
-    extension("packing"),
-    extension("cython_blas"),
-    extension("saturation"),
-    extension("_elementwise"),
-    extension("_chain"),
-    extension("elementwise"),
-    extension("quantization"),
-    extension("quantization_factors"),
-    extension("_pool"),
-    extension("pooling"),
-    extension("_normalize"),
-    extension("normalization"),
-    extension("gather"),
-    extension("_rnn"),
-    extension("rnn"),
-]
+MEMORY = CSRC / "core/memory.c"
+LINKED = {
+    PACKAGE / "core/memory.pyx": [MEMORY],
+    PACKAGE / "core/kernels.pyx": sorted(set(CSRC.glob("*/*.c")) - {MEMORY}),
+}
+EXTENSIONS = [extension(path) for path in sorted(PACKAGE.rglob("*.pyx"))]
 
 
 @functools.cache

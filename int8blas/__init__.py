@@ -76,33 +76,34 @@ The modules, and who calls whom::
 """
 
 from int8blas import calibration
-from int8blas._config import show_config
-from int8blas._explain import Explanation, explain
-from int8blas._file import load, save
-from int8blas._include import get_include
-from int8blas._kernels import available_isas, use_isa
-from int8blas._matmul import matmul
-from int8blas._reorder import reorder
-from int8blas._threads import num_threads
+from int8blas._former import name_former_places
 from int8blas._version import __version__
-from int8blas._weights_scales import weights_scales
-from int8blas.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
-from int8blas.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
-from int8blas.convolution import Convolution
-from int8blas.deconvolution import Deconvolution
-from int8blas.elementwise import binary, concat, eltwise, sum
-from int8blas.folding import fold_batch_norm, shifted_bias
-from int8blas.gather import gather
-from int8blas.im2col import im2col
-from int8blas.inner_product import InnerProduct
-from int8blas.network import LayerQuantization, calibrate, fuse_quantization, move_strides
-from int8blas.normalization import layer_norm, softmax
-from int8blas.packing import PackedB, pack_b
-from int8blas.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
-from int8blas.quantization import dequantize, quantize, quantized_multiplier, requantize
-from int8blas.quantization_factors import activation_factor, quantize_bias, weights_factor
-from int8blas.rnn import GRU, LSTM
-from int8blas.saturation import Saturation, would_saturate
+from int8blas.convolution.convolution import Convolution
+from int8blas.convolution.deconvolution import Deconvolution
+from int8blas.convolution.im2col import im2col
+from int8blas.core.config import show_config
+from int8blas.core.file import load, save
+from int8blas.core.include import get_include
+from int8blas.core.kernels import available_isas, use_isa
+from int8blas.core.threads import num_threads
+from int8blas.elementwise.functions import binary, concat, eltwise, sum
+from int8blas.elementwise.gather import gather
+from int8blas.elementwise.normalization import layer_norm, softmax
+from int8blas.elementwise.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
+from int8blas.elementwise.quantization import dequantize, quantize, quantized_multiplier, requantize
+from int8blas.elementwise.quantization_factors import activation_factor, quantize_bias, weights_factor
+from int8blas.elementwise.reorder import reorder
+from int8blas.gemm.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
+from int8blas.gemm.explain import Explanation, explain
+from int8blas.gemm.matmul import matmul
+from int8blas.gemm.packing import PackedB, pack_b
+from int8blas.gemm.saturation import Saturation, would_saturate
+from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.rnn import GRU, LSTM
+from int8blas.network.folding import fold_batch_norm, shifted_bias
+from int8blas.network.graph import LayerQuantization, calibrate, fuse_quantization, move_strides
+from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
+from int8blas.stage.weights_scales import weights_scales
 
 __all__ = [
     "GRU",
@@ -164,3 +165,5 @@ __all__ = [
     "weights_scales",
     "would_saturate",
 ]
+
+name_former_places()

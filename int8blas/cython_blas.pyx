@@ -28,11 +28,11 @@ True
 from libc.math cimport isfinite
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 
-from int8blas._kernels cimport I8_GROUP, I8_PANEL
-from int8blas._plan cimport Gemm
-from int8blas._problem cimport run_nogil, start
-from int8blas._split cimport ceil_div, round_up
-from int8blas.packing cimport PackedMatrix, find_facts, pack_data, set_packed
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL
+from int8blas.core.split cimport ceil_div, round_up
+from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport run_nogil, start
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import int8blas
-from int8blas import _kernels
 from int8blas._bench import environment, peers, plot, report
 from int8blas._bench.contest import MIN_SAMPLE, SETTLE, prepare, take_turns
 from int8blas._bench.peak import Peak
@@ -25,6 +24,7 @@ from int8blas._bench.progress import Progress
 from int8blas._bench.results import GemmRow, class_means
 from int8blas._bench.shapes import MINUTE, Operands, Problem
 from int8blas._bench.timing import MIN_SAMPLES, Plan
+from int8blas.core import kernels
 
 SUMMARY = "measure the speed of this machine, in about a minute"
 DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute: beside the machine's own limits, and
@@ -166,7 +166,7 @@ def run(options: argparse.Namespace, start: float) -> int:
     found, missing = peers.load(peers.FLOAT32 + peers.INT8 * options.peers, set(), True)
     for peer in found:
         peer.set_threads(options.threads)
-    isa = options.isa or str(_kernels.kernel_info()["isa"])
+    isa = options.isa or str(kernels.kernel_info()["isa"])
     versions = {f"int8blas ({isa})": int8blas.__version__} | {peer.library: peer.version for peer in found}
     about = environment.describe()
     title = f"{options.threads} thread{'s' * (options.threads > 1)}"

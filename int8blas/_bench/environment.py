@@ -7,7 +7,7 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-from int8blas._config import cpu_name
+from int8blas.core.config import cpu_name
 
 
 def caches() -> dict[str, str]:

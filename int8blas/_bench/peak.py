@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from int8blas import _peak
+from int8blas._bench import loops as _peak
 from int8blas._bench.timing import Timing
 
 RUN_SECONDS = 2e-4  # of one compute contestant's call; far above the cost of starting threads

@@ -1,4 +1,0 @@
-from int8blas._plan cimport Gemm, Plan
-
-
-cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil

@@ -1,0 +1,40 @@
+"""Where modules were before they had rooms: pickles of those versions name them."""
+
+import importlib
+import sys
+
+# By the name that a pickle has; packages of today that had this name as modules export what pickles name of them.
+PLACES = {
+    "_config": "core.config",
+    "_explain": "gemm.explain",
+    "_file": "core.file",
+    "_histogram": "network.histogram",
+    "_include": "core.include",
+    "_kernels": "core.kernels",
+    "_layer_arguments": "stage.layer_arguments",
+    "_matmul": "gemm.matmul",
+    "_parameters": "core.parameters",
+    "_reorder": "elementwise.reorder",
+    "_threads": "core.threads",
+    "_weights_scales": "stage.weights_scales",
+    "attributes": "stage.attributes",
+    "blas": "gemm.blas",
+    "deconvolution": "convolution.deconvolution",
+    "folding": "network.folding",
+    "gather": "elementwise.gather",
+    "im2col": "convolution.im2col",
+    "inner_product": "layers.inner_product",
+    "normalization": "elementwise.normalization",
+    "packing": "gemm.packing",
+    "pooling": "elementwise.pooling",
+    "quantization": "elementwise.quantization",
+    "quantization_factors": "elementwise.quantization_factors",
+    "rnn": "layers.rnn",
+    "saturation": "gemm.saturation",
+}
+
+
+def name_former_places() -> None:
+    """Let imports find the modules under the names that they had."""
+    for former, place in PLACES.items():
+        sys.modules[f"int8blas.{former}"] = importlib.import_module(f"int8blas.{place}")

@@ -1,6 +1,0 @@
-# Kernels of rows, applied to arrays (see _normalize.pyx).
-cimport numpy as cnp
-
-from int8blas._kernels cimport i8_normalize_args, i8_normalize_fn
-
-cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1

@@ -1,9 +1,0 @@
-# Sums of groups of K with scales of their own (see _scale_groups.pyx).
-from libc.stdint cimport int64_t
-
-from int8blas._block cimport Slab, Workspace
-from int8blas._plan cimport Gemm, Plan
-
-
-cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row,
-                                int64_t rows, int64_t panel, int64_t panels) noexcept nogil

@@ -1,5 +1,0 @@
-# Very small problems (see _tiny.pyx).
-from int8blas._plan cimport Gemm
-
-
-cdef void gemm_tiny(const Gemm *g) noexcept nogil

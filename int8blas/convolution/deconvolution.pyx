@@ -1,0 +1,156 @@
+"""Deconvolution, the transposed convolution, on the GEMM::
+
+    dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
+    sum = sum over ic and those i, k with i * stride + k * dilation - before = o
+          of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
+
+in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the
+stride see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is
+computed.
+"""
+
+from itertools import product
+from math import gcd, prod
+
+from libc.stdint cimport int64_t
+cimport cython
+cimport numpy as cnp
+
+from int8blas.convolution.layer cimport ConvolutionLayer, Phase
+from int8blas.core.file import register
+from int8blas.core.spatial import halves, per_dimension
+
+cnp.import_array()
+
+
+def _phases(kernel, stride, dilation, before):
+    """For each phase of one dimension: its first output, the taps in the order of the source, their distance there, and
+    how far before that output's number the first of them is."""
+    for first in range(stride):
+        taps = [k for k in range(kernel) if (first + before - k * dilation) % stride == 0][::-1]
+        if taps:
+            yield first, taps, dilation // gcd(stride, dilation), -((first + before - taps[0] * dilation) // stride)
+        else:
+            yield first, taps, 1, 0
+
+
+cdef class Deconvolution(ConvolutionLayer):
+    """A quantized deconvolution (transposed convolution): created once, executed many times.
+
+    Parameters
+    ----------
+    weights : array_like of int8, uint8 or float32
+        Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
+        dimensions; quantized as by :class:`Convolution`.
+    bias
+        As for :class:`Convolution`.
+    strides : int or sequence of int, optional
+        In the destination, from what one source element adds to to what the next one does, in all spatial dimensions or
+        in each.
+    padding : int, sequence or str, optional
+        Elements that are left out on both sides of each spatial dimension of the destination, or for each an integer or
+        a pair (before, after). "same" and "same_lower" are as many as leave ``size * stride``, an odd one behind or
+        before, as ONNX's `auto_pad` has it; "valid" is none.
+    output_padding : int or sequence of int, optional
+        Elements that the destination has more behind, in all spatial dimensions or in each.
+    dilation : int or sequence of int, optional
+        In the destination, from one element of the kernel to the next, in the same way. Dilation 1 is none.
+    groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, dynamic, dynamic_dtype, numerics
+        As for :class:`Convolution`.
+
+    Attributes
+    ----------
+    weights_shape : tuple of int
+        The shape in which `weights` were given.
+    layout : str
+        As given, in lower case, or the default.
+    groups : int
+        As given.
+    strides, dilation, padding, output_padding : tuple
+        One element for each spatial dimension; of `padding` a pair.
+    src_dtype, dst_dtype : numpy.dtype
+        Of source and destination.
+    attributes : Attributes
+        As given.
+    scales, zero_points : mapping of str to numpy scalar or ndarray
+        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+    bias : ndarray or None
+        As given; read-only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
+    output_padding elements. It is the formula of oneDNN's deconvolution, with its weights, in float32 after an exact
+    sum, or in integers, as :class:`InnerProduct` has it.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> layer = int8blas.Deconvolution(np.ones((1, 1, 2, 2), np.int8), strides=2, src_dtype=np.uint8,
+    ...                                dst_dtype=np.uint8)
+    >>> layer(np.array([[1, 2]], np.uint8).reshape(1, 1, 2, 1))[0, :, :, 0]
+    array([[1, 1, 2, 2],
+           [1, 1, 2, 2]], dtype=uint8)
+    """
+
+    cdef readonly tuple output_padding
+    cdef object _output_padding
+
+    @cython.binding(False)
+    def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
+                 src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
+                 dynamic_dtype="int8", numerics="exact"):
+        """Create the layer; the docstring of the class has the parameters."""
+        self._output_padding = output_padding
+        ConvolutionLayer.__init__(
+            self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
+            src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
+            dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics)
+
+    cdef object phase_count(self):
+        return prod(self.strides)
+
+    cdef object padding_from(self, padding):
+        self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
+        if not isinstance(padding, str):
+            return padding
+        totals = [dilation * (kernel - 1) + 1 + extra - stride for dilation, kernel, extra, stride in zip(
+            self.dilation, self._kernel, self.output_padding, self.strides)]
+        if min(totals) < 0:
+            raise ValueError(f"output_padding must be at least {-min(totals)} more for padding {padding!r}, where the "
+                             f"strides {self.strides} are larger than the windows, got {self.output_padding}")
+        return tuple([halves(total, padding) for total in totals])
+
+    cdef list make_phases(self, tuple shape, bias):
+        cdef list phases = []
+        absent = (0,) * (3 - self._spatial)
+        dimensions = [
+            list(_phases(kernel, stride, dilation, before))
+            for kernel, stride, dilation, (before, _) in zip(self._kernel, self.strides, self.dilation, self.padding)
+        ]
+        for phase in product(*dimensions):
+            first, taps, gaps, before = zip(*phase)
+            kernel = tuple([len(t) for t in taps]) if all(taps) else (1,) * self._spatial
+            filters = self.make_filters(shape[:3] + kernel, (1,) * self._spatial, gaps, before, bias, True)
+            phases.append(Phase(filters, taps, absent + first, tuple([1 for _ in absent]) + self.strides))
+        return phases
+
+    cdef int64_t output_size(self, int64_t size, int d) except -1:
+        before, after = self.padding[d]
+        whole = (size - 1) * self.strides[d] + self.dilation[d] * (self._kernel[d] - 1) + 1
+        result = whole - before - after + self.output_padding[d]
+        if size < 1 or result < 1:
+            raise ValueError(f"src must have more elements in a spatial dimension, got {size}: the result would have "
+                             f"{result}, with padding {before} + {after}")
+        return result
+
+    cdef dict parameters(self):
+        return {**ConvolutionLayer.parameters(self), "output_padding": self.output_padding}
+
+
+register(Deconvolution)

@@ -1,0 +1,36 @@
+# Filters of single channels (see _depthwise.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas.convolution.filters cimport Filters, Images
+from int8blas.convolution.window_sums cimport Windows
+from int8blas.core.kernels cimport i8_image
+from int8blas.gemm.plan cimport Gemm
+from int8blas.stage.output_stage cimport Bound
+
+
+# An execution.
+cdef struct Job:
+    Gemm g                      # the output stage and zero points; C of the first pixel
+    i8_image image
+    int64_t channels, multiplier
+    int64_t repeats             # of the weights, each for a line of the output further down
+    int64_t together            # lines of the output in a unit of work
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    int64_t pixels              # of a stretch
+    int64_t block               # lines of a unit of work, or steps of lines together
+    bint plain, copies
+    bint strided                # by the kernel for stride 2
+    Windows windows
+
+
+cdef class DepthwiseFilters(Filters):
+    cdef int64_t channels, multiplier
+    cdef int64_t together           # output lines that are computed from the same interleaved lines
+
+    cdef bint is_strided(self, const Gemm *g) noexcept
+    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
+
+
+cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

@@ -1,0 +1,353 @@
+"""Filters that see one channel each, by kernels of their own (depthwise_body.h and depthwise_pairs_body.h in csrc/).
+
+The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
+unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
+Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
+copied first.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
+from int8blas.convolution.window_sums cimport take_off, window_sums
+from int8blas.core.kernels cimport (
+    I8_DEPTHWISE_VALUES,
+    I8_GROUP,
+    I8_MAX_DEPTHWISE,
+    I8_PANEL,
+    I8_STRIDED,
+    i8_depthwise_args,
+    i8_image,
+    i8_output_args,
+    i8_tile_output,
+)
+from int8blas.core.memory cimport carve
+from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.threads cimport max_threads
+from int8blas.gemm.plan cimport Gemm, is_plain, is_turned, is_wide, set_tile_output
+from int8blas.gemm.problem cimport start
+from int8blas.stage.output_stage cimport Bound
+
+cnp.import_array()
+
+cdef enum:
+    # Lines of a window, and columns that it spans, that the kernel is for: others are products.
+    MAX_LINES = 64
+    MAX_SPAN = 256
+    # Columns of 4 interleaved lines that are kept, 16 KiB of them, and outputs of a stretch.
+    COLUMNS = 64
+    MAX_PIXELS = 64
+    # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for; more where
+    # channels are apart in the source or the destination, so that long runs of pixels are turned.
+    KEPT = 24 << 10
+    FEW_PIXELS = 8
+    TURNED_PIXELS = 32
+    # Units for each thread, so that one more does not matter.
+    THREAD_UNITS = 4
+    # Lines of a unit, or steps of lines together, at most.
+    BLOCK = 8
+    # Multiply-adds that pay for waking one more thread.
+    THREAD_WORK = 1 << 18
+
+
+cdef struct Workspace:
+    uint8_t *padding
+    uint8_t *interleaved
+    uint8_t *prepared
+    uint8_t *copied
+    int32_t *sums
+
+
+cdef inline int64_t window_lines(const Job *j, int64_t together) noexcept nogil:
+    """Lines of the image that the windows of so many output lines see."""
+    return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
+
+
+cdef inline int64_t window_columns(const Job *j, int64_t pixels) noexcept nogil:
+    """Columns of the image that the windows of so many outputs of a line see."""
+    return (pixels - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
+
+
+cdef inline bint in_pairs(const Job *j) noexcept nogil:
+    """Whether the kernel takes any number of output lines, by interleaved pairs of lines."""
+    return j.g.kernels.convolution.depthwise_lines == 2
+
+
+cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
+    cdef const i8_image *m = &j.image
+    cdef char *first = memory
+    cdef int64_t lines = window_lines(j, j.together)
+    cdef int64_t columns = window_columns(j, j.pixels)
+    w.padding = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE)
+    w.interleaved = <uint8_t *>carve(
+        &memory, 0 if j.strided else (
+            4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.convolution.depthwise_lines)))
+    w.prepared = <uint8_t *>carve(&memory, I8_DEPTHWISE_VALUES + (
+        8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j)
+        else I8_MAX_DEPTHWISE // I8_PANEL * j.g.panel_size))
+    w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
+    w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels * j.together)
+    size[0] = memory - first
+
+
+cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst,
+                     int64_t channel) noexcept nogil:
+    """The columns of each line from the image, channels side by side; `line` points to channel 0."""
+    cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
+    cdef const uint8_t *src
+    cdef int i, c
+    for i in range(t.lines):
+        if line[i] is NULL:
+            continue
+        if t.column_step == 1 and j.multiplier == 1:
+            j.g.kernels.stage.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
+                             <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4], t.channels,
+                             t.end - t.first, 1)
+        else:
+            for column in range(t.first, t.end):
+                src = line[i] + column * t.column_step
+                for c in range(t.channels):
+                    dst[column * I8_MAX_DEPTHWISE + c] = src[(channel + c) // j.multiplier * j.image.steps[4]]
+        line[i] = dst
+        dst += columns * I8_MAX_DEPTHWISE
+    t.column_step = I8_MAX_DEPTHWISE
+
+
+cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel, int64_t first,
+                     int64_t pixels, bint again) noexcept nogil:
+    """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
+    channel on; `again` if the stretch before had the same channels."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_depthwise_args t
+    cdef i8_tile_output out
+    cdef i8_output_args o
+    cdef const uint8_t *line[MAX_LINES]
+    cdef int64_t d = plane % j.size[1], n = plane // j.size[1]
+    cdef int64_t x = first * m.stride[2] - m.before[2], z, y, columns
+    cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
+    cdef char *c = g.c + n * j.steps[0] + d * j.steps[1] + h * j.steps[2] + first * j.steps[3] + channel * j.steps[4]
+    cdef int i
+    t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.convolution.depthwise_channels,
+                                                 j.channels - channel)
+    t.together = <int>min(j.together, j.size[2] - h)
+    t.lines, t.taps = <int>window_lines(j, t.together), <int>m.kernel[2]
+    t.stride, t.dilation, t.line_stride = <int>m.stride[2], <int>m.dilation[2], <int>m.stride[1]
+    columns = window_columns(j, pixels)
+    t.end = <int>max(<int64_t>0, min(columns, m.size[2] - x))
+    t.first = <int>min(<int64_t>t.end, max(<int64_t>0, -x))
+    for i in range(t.lines):
+        z, y = d * m.stride[0] - m.before[0], h * m.stride[1] - m.before[1]
+        if j.together > 1:
+            y += i
+        else:
+            z += i // m.kernel[1] * m.dilation[0]
+            y += i % m.kernel[1] * m.dilation[1]
+        line[i] = NULL
+        if 0 <= z < m.size[0] and 0 <= y < m.size[1]:
+            line[i] = image + z * m.steps[1] + y * m.steps[2] + (0 if j.copies else channel)
+    t.column_step = m.steps[3]
+    if j.copies:
+        copy_lines(j, &t, line, w.copied, channel)
+    t.line = line
+    t.padding, t.flip = w.padding, g.a_flip
+    t.panel_size = g.panel_size
+    t.weights = g.packed + channel // I8_PANEL * t.panel_size
+    t.weights_step = t.panel_size // j.repeats
+    t.start = g.col_init + channel if g.col_init is not NULL else NULL
+    t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
+    t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
+    if j.plain and g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels):
+        set_tile_output(g, &out, channel)
+        out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
+        t.output = &out
+    if j.strided:
+        g.kernels.convolution.depthwise_strided(&t)
+    else:
+        g.kernels.convolution.depthwise(&t)
+    if t.output is not NULL:
+        return
+    memset(&o, 0, sizeof(o))
+    o.rows, o.cols = t.pixels, t.channels
+    o.acc_row = I8_MAX_DEPTHWISE
+    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
+    o.stage, o.column = g.stage, channel
+    o.c_row, o.c_col = j.steps[3], j.steps[4]
+    for i in range(t.together):
+        o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
+        o.row = (plane * j.size[2] + h + i) * j.size[3] + first
+        o.c = c + i * j.steps[2]
+        take_off(&j.windows, g.bo_cols, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
+        g.kernels.stage.output(&o)
+
+
+cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
+    """One thread's units."""
+    cdef const Job *j = <const Job *>job
+    cdef Workspace w
+    cdef size_t same
+    cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
+    cdef int64_t width = j.g.kernels.convolution.depthwise_channels, chunks = ceil_div(j.channels, width)
+    cdef int64_t unit, first, line
+    cdef int64_t units = ceil_div(lines, j.block) * chunks
+    cdef bint again
+    lay_out(j, &w, memory + part * size, &same)
+    memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        again = False
+        for line in range(unit // chunks * j.block, min((unit // chunks + 1) * j.block, lines)):
+            first = 0
+            while first < j.size[3]:
+                do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
+                           min(j.pixels, j.size[3] - first), again)
+                first += j.pixels
+                again = True
+
+
+cdef void set_stretch(Job *j, double threads) noexcept:
+    """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
+    where few columns are interleaved twice."""
+    cdef int64_t kept = KEPT // (4 * j.g.kernels.convolution.depthwise_channels), lines = max(<int64_t>1, j.size[2])
+    cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
+    cdef int64_t few = min(<int64_t>(TURNED_PIXELS if j.copies or is_turned(&j.g) else FEW_PIXELS), width)
+    cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
+    if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
+        lines = 1
+    while True:
+        pairs = ceil_div(window_lines(j, lines), 2)
+        units = chunks * ceil_div(j.size[2], lines)
+        if lines == 1 or (
+            pairs * window_columns(j, few) <= kept and 2 * pairs <= MAX_LINES
+            and (threads < 2 or units >= THREAD_UNITS * threads)
+        ):
+            break
+        # Even, so that a pair is not cut in two.
+        lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
+    j.together = lines
+    j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
+    j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, j.pixels))
+    j.pixels = ceil_div(width, ceil_div(width, j.pixels))
+
+
+cdef int64_t block_of(const Job *j, int64_t lines, double threads) noexcept:
+    """How many of so many lines, or steps of lines, a unit has: what is prepared for its channels serves them all."""
+    cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
+    return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
+
+
+cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
+    """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
+    groups, _, channels, depth, height, width = shape
+    return (
+        channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
+        and (width - 1) * dilation[2] <= MAX_SPAN and sums_fit(depth * height * width, bias, has_zeros)
+    )
+
+
+cdef class DepthwiseFilters(Filters):
+    """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, shape, strides, dilation, before, partial):
+        groups, outputs, _, *kernel = shape
+        self.shape = shape
+        self.partial = partial
+        self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
+        self.set_window(tuple(kernel), strides, dilation, before)
+        self.window.channels = 1
+        # Where groups of lines have room, the weights once more for each next line of the output, further down.
+        lines = kernel[0] * kernel[1]
+        free = round_up(lines, I8_GROUP) - lines
+        self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
+
+    cdef tuple matrix_shape(self):
+        # Zeros up to whole groups of lines, and up to what the widest kernel reads.
+        lines = round_up(self.shape[3] * self.shape[4], I8_GROUP)
+        return (self.together * self.shape[5] * lines,
+                round_up(self.channels, I8_MAX_DEPTHWISE))
+
+    cdef object matrix(self, weights):
+        cdef int i
+        k, n = self.matrix_shape()
+        lines, width, step = self.shape[3] * self.shape[4], self.shape[5], self.window.stride[1]
+        padded = np.zeros((self.together, width, k // (self.together * width), n), np.int8)
+        for i in range(self.together):
+            padded[i, :, i * step:i * step + lines, :self.channels] = weights.reshape(
+                self.channels, lines, width).transpose(2, 1, 0)
+        return padded.reshape(k, n)
+
+    cdef object column_sums(self):
+        return self.packed._sums // self.together
+
+    cdef bint is_strided(self, const Gemm *g) noexcept:
+        """Whether the kernel for stride 2 is for these windows. Half of its channels cost as much as all."""
+        cdef const i8_image *m = &self.window
+        return (
+            g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
+            and m.kernel[2] == I8_STRIDED and m.stride[2] == 2 and m.dilation[2] == 1
+            and 2 * self.channels > g.kernels.convolution.depthwise_channels
+        )
+
+    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+        """Everything but compensation; how many threads the work is worth."""
+        cdef int64_t columns, lines
+        cdef double work, threads
+        start(&j.g, False)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.image = self.window
+        j.channels, j.multiplier, j.repeats = self.channels, self.multiplier, self.together
+        set_image(&j.image, src, dst, bound)
+        set_target(j.size, j.steps, dst)
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
+        j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
+        j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, self.outputs
+        j.g.c, j.g.c_col = dst.data, j.steps[4]
+        # The sums fit s32, but zero points of the destination may be among the offsets.
+        j.plain = is_plain(&j.g) and not is_wide(&j.g)
+        j.copies = self.multiplier > 1 or j.image.steps[4] != 1
+        work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
+        threads = min(<double>max_threads(), 1 + work / THREAD_WORK)
+        j.strided = self.is_strided(&j.g)
+        if in_pairs(j):
+            set_stretch(j, threads)
+        elif j.strided:
+            j.together = 1
+            if self.window.kernel[0] == 1 and self.window.dilation[1] == 1:
+                j.together = block_of(j, j.size[0] * j.size[1] * j.size[2], threads)
+            j.pixels = min(<int64_t>MAX_PIXELS, max(<int64_t>1, j.size[3]))
+        else:
+            j.together = j.repeats
+            columns = COLUMNS // ceil_div(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
+            columns -= (self.window.kernel[2] - 1) * self.window.dilation[2]
+            j.pixels = max(<int64_t>4, min(<int64_t>MAX_PIXELS, columns // self.window.stride[2]))
+        lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
+        j.block = block_of(j, lines, threads)
+        lines = ceil_div(lines, j.block)
+        return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels))
+
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        cdef Job j
+        cdef Workspace w
+        cdef int threads = max(1, self.prepare(&j, bound, src, dst, flip))
+        lay_out(&j, &w, NULL, workspace)
+        g[0] = j.g
+        g.threads = threads
+        return "depthwise"
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        cdef size_t size
+        cdef int parts
+        if is_empty(dst):
+            return 0
+        parts = self.prepare(&j, bound, src, dst, flip)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
+        lay_out(&j, &w, NULL, &size)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, size, name, "depthwise")

@@ -1,0 +1,122 @@
+"""A source of images in f32, f16 or bf16, quantized to 8 bits before its windows are read (csrc/stage/source_body.h).
+
+Scale and zero point are those of _source, of the range of one image or of all. Where some numbers are infinite or NaN,
+there is no scale that tells all of them, and results are NaN.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.kernels cimport current_kernels, i8_kernels
+from int8blas.core.split cimport ceil_div, share
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.gemm.dynamic_source cimport parameters
+from int8blas.gemm.plan cimport Source
+from int8blas.stage.output_stage cimport element_type
+
+cnp.import_array()
+
+cdef enum:
+    # Parts that have a range of their own, and numbers that pay for waking one more thread.
+    MAX_PARTS = 64
+    THREAD_NUMBERS = 1 << 17
+cdef float LARGEST = 3.402823466e38
+
+
+cdef struct Job:
+    const i8_kernels *kernels
+    const char *src
+    uint8_t *dst
+    int64_t count
+    ptrdiff_t step              # bytes of a number
+    Source source
+
+
+# What one part found: the range of its finite numbers, and the largest magnitude of all.
+cdef struct Part:
+    float range_[2]
+    float largest
+
+
+cdef cnp.ndarray dense(cnp.ndarray x):
+    """Images that lie one behind the other without gaps: themselves, or a copy."""
+    cdef int axis
+    order = sorted(range(1, x.ndim), key=lambda axis: -abs((<object>x).strides[axis]))
+    if (<object>x).transpose(0, *order).flags.c_contiguous:
+        return x
+    # The channels stay where they are in memory, beside each other or apart.
+    copy = np.ascontiguousarray((<object>x).transpose(0, *order))
+    return copy.transpose(0, *[1 + order.index(axis) for axis in range(1, x.ndim)])
+
+
+cdef void find_range(const Job *j, int part, int parts, Part *found) noexcept nogil:
+    cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
+    cdef const char *src = j.src + first * j.step
+    found.range_[0] = found.range_[1] = 0
+    found.largest = j.kernels.stage.source_largest(src, j.source.type, j.step, count)
+    if j.source.symmetric and found.largest <= LARGEST:
+        found.range_[1] = found.largest
+        return
+    j.kernels.stage.source_range(found.range_, src, j.source.type, j.step, count)
+
+
+cdef void quantize_part(const Job *j, int part, int parts) noexcept nogil:
+    cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
+    cdef const char *src = j.src + first * j.step
+    if j.source.symmetric:
+        j.kernels.stage.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
+    else:
+        j.kernels.stage.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
+                                  <float>j.source.zero, False, 0)
+
+
+cdef bint quantize(Job *j, int parts) noexcept nogil:
+    """Quantize all numbers by their range, and say whether all are finite: else there is none, and they become 0."""
+    cdef Part found[MAX_PARTS]
+    cdef int part
+    cdef bint finite = True
+    if parts == 1:
+        find_range(j, 0, 1, &found[0])
+    else:
+        for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
+            find_range(j, part, parts, &found[part])
+    for part in range(parts):
+        finite = finite and found[part].largest <= LARGEST
+        found[0].range_[0] = min(found[0].range_[0], found[part].range_[0])
+        found[0].range_[1] = max(found[0].range_[1], found[part].range_[1])
+    if not finite:
+        j.source.scale, j.source.zero = 1, 0
+        memset(j.dst, 0, j.count)
+        return False
+    parameters(&j.source, found[0].range_, &j.source.scale, &j.source.zero)
+    if parts == 1:
+        quantize_part(j, 0, 1)
+    else:
+        for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
+            quantize_part(j, part, parts)
+    return True
+
+
+cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t first, int64_t count) except *:
+    """Quantize `count` images from one on, by the range of them together, to `out`: as `dense` as x, in the same order,
+    of int8, symmetrically, or of uint8."""
+    cdef ImageParameters result
+    cdef Job j
+    cdef int64_t images = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x) // images if images else 0
+    cdef int parts
+    j.kernels = current_kernels()
+    j.step = cnp.PyArray_ITEMSIZE(x)
+    j.src = <const char *>cnp.PyArray_DATA(x) + first * size * j.step
+    j.dst = <uint8_t *>cnp.PyArray_DATA(out) + first * size
+    j.count = count * size
+    j.source.type = element_type(cnp.PyArray_TYPE(x))
+    j.source.symmetric = cnp.PyArray_TYPE(out) == cnp.NPY_INT8
+    parts = <int>max(<int64_t>1, min(min(<int64_t>max_threads(), MAX_PARTS), ceil_div(j.count, THREAD_NUMBERS)))
+    with nogil:
+        result.finite = quantize(&j, parts)
+    result.scale, result.zero = j.source.scale, j.source.zero
+    return result

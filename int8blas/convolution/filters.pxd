@@ -1,0 +1,52 @@
+# The weights of a convolution, packed, with the windows that they see (see _filters.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport i8_image
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.plan cimport Gemm
+from int8blas.stage.output_stage cimport Bound
+
+
+# An array of images: sizes and steps, in bytes, of n, d, h, w and channel.
+cdef struct Images:
+    char *data
+    const char *end             # behind the last byte in memory
+    int64_t size[5]
+    ptrdiff_t steps[5]
+
+
+# What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
+ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
+
+
+cdef class Filters:
+    cdef readonly PackedB packed
+    cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
+    cdef int64_t merged             # groups of the weights that are one here
+    cdef i8_image window            # all of it that does not depend on the image
+    cdef int64_t groups, outputs    # output channels of a group
+    cdef bint saturating, doubled
+    cdef object zeros               # zero points of the weights as they are packed, s8, or None: they are 0
+    cdef bint partial               # the layer has other filters too, so its compensation is not that of these
+
+    cdef tuple matrix_shape(self)
+    cdef object matrix(self, weights)
+    cdef int pack_weights(self, weights) except -1
+    cdef int restore(self, PackedB packed) except -1
+    cdef object column_sums(self)
+    cdef object compensation(self, Bound bound)
+    cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace)
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
+    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                       str name, str path) except -1
+
+
+cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
+cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
+cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
+cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1
+cdef bint is_empty(const Images *images) noexcept

@@ -1,0 +1,405 @@
+"""The weights of a convolution, packed for the GEMM, and the products with the windows of an image.
+
+Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make
+of the image (csrc/gemm/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B
+holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.convolution.window_sums cimport Windows, window_sums
+from int8blas.core.arrays cimport bounds
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.split cimport ceil_div, round_up
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.packing cimport pack
+from int8blas.gemm.plan cimport Gemm, Plan, make_plan, plan_threads
+from int8blas.gemm.problem cimport start
+from int8blas.stage.output_stage cimport MAX_POST_OPS, Bound
+from int8blas.stage.requantization cimport skip_columns
+
+cnp.import_array()
+
+
+# All of an execution that its groups have in common.
+cdef struct Job:
+    Gemm g                      # of the first group and the first image
+    i8_image image
+    int64_t groups, outputs     # as in Filters
+    int64_t channels            # of a group of the source
+    int64_t panels              # of a group
+    int outer                   # dimensions of the destination, of n and d, that are gone through one by one
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    bint in_place               # A is the image
+    Windows windows
+
+
+cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
+               ptrdiff_t *line_step) noexcept nogil:
+    """Whether the pixels in dimensions `first` to w lie in memory as rows of Gemm.c: evenly, or in lines of such."""
+    cdef int64_t length = size[3]
+    cdef ptrdiff_t step = steps[3]
+    cdef int d
+    line[0] = line_step[0] = 0
+    for d in range(2, first - 1, -1):
+        if size[d] == 1:
+            continue
+        if line[0] == 0 and (length == 1 or steps[d] == step * length):
+            if length == 1:
+                step = steps[d]
+            length *= size[d]
+        elif line[0] == 0:
+            line[0], line_step[0], step, length = length, steps[d], steps[d], size[d]
+        elif steps[d] == step * length:
+            length *= size[d]
+        else:
+            return False
+    return True
+
+
+cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
+    """One group, for all of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
+    cdef Gemm g = j.g
+    cdef i8_image image = j.image
+    cdef i8_stage stage = j.g.stage[0]
+    cdef i8_post_op ops[MAX_POST_OPS]
+    cdef int64_t first = group * j.outputs, row = (n * j.size[1] + d) * j.size[2] * j.size[3]
+    cdef int i
+    g.threads = threads
+    g.c += n * j.steps[0] + d * j.steps[1] + first * j.steps[4]
+    g.packed += group * j.panels * g.panel_size
+    g.col_sums += group * j.panels * I8_PANEL
+    g.certified += group * j.panels
+    if g.split.panels is not NULL:
+        g.split.panels += group * j.panels
+        g.split.dense += group * j.panels * g.panel_size
+        g.split.starts += group * j.panels * ceil_div(g.k, g.split.k) * I8_PANEL
+    if g.col_init is not NULL:
+        g.col_init += group * j.panels * I8_PANEL
+    if g.co_cols is not NULL:
+        g.co_cols += first
+    if g.bo_cols is not NULL:
+        g.bo_cols += first
+    if j.windows.sums is not NULL:
+        g.window_sums = j.windows.sums + group * j.windows.pixels + row
+    stage.scale.values += first * stage.scale.step
+    stage.bias.values += first * stage.bias.step
+    stage.dst_scale.values += first * stage.dst_scale.step
+    stage.dst_zero.values += first * stage.dst_zero.step
+    if stage.offset is not NULL:
+        stage.offset += first
+    skip_columns(&stage.requantization, first)
+    for i in range(stage.op_count):
+        ops[i] = stage.ops[i]
+        if ops[i].operand is not NULL:
+            ops[i].operand += row * ops[i].operand_row + first * ops[i].operand_col
+    stage.ops = ops
+    g.stage = &stage
+    image.src += n * image.steps[0] + group * j.channels * image.steps[4]
+    image.before[0] -= d * image.stride[0]
+    if j.in_place:
+        g.a = image.src + d * image.steps[1]
+    else:
+        g.image = &image
+    return gemm(&g)
+
+
+cdef int64_t all_products(const Job *j) noexcept nogil:
+    return j.groups * (j.size[0] if j.outer > 0 else 1) * (j.size[1] if j.outer > 1 else 1)
+
+
+cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+    """As many threads as the work pays for, of those that there are."""
+    return <int>min(<double>threads, 1 + <double>all_products(j) * j.g.m * j.g.n * j.g.k / j.g.kernels.thread_work)
+
+
+cdef int run_all(const Job *j, int threads) noexcept nogil:
+    """All groups. 0, or -1 if there is no memory."""
+    cdef int status = 0
+    cdef int64_t group, n, d, unit, units = all_products(j)
+    cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
+    threads = busy_threads(j, threads)
+    if units >= threads > 1:
+        threads = region_threads(threads)
+        for unit in prange(units, num_threads=threads, schedule="static"):
+            status += run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
+        return status
+    for group in range(j.groups):
+        for n in range(images):
+            for d in range(slices):
+                status += run_group(j, group, n, d, threads)
+    return status
+
+
+cdef void set_first_product(const Job *j, Gemm *g, i8_image *image) noexcept nogil:
+    """The product of the first group and the first image, whose windows are in `image` then."""
+    g[0], image[0] = j.g, j.image
+    if j.in_place:
+        g.a = image.src
+    else:
+        g.image = image
+
+
+cdef int describe_all(const Job *j, int threads, double elapsed, str name) except -1:
+    """What all groups took, for INT8BLAS_VERBOSE."""
+    cdef Gemm g
+    cdef i8_image image
+    cdef Plan p
+    threads = busy_threads(j, threads)
+    if all_products(j) < threads:
+        set_first_product(j, &g, &image)
+        g.threads = threads
+        make_plan(&g, &p)
+        threads = plan_threads(&g, &p)
+    return report(name, f"m={all_products(j) // j.groups * j.g.m},n={j.groups * j.outputs},k={j.g.k}", "packed",
+                  j.g.kernels, threads, elapsed)
+
+
+cdef class Filters:
+    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w.
+
+    What is made of the weights depends on their shape and these parameters alone; `pack_weights` or `restore` then sets
+    them. With `whole_groups`, each line of a window has zeros behind it, up to whole groups of k.
+    """
+
+    def __init__(self, shape, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
+        groups, outputs, channels, *kernel = shape
+        self.shape = shape
+        self.saturating, self.doubled = saturating, doubled
+        self.partial = partial
+        # Several groups share a panel of columns: as many multiply-adds as a panel for each, and fewer products.
+        self.merged = 1 if saturating else max(
+            (n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
+        self.groups, self.outputs = groups // self.merged, outputs * self.merged
+        self.set_window(tuple(kernel), strides, dilation, before)
+        self.window.channels = channels * self.merged
+        used = kernel[2] * self.window.channels
+        self.window.line = round_up(used, I8_GROUP) if whole_groups else used
+
+    cdef tuple matrix_shape(self):
+        """(K, N) of the packed B."""
+        # Columns up to whole panels where another group follows.
+        width = self.outputs if self.groups == 1 else round_up(self.outputs, I8_PANEL)
+        return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
+
+    cdef object matrix(self, weights):
+        """B: k counts (kd, kh; kw, ic), and columns (g, oc)."""
+        if self.doubled:
+            weights = np.rint(weights / 2).astype(np.int8)
+        # Zeros, or zero points, where a filter does not see the channels of another group.
+        _, outputs, channels, *kernel = self.shape
+        filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
+        if self.zeros is not None:
+            filters[...] = self.zeros.reshape(self.groups, self.merged, outputs, *(1,) * (filters.ndim - 3))
+        for i in range(self.merged):
+            filters[:, i, :, i] = weights[i::self.merged]
+        filters = filters.reshape(self.groups, self.outputs, self.window.channels, *kernel)
+        lines, used = kernel[0] * kernel[1], kernel[2] * self.window.channels
+        k, n = self.matrix_shape()
+        padded = np.zeros((lines, self.window.line, self.groups, n // self.groups), np.int8)
+        padded[:, :used, :, :self.outputs] = filters.transpose(3, 4, 5, 2, 0, 1).reshape(
+            lines, used, self.groups, self.outputs)
+        return padded.reshape(k, n)
+
+    cdef int pack_weights(self, weights) except -1:
+        """Set the weights, an array that becomes one of this shape; None for weights that add nothing."""
+        if weights is None:
+            weights = np.zeros(self.shape, np.int8)
+            if self.zeros is not None:
+                weights[...] = self.zeros.reshape(*self.shape[:2], *(1,) * (weights.ndim - 2))
+        self.packed = pack(self.matrix(weights.reshape(self.shape)), False)
+        return 0
+
+    cdef int restore(self, PackedB packed) except -1:
+        """Set the weights to those that have been packed for filters like these."""
+        if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
+            raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
+        self.packed = packed
+        return 0
+
+    cdef object column_sums(self):
+        """Of the weights of each output channel, at the place of its column."""
+        return self.packed._sums
+
+    cdef object compensation(self, Bound bound):
+        """The terms of the source's zero point: start values of the sums."""
+        return (-bound.ao * self.column_sums()).astype(np.int32)
+
+    cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
+        cdef int d
+        for d in range(3):
+            self.window.kernel[d], self.window.stride[d] = kernel[d], strides[d]
+            self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
+        return 0
+
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        """The path, and the facts of an execution: for "gemm" the first product, whose image goes to `image`, for
+        others the workspace of a thread."""
+        cdef Job j
+        prepare(&j, self, bound, src, dst, flip)
+        set_first_product(&j, g, image)
+        return "gemm"
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        """dst from src, which share no memory; bytes of src are XORed with `flip`."""
+        cdef Job j
+        cdef int threads, status
+        cdef double elapsed
+        if is_empty(dst):
+            return 0
+        prepare(&j, self, bound, src, dst, flip)
+        threads = max_threads()
+        if bound._bo_cols is not None and not j.in_place:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
+        with nogil:
+            elapsed = seconds()
+            status = run_all(&j, threads)
+            elapsed = seconds() - elapsed
+        if status:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        if verbose:
+            describe_all(&j, threads, elapsed, name)
+        return 0
+
+    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                       str name, str path) except -1:
+        """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
+        here where it is not that of the layer."""
+        cdef double elapsed
+        cdef cnp.ndarray compensation
+        cdef char *memory
+        cdef int part
+        if self.partial and bound.ao != 0:
+            compensation = self.compensation(bound)
+            g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
+        with nogil:
+            elapsed = seconds()
+            memory = <char *>acquire(parts * size)
+            if memory is not NULL:
+                if parts == 1:
+                    do_part(job, 0, 1, memory, size)
+                else:
+                    for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
+                        do_part(job, part, parts, memory, size)
+                release(memory)
+            elapsed = seconds() - elapsed
+        if memory is NULL:
+            raise MemoryError(f"{name}: no memory for the workspace")
+        if verbose:
+            report(name, f"m={g.m},n={g.n},k={g.k}", path, g.kernels, parts, elapsed)
+        return 0
+
+
+cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
+    """All of an execution that its groups have in common."""
+    cdef int64_t line
+    cdef ptrdiff_t line_step
+    cdef int d
+    cdef bint pixels = True
+    j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
+    j.panels = ceil_div(f.outputs, I8_PANEL)
+    j.image = f.window
+    set_image(&j.image, src, dst, bound)
+    set_target(j.size, j.steps, dst)
+    for d in range(3):
+        pixels = pixels and (
+            f.window.kernel[d] == 1 and f.window.stride[d] == 1 and f.window.before[d] == 0
+            and j.image.out[d] == j.image.size[d]
+        )
+    j.outer = 0
+    while not even(j.size, j.steps, j.outer, &line, &line_step):
+        j.outer += 1
+    j.in_place = False
+    j.windows.sums = NULL
+    if pixels:
+        d = j.outer
+        while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
+            d += 1
+        j.in_place = even(j.size, j.image.steps, d, &line, &line_step) and line == 0
+        if j.in_place:
+            j.outer = d
+
+    start(&j.g, f.saturating)
+    even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
+    f.packed.fill(&j.g)
+    bound.fill(&j.g)
+    if f.partial:
+        j.g.col_init = NULL
+    j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
+    for d in range(j.outer, 4):
+        j.g.m *= j.size[d]
+    f.packed.fill_split(&j.g, j.g.m)
+    if j.outer > 1:
+        j.image.out[0] = 1
+    j.g.a_flip = flip
+    j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
+    j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
+    j.g.doubled = f.doubled
+    return 0
+
+
+cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept:
+    """A destination's size (n, d, h, w), and its steps, with that of the channels."""
+    cdef int d
+    for d in range(5):
+        steps[d] = dst.steps[d]
+    for d in range(4):
+        size[d] = dst.size[d]
+
+
+cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1:
+    """Whether sums of k products, and the bias where it is integers, stay in s32; with or without zero points of the
+    weights."""
+    integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
+    largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
+    return 255 * (255 if has_zeros else 128) * int(k) + largest < 2**31
+
+
+cdef bint is_empty(const Images *images) noexcept:
+    return not (images.size[0] and images.size[1] and images.size[2] and images.size[3])
+
+
+cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept:
+    """Sizes and steps of an array in a layout; spatial dimensions that it has not are of size 1."""
+    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
+    cdef uintptr_t low, high
+    cdef int spatial = cnp.PyArray_NDIM(array) - 2, first = 1 if channels_last else 2, d
+    cdef int channel = spatial + 1 if channels_last else 1
+    bounds(array, &low, &high)
+    images.data, images.end = <char *>cnp.PyArray_DATA(array), <const char *>high
+    images.size[0], images.steps[0] = shape[0], strides[0]
+    images.size[4], images.steps[4] = shape[channel], strides[channel]
+    for d in range(3):
+        images.size[1 + d], images.steps[1 + d] = 1, 0
+        if d >= 3 - spatial:
+            images.size[1 + d] = shape[first + d - 3 + spatial]
+            images.steps[1 + d] = strides[first + d - 3 + spatial]
+
+
+cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept:
+    """All of an image but its window."""
+    cdef int d
+    m.src, m.end = <const uint8_t *>src.data, <const uint8_t *>src.end
+    m.padding = <uint8_t>(bound.padding() & 0xff)
+    for d in range(5):
+        m.steps[d] = src.steps[d]
+    for d in range(3):
+        m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
+
+
+cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:
+    """Bytes from one pixel to the next, in the innermost dimension that has more than one."""
+    cdef int d
+    for d in range(3, -1, -1):
+        if size[d] > 1:
+            return steps[d]
+    return steps[3]

@@ -1,0 +1,232 @@
+"""Filters of small groups of channels, by a kernel of their own (csrc/convolution/grouped_body.h).
+
+As products, such groups would be columns of zeros for the most part. The kernel takes 4 channels a lane instead, as
+they lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k
+counts (pass; h, w; output of the pass, channel of the 4); see i8_grouped_args.
+
+As in _lines, a part of the image is copied with its padding, here for I8_MAX_GROUPED channels at a time, which is a
+panel of B. A unit of work is a block of the output for these.
+"""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
+from int8blas.convolution.lines cimport Block, Job, all_units, copy_block, lines_inside, set_blocks, target_of
+from int8blas.convolution.window_sums cimport take_off, window_sums
+from int8blas.core.kernels cimport (
+    I8_GROUP,
+    I8_MAX_GROUPED,
+    I8_MAX_MR,
+    I8_PANEL,
+    i8_grouped_args,
+    i8_grouped_output,
+    i8_image,
+    i8_output_args,
+    i8_tile_output,
+)
+from int8blas.core.memory cimport carve
+from int8blas.core.split cimport ceil_div, share
+from int8blas.gemm.plan cimport Gemm, is_plain, is_wide, set_tile_output
+from int8blas.gemm.problem cimport start
+from int8blas.stage.output_stage cimport Bound
+
+cnp.import_array()
+
+cdef enum:
+    # Bytes for a part of the image.
+    ROOM = 48 << 10
+    # Pixels of it that the windows of the shortest stretch of a line may span.
+    MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
+    # Outputs that the kernel computes at a time.
+    MAX_PIXELS = 64
+    # Groups with which half of the lanes of the widest vectors are used, or as many as a product with panels would use.
+    MIN_GROUPS = 4
+
+
+cdef struct Workspace:
+    uint8_t *region
+    int8_t *widened
+    int32_t *sums
+
+
+cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
+    """The memory of one thread; its size."""
+    cdef char *first = memory
+    w.region = <uint8_t *>carve(&memory, j.room)
+    w.widened = <int8_t *>carve(&memory, 2 * j.g.panel_size if j.g.kernels.convolution.widen_grouped is not NULL else 0)
+    w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_GROUPED * MAX_PIXELS)
+    return memory - first
+
+
+cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t first, i8_grouped_args *t) noexcept nogil:
+    """All lines of a block, for the channels from `first` of the block's on that the kernel takes."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_tile_output out
+    cdef i8_output_args o
+    cdef int64_t channel = k.group * I8_MAX_GROUPED + first, i, h, low, high, x
+    cdef const uint8_t *a
+    cdef char *c
+    cdef int whole = g.kernels.convolution.grouped_channels
+    t.weights = g.packed + k.group * g.panel_size + first
+    if g.kernels.convolution.widen_grouped is not NULL:
+        g.kernels.convolution.widen_grouped(w.widened, t.weights, g.panel_size // (I8_GROUP * I8_PANEL))
+        t.weights = w.widened
+    t.channels = <int>min(<int64_t>whole, j.channels - channel)
+    t.start = g.col_init + channel if g.col_init is not NULL else NULL
+    t.output, t.dst = NULL, w.sums
+    if j.plain and (t.channels == whole or 2 * t.channels == whole):
+        set_tile_output(g, &out, channel)
+        out.row_scale, out.c_row = NULL, j.steps[3]
+        t.output = &out
+    memset(&o, 0, sizeof(o))
+    o.cols, o.acc32, o.acc_row = t.channels, w.sums, I8_MAX_GROUPED
+    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
+    o.stage, o.column = g.stage, channel
+    o.c_row, o.c_col = j.steps[3], j.steps[4]
+    for i in range(k.lines):
+        h = k.line + i
+        lines_inside(j, h, &low, &high)
+        t.lines, t.first = <int>(high - low), <int>low * t.taps
+        a = w.region + (i * m.stride[1] + low * m.dilation[1]) * j.pitch + first
+        c = target_of(j, k, h) + channel * j.steps[4]
+        x = 0
+        while x < k.outputs:
+            o.rows = t.pixels = <int>min(<int64_t>MAX_PIXELS, k.outputs - x)
+            t.a = a + x * t.a_pixel
+            out.c = o.c = c + x * j.steps[3]
+            g.kernels.convolution.grouped(t)
+            if t.output is NULL:
+                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
+                take_off(&j.windows, g.bo_cols, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
+                g.kernels.stage.output(&o)
+            x += MAX_PIXELS
+
+
+cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+    """One block, for the channels of a panel."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef Block k = copy_block(j, w.region, unit)
+    cdef i8_grouped_args t
+    cdef int64_t channels = min(<int64_t>I8_MAX_GROUPED, j.channels - k.group * I8_MAX_GROUPED), first = 0
+    cdef int64_t pixel = min(m.channels, channels)
+    t.taps, t.window = <int>m.kernel[2], <int>(m.kernel[1] * m.kernel[2])
+    t.size = <int>g.k // t.window
+    t.a_pixel, t.a_line, t.a_tap = m.stride[2] * pixel, m.dilation[1] * j.pitch, m.dilation[2] * pixel
+    while first < channels:
+        do_lines(j, w, &k, first, &t)
+        first += g.kernels.convolution.grouped_channels
+
+
+cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
+    """One thread's units."""
+    cdef const Job *j = <const Job *>job
+    cdef Workspace w
+    cdef int64_t unit, units = all_units(j)
+    lay_out(j, &w, memory + part * size)
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        do_unit(j, &w, unit)
+
+
+cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
+    """Whether filters (g, oc, ic, kd, kh, kw) are for this. Their sums must stay in s32 with the bias.
+
+    Groups of 16 fill panels of B, and a product of single pixels needs no copy.
+    """
+    groups, outputs, channels, depth, height, width = shape
+    lines = (height - 1) * dilation[1] + 1
+    columns = (I8_MAX_MR - 1) * strides[2] + (width - 1) * dilation[2] + 1
+    return (
+        groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and depth == 1
+        and strides[1] * strides[2] < height * width and lines * columns <= MAX_SPAN
+        and sums_fit(channels * height * width, bias, has_zeros)
+    )
+
+
+cdef class GroupFilters(Filters):
+    """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, shape, strides, dilation, before, partial):
+        groups, outputs, channels, *kernel = shape
+        self.shape = shape
+        self.partial = partial
+        self.groups, self.outputs, self.channels = groups, outputs, groups * channels
+        self.set_window(tuple(kernel), strides, dilation, before)
+        self.window.channels = min(self.channels, <int64_t>I8_MAX_GROUPED)
+
+    cdef tuple matrix_shape(self):
+        return (self.outputs * self.shape[4] * self.shape[5] * I8_GROUP,
+                ceil_div(self.channels, I8_MAX_GROUPED) * I8_PANEL)
+
+    cdef object matrix(self, weights):
+        k, n = self.matrix_shape()
+        size, taps = self.shape[2], self.shape[4] * self.shape[5]
+        # (pass, output; group, lane, channel of the lane; tap), then as B has them.
+        ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
+        ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
+        padded = np.zeros((k, n), np.int8)
+        padded[:, :self.channels // I8_GROUP] = ordered.transpose(1, 5, 2, 4, 0, 3).reshape(k, -1)
+        return padded
+
+    cdef list order(self):
+        """The outputs of a group in the order of the passes."""
+        return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
+
+    cdef object column_sums(self):
+        if self.sums is None:
+            panels, size = self.matrix_shape()[1] // I8_PANEL, self.outputs
+            # (panel; pass, tap, output; group, lane; channel of the lane)
+            data = self.packed.data.reshape(panels, size // I8_GROUP, -1, I8_GROUP, I8_MAX_GROUPED // size,
+                                            size // I8_GROUP, I8_GROUP)
+            sums = data.sum(axis=(2, 5, 6), dtype=np.int64).reshape(panels, size, -1)
+            ordered = np.empty((panels, sums.shape[2], size), np.int64)
+            ordered[:, :, self.order()] = sums.transpose(0, 2, 1)
+            self.sums = ordered.reshape(-1)
+        return self.sums
+
+    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+        """Everything but compensation; how many threads the work is worth."""
+        start(&j.g, False)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.image = self.window
+        set_image(&j.image, src, dst, bound)
+        set_target(j.size, j.steps, dst)
+        j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
+        j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
+        j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
+        j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, self.outputs
+        j.g.c, j.g.c_col = dst.data, j.steps[4]
+        # The sums fit s32, but zero points of the destination may be among the offsets.
+        j.plain = is_plain(&j.g) and not is_wide(&j.g)
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        j.g.threads = 1
+        if not is_empty(dst):
+            set_blocks(j)
+        return j.g.threads
+
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        cdef Job j
+        cdef Workspace w
+        self.prepare(&j, bound, src, dst, flip)
+        workspace[0] = lay_out(&j, &w, NULL)
+        g[0] = j.g
+        return "groups"
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        cdef int parts
+        if is_empty(dst):
+            return 0
+        parts = self.prepare(&j, bound, src, dst, flip)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.outputs, j.size, &j.windows)
+        return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")

@@ -1,0 +1,163 @@
+"""The matrix of the windows of an image, whole in memory: what a convolution is a product with::
+
+    out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
+
+for positions o and k in each of 1 to 3 spatial dimensions; outside of the image it is the padding value.
+"""
+
+from math import prod
+from sys import maxsize
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.convolution.filters cimport Images, set_images
+from int8blas.core.arrays cimport elements_output, int8_operand, shown
+from int8blas.core.kernels cimport current_kernels, i8_image, i8_kernels
+from int8blas.core.parameters import integer
+from int8blas.core.results cimport empty_of
+from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.verbose import spoken
+
+cnp.import_array()
+
+# Bytes written that pay for waking one more thread.
+cdef int64_t THREAD_BYTES = 1 << 19
+
+
+cdef void write_part(const i8_kernels *kernels, const i8_image *first, uint8_t *dst, ptrdiff_t dst_row, int64_t groups,
+                     int64_t rows, int64_t k, int64_t start, int64_t end) noexcept nogil:
+    """Rows [start, end) of the matrices of all groups, which follow one another."""
+    cdef i8_image image = first[0]
+    cdef int64_t group, row, together
+    while start < end and k > 0:
+        group, row = start // rows, start % rows
+        together = min(end - start, rows - row)
+        image.src = first.src + group * image.channels * image.steps[4]
+        kernels.packing.im2col(dst + start * dst_row, dst_row, &image, row, together, 0, k, 0)
+        start += together
+
+
+@spoken("src")
+def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0, out=None):
+    """The windows of an image as the rows of a matrix.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        Images (n, h, w, c), or (n, c, h, w), or with one or three spatial dimensions, with any strides.
+    kernel : int or sequence of int
+        Size of the window, for all spatial dimensions or for each.
+    strides : int or sequence of int, optional
+        From one window to the next.
+    padding : int, sequence or str, optional
+        Added on both sides of each spatial dimension, or for each an integer or a pair (before, after); or "same",
+        "same_lower" or "valid", as for :class:`Convolution`.
+    dilation : int or sequence of int, optional
+        From one element of a window to the next. Dilation 1 is none.
+    groups : int, optional
+        Groups of channels, each with a matrix of its own.
+    layout : str, optional
+        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw", in any case.
+    padding_value : int, optional
+        What padding is filled with: the zero point, where it is to mean 0.
+    out : ndarray of src's dtype, optional
+        Where to store the result, with any strides; the matrix is copied to it where it is not C-contiguous, or shares
+        memory with `src`.
+
+    Returns
+    -------
+    ndarray of src's dtype
+        Of shape (n * outputs, window * c), where outputs are counted in the order (d, h, w), and elements of the window
+        in the order (d, h, w, c). With groups (groups, n * outputs, window * c / groups).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Notes
+    -----
+    :class:`Convolution` computes the same product without this matrix, which is as many times as large as the image as
+    windows overlap.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> image = np.arange(9, dtype=np.uint8).reshape(1, 3, 3, 1)
+    >>> int8blas.im2col(image, 2)
+    array([[0, 1, 3, 4],
+           [1, 2, 4, 5],
+           [3, 4, 6, 7],
+           [4, 5, 7, 8]], dtype=uint8)
+    >>> blur = np.ones((4, 1), np.int8)
+    >>> int8blas.gemm_u8s8s32(1, int8blas.im2col(image, 2), blur).reshape(2, 2)
+    array([[ 8, 12],
+           [20, 24]], dtype=int32)
+    """
+    cdef cnp.ndarray x = int8_operand(src, "src")
+    cdef cnp.ndarray result, given
+    cdef i8_image image
+    cdef Images images
+    cdef int64_t rows, k, group_count, part, parts
+    cdef int d, spatial
+    cdef object shape
+    cdef uint8_t *data
+    cdef const i8_kernels *kernels = current_kernels()
+    spatial, channels_last = parse_layout(layout, x.ndim, "src")
+    kernel = (1,) * (3 - spatial) + per_dimension(kernel, spatial, "kernel", 1)
+    strides = (1,) * (3 - spatial) + per_dimension(strides, spatial, "strides", 1)
+    dilation = (1,) * (3 - spatial) + per_dimension(dilation, spatial, "dilation", 1)
+    padding = parse_padding(padding, spatial)
+    (group_count,) = per_dimension(groups, 1, "groups", 1)
+    info = np.iinfo(x.dtype)
+    value = integer(padding_value, "padding_value")
+    if not info.min <= value <= info.max:
+        raise ValueError(f"padding_value must be between {info.min} and {info.max}, got {shown(value)}")
+    set_images(&images, x, channels_last)
+    sizes = [images.size[d + 1] for d in range(3)]
+    if isinstance(padding, tuple):
+        padding = ((0, 0),) * (3 - spatial) + padding
+    padding = padding_of(padding, sizes, kernel, strides, dilation)
+    if images.size[4] % group_count:
+        raise ValueError(f"src must have channels that {group_count} groups divide, got {images.size[4]}")
+    image.src, image.end = <const uint8_t *>images.data, <const uint8_t *>images.end
+    image.channels = images.size[4] // group_count
+    image.padding = <uint8_t>(value & 0xff)
+    shape = (group_count, images.size[0], image.channels)
+    for d in range(5):
+        image.steps[d] = images.steps[d]
+    for d in range(3):
+        image.size[d], image.kernel[d], image.stride[d] = images.size[d + 1], kernel[d], strides[d]
+        image.dilation[d], image.before[d] = dilation[d], padding[d][0]
+        image.out[d] = output_size(images.size[d + 1], kernel[d], strides[d], dilation[d], padding[d], "src")
+        shape = (group_count, shape[1] * image.out[d], shape[2] * image.kernel[d])
+    if max(prod(shape), *shape) > maxsize:
+        raise ValueError(f"src must have at most {maxsize} elements in all windows, got the shape {shape}")
+    image.line = image.kernel[2] * image.channels
+    rows, k = shape[1:]
+    shape = shape[group_count == 1:]
+    if out is None:
+        result = empty_of(shape, cnp.PyArray_TYPE(x))
+    else:
+        given = result = elements_output(out, "out", cnp.PyArray_TYPE(x), shape)
+        if not cnp.PyArray_IS_C_CONTIGUOUS(result) or np.may_share_memory(result, x):
+            result = empty_of(shape, cnp.PyArray_TYPE(x))
+    data = <uint8_t *>cnp.PyArray_DATA(result)
+    rows *= group_count
+    parts = max(<int64_t>1, min(<int64_t>max_threads(), min(rows, rows * k // THREAD_BYTES)))
+    with nogil:
+        if parts == 1:
+            write_part(kernels, &image, data, k, group_count, rows // group_count, k, 0, rows)
+        else:
+            for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
+                write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
+                           share(rows, part + 1, parts))
+    if out is not None and result is not given:
+        given[...] = result
+    return result if out is None else out

@@ -1,0 +1,421 @@
+"""What convolution and deconvolution have in common: arguments, output stage, execution."""
+
+import functools
+
+from libc.stdint cimport int64_t
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise
+from int8blas.convolution.dynamic_images cimport ImageParameters, dense, quantize_images
+from int8blas.convolution.filters cimport Filters, Images, set_images
+from int8blas.convolution.groups cimport GroupFilters, has_small_groups
+from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
+from int8blas.core.kernels cimport i8_image
+from int8blas.stage.layer_arguments import (
+    INT8_DTYPES,
+    FLOAT_DTYPES,
+    PackedWeights,
+    centered_weights,
+    check_dtype,
+    check_dynamic,
+    check_no_source,
+    dynamic_attributes,
+    grouped_attributes,
+    grouped_shape,
+    grouped_values,
+    int8_weights,
+)
+from int8blas.convolution.lines cimport LineFilters, has_lines
+from int8blas.core.results cimport empty, empty_like
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport is_usable
+from int8blas.stage.quantized_layer cimport QuantizedLayer
+from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
+from int8blas.core.split cimport ceil_div
+from int8blas.stage.output_stage cimport Bound, Layer
+from int8blas.stage.attributes import TENSORS
+
+cnp.import_array()
+
+
+cdef class Phase:
+    """Filters for every `steps`-th output in each of d, h and w, from `first` on.
+
+    `taps` are those elements of the kernel, in each spatial dimension, that the filters have; None for all.
+    """
+
+    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1)):
+        cdef int d
+        self.filters, self.taps = filters, taps
+        for d in range(3):
+            self.first[d], self.steps[d] = first[d], steps[d]
+
+    cdef Images part_of(self, const Images *whole) noexcept:
+        """The outputs of this phase in a destination."""
+        cdef Images part = whole[0]
+        cdef int d
+        for d in range(3):
+            part.data += self.first[d] * part.steps[d + 1]
+            part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - self.first[d], self.steps[d]))
+            part.steps[d + 1] *= self.steps[d]
+        return part
+
+    cdef int pack_weights(self, weights) except -1:
+        """Set the filters' weights, from those of the layer, (g, oc, ic, ...)."""
+        if self.taps is None:
+            self.filters.pack_weights(weights)
+        elif all(self.taps):
+            self.filters.pack_weights(weights[(slice(None),) * 3 + np.ix_(*self.taps)])
+        else:
+            self.filters.pack_weights(None)
+        return 0
+
+
+cdef class Values:
+    """What an execution was given, and the scale and zero point that it found of a source of floats."""
+
+    def __cinit__(self):
+        self.finite = True
+
+    cdef int set_source(self, float scale, int64_t zero) except -1:
+        self.scales["src"], self.zero_points["src"] = np.float32(scale), zero
+        return 0
+
+
+cdef class ConvolutionLayer(QuantizedLayer):
+    """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
+
+    @cython.binding(False)
+    def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
+                 dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None, dynamic_dtype="int8",
+                 numerics="exact"):
+        """Create the layer; the docstring of the class has the parameters."""
+        self._dynamic = check_dynamic(dynamic, ("per_image", "per_tensor"))
+        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
+        self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
+        quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
+        self._name = type(self).__name__.lower()
+        self._flip = 0x80 if quantized_dtype == np.int8 else 0
+        (self.groups,) = per_dimension(groups, 1, "groups", 1)
+        if not isinstance(weights, PackedWeights):
+            weights = in_float32(weights, "weights")
+        self.weights_shape = weights.shape
+        bias = None if bias is None else in_float32(bias, "bias")
+        shape, self._spatial = grouped_shape(self.weights_shape, self.groups, spatial_dimensions(layout), layout)
+        self._grouped = len(self.weights_shape) == self._spatial + 3
+        self._kernel = shape[3:]
+        self.layout = LAYOUTS[self._spatial][0] if layout is None else layout_name(layout)
+        self._channels_last = self.layout == LAYOUTS[self._spatial][0]
+        self.strides = per_dimension(strides, self._spatial, "strides", 1)
+        self.dilation = per_dimension(dilation, self._spatial, "dilation", 1)
+        self.padding = self.padding_from(parse_padding(padding, self._spatial))
+        self._shape, self._padded = shape, {}
+        self._channels = self.groups * shape[2]
+        outputs = self.groups * shape[1]
+        scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
+        zero_points = grouped_values(by_tensor(zero_points, "zero_points", TENSORS), self._grouped, self.groups,
+                                     "zero_points")
+        weights = self.prepare_weights(weights, shape, scales, zero_points)
+        self._phases = self.make_phases(shape, bias)
+        self.set_weights(weights)
+        attributes = grouped_attributes(self.attributes, self._grouped)
+        if dynamic is not None:
+            attributes = dynamic_attributes(attributes, scales, zero_points)
+        self._layer = Layer(attributes, outputs, bias,
+                            (<Phase>self._phases[0]).filters.column_sums(), quantized_dtype, self._weights_dtype,
+                            self.dst_dtype, scales, zero_points, "convolution")
+        self._layer.window_zeros = self._zeros
+        self._constant = self._layer.bind_constants(self._channels_last)
+
+    cdef object padding_from(self, padding):
+        """What `parse_padding` returned, with a name as (before, after) where that is the same for every source."""
+        raise NotImplementedError
+
+    cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
+        """The filters of a phase, for the padding that a source has."""
+        cdef int d, first = 1 if self._channels_last else 2
+        cdef Filters filters
+        if not isinstance(self.padding, str):
+            return phase.filters
+        sizes = [cnp.PyArray_DIM(x, first + d) for d in range(self._spatial)]
+        pairs = padding_of(self.padding, sizes, self._kernel, self.strides, self.dilation)
+        before = tuple([before for before, _ in pairs])
+        filters = self._padded.get(before)
+        if filters is None:
+            # What is packed depends on the weights alone.
+            filters = self.make_filters(self._shape, self.strides, self.dilation, before, self._layer._bias, False)
+            filters.restore(phase.filters.packed)
+            self._padded[before] = filters
+        return filters
+
+    cdef object phase_count(self):
+        return 1
+
+    cdef list make_phases(self, tuple shape, bias):
+        """For weights (g, oc, ic, ...), which are packed afterwards."""
+        raise NotImplementedError
+
+    cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
+        """The weights (g, oc, ic, ...) as int8, or as they have been packed; and set what their zero points leave."""
+        cdef int64_t outputs = self.groups * shape[1]
+        if isinstance(weights, PackedWeights):
+            weights.of(self.phase_count())  # before as many are made as a file asks for
+            self._weights_dtype, self._zeros = weights.dtype, weights.zeros
+            if self._zeros is not None and self._zeros.shape != (outputs,):
+                raise ValueError(f"weights must have been packed with {outputs} zero points, got {self._zeros.shape}")
+            return weights
+        if "weights" in zero_points and self._saturating:
+            raise ValueError("zero_points['weights'] must not be given with numerics 'saturating'")
+        if "weights" in zero_points and weights.dtype == np.float32:
+            raise ValueError("zero_points['weights'] must not be given for float32 weights, which are quantized "
+                             "to int8 without any")
+        allowed = INT8_DTYPES[1:] if self._saturating else INT8_DTYPES[::-1]
+        weights = int8_weights(weights.reshape(outputs, *shape[2:]), scales, allowed)
+        self._weights_dtype = weights.dtype
+        weights, self._zeros = centered_weights(weights, zero_points.get("weights", 0))
+        return weights.reshape(shape)
+
+    cdef int set_weights(self, weights) except -1:
+        cdef Phase phase
+        if isinstance(weights, PackedWeights):
+            for phase, packed in zip(self._phases, weights.packed):
+                phase.filters.restore(packed)
+        else:
+            for phase in self._phases:
+                phase.pack_weights(weights)
+        return 0
+
+    cdef int64_t output_size(self, int64_t size, int d) except -1:
+        """In spatial dimension d, for a source of that size."""
+        raise NotImplementedError
+
+    cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
+        """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
+        cdef bint halved = self._saturating and self._flip != 0, has_zeros = self._zeros is not None
+        cdef Filters filters
+        absent = (1,) * (3 - self._spatial)
+        shape = shape[:3] + absent + shape[3:]
+        strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
+        if not self._saturating and is_depthwise(shape, bias, has_zeros, strides, dilation):
+            filters = DepthwiseFilters(shape, strides, dilation, before, partial)
+        elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
+            filters = GroupFilters(shape, strides, dilation, before, partial)
+        elif not self._saturating and has_lines(shape, strides, dilation):
+            filters = LineFilters(shape, strides, dilation, before, partial)
+        else:
+            filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
+        filters.zeros = self._zeros
+        return filters
+
+    @classmethod
+    def dynamic(cls, weights, bias=None, **options):
+        """A layer from float images to float images: float32 weights are quantized for each output channel, and each
+        image in each execution, by its own range.
+
+        The `options` are the other arguments of the class. Those that have a default here are ``dynamic="per_image"``,
+        ``src_dtype`` and ``dst_dtype``, float32, and for float weights ``scales={"weights": "per_channel"}``.
+
+        Parameters
+        ----------
+        weights : array_like of float32, or of int8 or uint8 with their scales
+            As for the class.
+        bias : array_like of float32 or int32, optional
+            As for the class.
+
+        Returns
+        -------
+        layer
+            Of this class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the class does.
+        """
+        options = {"dynamic": "per_image", "src_dtype": np.float32, "dst_dtype": np.float32, **options}
+        if not isinstance(weights, PackedWeights):
+            weights = in_float32(weights, "weights")
+            if weights.dtype == np.float32:
+                options["scales"] = {"weights": "per_channel", **by_tensor(options.get("scales"), "scales", TENSORS)}
+        return cls(weights, bias, **options)
+
+    def __repr__(self):
+        dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
+        return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
+
+    @cython.binding(False)
+    def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
+        """Execute the layer.
+
+        Parameters
+        ----------
+        src : array_like of `src_dtype`
+            The images, in the layout of the layer, with any strides.
+        scales, zero_points : mapping of str to numbers, optional
+            Values that were declared by mask and not given when the layer was created.
+        operands : sequence of array_like, optional
+            Operands of Binary and PReLU post-ops that were created without one, in their order; they broadcast to the
+            destination's shape. One with a value for each pixel is copied in the layouts with channels first, and by
+            deconvolutions with strides.
+        out : ndarray of `dst_dtype`, optional
+            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+
+        Returns
+        -------
+        ndarray of `dst_dtype`
+            ``out`` if it is given; in the layout of the layer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        cdef cnp.ndarray x = src if cnp.PyArray_CheckExact(src) else as_array(src, "src")
+        cdef cnp.ndarray target, result
+        cdef Values values = None
+        cdef Bound bound = self._constant
+        cdef cnp.npy_intp shape[5]
+        cdef int d
+        cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            x = input_of_type(x, "src", self._src_type)
+        self.set_shape(x, shape)
+        if binds:
+            values = Values.__new__(Values)
+            values.shape = tuple([shape[d] for d in range(self._spatial + 2)])
+            values.operands = operands
+            values.scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
+            values.zero_points = by_tensor(zero_points, "zero_points", TENSORS)
+            if self._dynamic is not None:
+                for given, name in ((values.scales, "scales"), (values.zero_points, "zero_points")):
+                    check_no_source(given, name)
+                values.set_source(1, 0)
+            bound = self.bind(values, None)
+        if out is None:
+            if self._layer.has_sum:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            result = target = empty(self._spatial + 2, shape, self._dst_type)
+        else:
+            result = target = output_of(out, "out", self._dst_type)
+            if cnp.PyArray_NDIM(result) != self._spatial + 2 or not cnp.PyArray_CompareLists(
+                cnp.PyArray_DIMS(result), shape, self._spatial + 2
+            ):
+                raise ValueError(f"out must have shape {tuple([shape[d] for d in range(self._spatial + 2)])}, got "
+                                 f"{(<object>result).shape}")
+            if not is_usable(result, x, (<Phase>self._phases[0]).filters.packed):
+                target = empty(self._spatial + 2, shape, self._dst_type)
+                if self._layer.has_sum:
+                    target[...] = result
+        if self._dynamic is None:
+            self.execute(x, target, bound, values, 0, shape[0])
+        else:
+            self.execute_dynamically(x, target, values)
+        if target is not result:
+            result[...] = target
+        return result if out is None else out
+
+    cdef Bound bind(self, Values values, tuple part):
+        """The values of an execution, for all of the destination, or with the operands of a part of it."""
+        cdef Bound bound = self._layer.bind(values.scales, values.zero_points, values.operands, 0, values.shape,
+                                            self._channels_last, part)
+        if not values.finite:
+            bound.set_nan()
+        return bound
+
+    cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                     int64_t count) except -1:
+        """`count` images from one on, with the values in `bound`, from 8 bits. Those in `values` are what it was made
+        of, if it was made for this execution."""
+        cdef Images source, whole, part
+        cdef Phase phase
+        cdef bint rebinds
+        set_images(&source, x, self._channels_last)
+        set_images(&whole, target, self._channels_last)
+        rebinds = (len(self._phases) > 1 or count < source.size[0]) and bound.reads_pixels()
+        source.data += first * source.steps[0]
+        whole.data += first * whole.steps[0]
+        source.size[0] = whole.size[0] = count
+        for phase in self._phases:
+            part = phase.part_of(&whole)
+            if rebinds:
+                bound = self.bind(values, self.slices(phase, first, count))
+            self.filters_of(phase, x).run(bound, &source, &part, self._flip, self._name)
+        return 0
+
+    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1:
+        """All images, each quantized by its own range or by that of all."""
+        cdef cnp.ndarray quantized
+        cdef ImageParameters found
+        cdef int64_t first, images = cnp.PyArray_DIM(x, 0)
+        cdef int64_t count = 1 if self._dynamic == "per_image" else max(<int64_t>1, images)
+        x = dense(x)
+        quantized = empty_like(x, self._dynamic_dtype.num)
+        for first in range(0, images, count):
+            found = quantize_images(x, quantized, first, count)
+            values.set_source(found.scale, found.zero)
+            values.finite = found.finite
+            self.execute(quantized, target, self.bind(values, None), values, first, count)
+        return 0
+
+    cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:
+        """Check the shape of a source, and set that of the destination."""
+        cdef int d, first = 1 if self._channels_last else 2
+        cdef int channel = self._spatial + 1 if self._channels_last else 1
+        if cnp.PyArray_NDIM(x) != self._spatial + 2:
+            raise ValueError(f"src must have {self._spatial + 2} dimensions, {self.layout}, got shape "
+                             f"{(<object>x).shape}")
+        if cnp.PyArray_DIM(x, channel) != self._channels:
+            raise ValueError(f"src must have {self._channels} channels, got shape {(<object>x).shape} in layout "
+                             f"{self.layout}")
+        shape[0], shape[channel] = cnp.PyArray_DIM(x, 0), self._layer.columns
+        for d in range(self._spatial):
+            shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
+        return 0
+
+    cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace):
+        """Filters.describe of the first phase, for a source and a new destination."""
+        cdef cnp.npy_intp shape[5]
+        cdef Images source, part
+        cdef Phase phase = self._phases[0]
+        cdef Values values
+        cdef cnp.ndarray quantized
+        cdef ImageParameters found
+        cdef Bound bound = self._constant
+        x = input_of_type(x, "src", self._src_type)
+        self.set_shape(x, shape)
+        if self._dynamic is not None and self._layer.lacks_source_alone():
+            # The range decides nothing but the zero point of an unsigned source.
+            values = Values.__new__(Values)
+            values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
+            x = dense(x)
+            quantized = empty_like(x, self._dynamic_dtype.num)
+            found = quantize_images(x, quantized, 0, x.shape[0])
+            values.set_source(found.scale, found.zero)
+            bound, x = self.bind(values, None), quantized
+        if bound is None:
+            raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
+        set_images(&source, x, self._channels_last)
+        set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)
+        part = phase.part_of(&part)
+        return self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
+
+    cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
+        """The destination's elements that a phase computes of some images, for an array with its channels last."""
+        cdef int d
+        spatial = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
+        return (slice(first, first + count), *spatial, slice(None))
+
+    cdef dict parameters(self):
+        """Those of the constructor, besides weights and bias."""
+        return dict(
+            strides=self.strides, padding=self.padding, dilation=self.dilation, groups=self.groups, layout=self.layout,
+            src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            scales=dict(self.scales), zero_points=dict(self.zero_points),
+            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
+
+    def __reduce__(self):
+        packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
+        layer = functools.partial(type(self), **self.parameters())
+        return layer, (PackedWeights(self.weights_shape, packed, self._weights_dtype, self._zeros), self._layer._bias)

@@ -1,0 +1,50 @@
+# Filters whose windows are read line by line from a copy of a part of the image (see _lines.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas.convolution.filters cimport Filters, Images
+from int8blas.convolution.window_sums cimport Windows
+from int8blas.core.kernels cimport i8_image, i8_matrix
+from int8blas.gemm.plan cimport Gemm
+from int8blas.stage.output_stage cimport Bound
+
+
+# An execution.
+cdef struct Job:
+    Gemm g                      # the output stage, zero points and B; C of the first pixel
+    i8_image image
+    int64_t groups, outputs     # as in Filters
+    int64_t channels            # of the source
+    int64_t panels              # of a group
+    int64_t together            # groups whose parts of the image are copied together
+    int64_t size[4]             # n, d, h, w of the destination
+    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
+    int64_t blocks              # of lines of the output, in a plane
+    int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
+    int64_t room                # bytes for a part of the image
+    ptrdiff_t pitch             # bytes from one copied line to the next, and
+    ptrdiff_t group_pitch       # from one group's to the next one's
+    int dot                     # the multiply-add
+    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    int64_t mr, np              # rows and panels of a tile
+    bint plain                  # the micro-kernel applies the output stage
+    bint skips                  # padding adds nothing
+    Windows windows
+
+
+# A block of the output: lines and outputs of them, in a plane (n, d), for the groups from one on.
+cdef struct Block:
+    int64_t plane, line, lines, first, outputs, group
+
+
+cdef class LineFilters(Filters):
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1
+
+
+cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil
+cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
+cdef bint set_blocks(Job *j) noexcept nogil
+cdef int64_t all_units(const Job *j) noexcept nogil
+cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil
+cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil
+cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil

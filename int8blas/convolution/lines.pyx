@@ -1,0 +1,425 @@
+"""Filters of few channels, whose windows overlap so much that a gathered matrix of them costs more than it saves.
+
+A part of the image is copied, padding included, with the channels of one group side by side. The window of an output
+is then a segment of each of some lines of the copy, and the windows of neighbouring outputs begin evenly spaced: the
+micro-kernel reads its rows of A there (i8_tile_args.more_segments). Each number of the image is copied about once; a
+gathered matrix has it once for every tap.
+
+B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
+or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits,
+and so are the panels of B, for each unit anew, unless all of them have a certificate. For a matrix unit the lines of B
+are padded to whole steps of it, for each unit too; A has what lies behind there.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
+from libc.string cimport memcpy, memset
+cimport numpy as cnp
+
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target
+from int8blas.convolution.window_sums cimport take_off, window_sums
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_DOT4,
+    I8_DOT4_SAT,
+    I8_GROUP,
+    I8_MATRIX_K,
+    I8_MATRIX_ROWS,
+    I8_MATRIX_TILE,
+    I8_PANEL,
+    i8_image,
+    i8_output_args,
+    i8_tile_args,
+    i8_tile_output,
+)
+from int8blas.core.memory cimport carve
+from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
+from int8blas.core.threads cimport max_threads
+from int8blas.gemm.output cimport GATHERED
+from int8blas.gemm.plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows
+from int8blas.gemm.problem cimport start
+from int8blas.gemm.spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
+from int8blas.stage.output_stage cimport Bound
+
+cnp.import_array()
+
+cdef enum:
+    # Outputs of a group from which gathered windows pay where all weights are split.
+    SPLIT_OUTPUTS = 48
+    # Bytes that a tile may read behind a line, and that copying may write there.
+    SLACK = 64
+    CACHE_LINE = 64
+    # Groups that are copied together, at most.
+    MOST_TOGETHER = 4
+    # Channels from which windows that are not for the matrix unit as they lie in lines, if there is one, are gathered
+    # for it, without groups; and which part of a step a line has to fill.
+    MATRIX_CHANNELS = 32
+    MATRIX_PADDING = 3
+    # Channels up to which, in whole steps, it reads lines, and vector registers do.
+    MATRIX_TAP_CHANNELS = 512
+    LINE_CHANNELS = 256
+    # Bytes of widened panels that a thread may hold.
+    WIDE_BYTES = 1 << 18
+
+
+cdef struct Workspace:
+    uint8_t *region
+    uint16_t *wide_region
+    int16_t *wide_panels
+    int8_t *steps
+    int32_t *tiles
+
+
+cdef inline size_t wide_size(const Job *j) noexcept nogil:
+    """Bytes of the widened panels of a tile."""
+    return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
+
+
+cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
+    """Steps of a matrix unit for a line of a window."""
+    return ceil_div(m.line, I8_MATRIX_K)
+
+
+cdef inline size_t steps_size(const i8_image *m, int64_t panels) noexcept nogil:
+    """Bytes of panels whose lines are whole steps."""
+    return panels * m.kernel[1] * line_steps(m) * I8_MATRIX_TILE
+
+
+cdef inline bint pads_steps(const Job *j) noexcept nogil:
+    """Whether a matrix unit needs lines of the weights padded to whole steps."""
+    return j.matrix is not NULL and j.image.line % I8_MATRIX_K != 0
+
+
+cdef inline size_t matrix_slack(const Job *j) noexcept nogil:
+    """Bytes that a matrix unit may read behind a region, as it reads whole registers of rows."""
+    return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
+
+
+cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
+    """The memory of one thread; its size."""
+    cdef char *first = memory
+    w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
+    w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
+    w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
+    w.steps = <int8_t *>carve(&memory, steps_size(&j.image, j.np) if pads_steps(j) else 0)
+    w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * GATHERED)
+    return memory - first
+
+
+cdef inline int64_t region_lines(const Job *j, int64_t lines) noexcept nogil:
+    """Lines of the image that the windows of so many lines of the output span."""
+    return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
+
+
+cdef inline int64_t region_columns(const Job *j, int64_t outputs) noexcept nogil:
+    """Columns of the image that the windows of so many outputs of a line span."""
+    return (outputs - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
+
+
+cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil:
+    """Lines [low, high) of the window of output line h that add something."""
+    cdef int64_t y = h * j.image.stride[1] - j.image.before[1]
+    low[0], high[0] = 0, j.image.kernel[1]
+    if j.skips:
+        while low[0] < high[0] and y + low[0] * j.image.dilation[1] < 0:
+            low[0] += 1
+        while high[0] > low[0] and y + (high[0] - 1) * j.image.dilation[1] >= j.image.size[1]:
+            high[0] -= 1
+
+
+cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil:
+    """Channel 0 of a block's first output in its line h."""
+    return (j.g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
+            + k.first * j.steps[3])
+
+
+cdef void pad_steps(const Job *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
+    """Some panels with lines of whole steps; what is behind a line is zero already."""
+    cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
+    for x in range(width):
+        for i in range(j.image.kernel[1]):
+            memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panel_size + i * line, line)
+
+
+cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
+    """Some panels of columns of a block."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_tile_args t
+    cdef i8_tile_output out
+    cdef i8_output_args o
+    cdef int64_t channel = k.group * j.outputs + panel * I8_PANEL, h, low, high, i, x, end, top, tile, tiles
+    # Groups of B, and bytes, for each of the bytes that a line of the window has.
+    cdef int64_t size = 2 if j.dot == I8_DOT2 else 1, line_groups = ceil_div(m.line, I8_GROUP) * size
+    cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
+    cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
+    cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
+    cdef int64_t own = k.group % j.together * j.group_pitch
+    cdef const uint8_t *a = w.region + own
+    cdef char *c
+    cdef Span spans[MAX_SPANS]
+    cdef int count
+    cdef bint skips_taps = j.skips and m.channels >= TAP_CHANNELS
+    memset(&t, 0, sizeof(t))
+    memset(&o, 0, sizeof(o))
+    t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
+    t.b_panel = g.panel_size
+    if j.matrix is not NULL:
+        t.a_group = I8_MATRIX_K
+        line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
+    if pads_steps(j):
+        pad_steps(j, w, b, width)
+        b, t.b_panel = w.steps, steps_size(m, 1)
+    if j.dot == I8_DOT2:
+        t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
+        for i in range(width):
+            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
+        b = <const int8_t *>w.wide_panels
+        a = <const uint8_t *>(w.wide_region + own)
+    t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
+    t.cols = width * I8_PANEL
+    t.dst_row = t.cols
+    t.unit_rows = I8_MATRIX_ROWS
+    if j.plain and columns == t.cols:
+        set_tile_output(g, &out, channel)
+        out.row_scale, out.c_row = NULL, j.steps[3]
+        t.output = &out
+    o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tiles, t.cols
+    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
+    o.stage = g.stage
+    o.c_row, o.c_col = j.steps[3], j.steps[4]
+
+    tiles = ceil_div(k.outputs, j.mr)
+    for i in range(k.lines):
+        h = k.line + i
+        lines_inside(j, h, &low, &high)
+        t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
+        t.b = b + low * line_groups * I8_GROUP * I8_PANEL
+        c = target_of(j, k, h) + channel * j.steps[4]
+        tile = top = 0
+        while tile < tiles:
+            count = 0
+            if j.matrix is NULL:
+                t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
+                if skips_taps and high > low:
+                    t.tiles = 1
+                    count = tap_spans(m, k.first + x, t.rows, high - low, spans)
+                elif t.output is NULL:
+                    t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
+            else:
+                x = tile * j.mr
+                t.tiles, t.rows = 1, <int>min(<int64_t>j.mr, k.outputs - x)
+            tile += t.tiles
+            end = x + t.tiles * t.rows
+            t.a_tile = t.rows * t.a_row
+            t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
+            t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
+            out.c = c + x * j.steps[3]
+            if count > 0:
+                multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, m.line)
+            elif j.matrix is NULL:
+                g.kernels.gemm.tiles[j.dot].of[t.rows - 1][width - 1](&t)
+            else:
+                j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
+            if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
+                o.rows = <int>(end - top)
+                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
+                o.c = c + top * j.steps[3]
+                take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, channel, columns)
+                g.kernels.stage.output(&o)
+                top = end
+
+
+cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil:
+    """The block of a unit, and the part of the image that it sees, copied."""
+    cdef i8_image m = j.image
+    cdef Block k
+    cdef int64_t z
+    k.group = unit % (j.groups // j.together) * j.together
+    unit //= j.groups // j.together
+    k.first = unit % j.stretches * j.stretch
+    k.outputs = min(j.stretch, j.size[3] - k.first)
+    unit //= j.stretches
+    k.line = share(j.size[2], unit % j.blocks, j.blocks)
+    k.lines = share(j.size[2], unit % j.blocks + 1, j.blocks) - k.line
+    k.plane = unit // j.blocks
+    z = k.plane % j.size[1] * m.stride[0] - m.before[0]
+    m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + k.group * m.channels * m.steps[4]
+    m.channels = min(m.channels, j.channels - k.group * m.channels)
+    if not 0 <= z < m.size[0]:
+        m.size[1] = 0
+    j.g.kernels.packing.image_lines(
+        region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
+        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
+    return k
+
+
+cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+    """One block, for the groups that are copied together."""
+    cdef Block k = copy_block(j, w.region, unit)
+    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
+    if j.dot == I8_DOT2:
+        j.g.kernels.packing.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines),
+                                    j.pitch, 0)
+    while k.group < end:
+        for i in range(tiles):
+            panel = share(j.panels, i, tiles)
+            do_tiles(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+        k.group += 1
+
+
+cdef int64_t all_units(const Job *j) noexcept nogil:
+    return j.size[0] * j.size[1] * j.blocks * j.stretches * (j.groups // j.together)
+
+
+cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
+    """One thread's units."""
+    cdef const Job *j = <const Job *>job
+    cdef Workspace w
+    cdef int64_t unit, units = all_units(j)
+    lay_out(j, &w, memory + part * size)
+    if j.matrix is not NULL:
+        j.matrix.enter(I8_MATRIX_ROWS)
+    if pads_steps(j):
+        memset(w.steps, 0, steps_size(&j.image, j.np))
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        do_unit(j, &w, unit)
+    if j.matrix is not NULL:
+        j.matrix.leave()
+
+
+cdef int64_t groups_of_line(const Job *j) noexcept nogil:
+    """Groups that share cache lines of the image: copied one after the other, each would bring them to the cache."""
+    cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
+    return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
+
+
+cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+    """As many threads as the work pays for, of those that there are."""
+    cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
+    return <int>min(<double>threads, 1 + work / j.g.kernels.thread_work)
+
+
+cdef bint set_blocks(Job *j) noexcept nogil:
+    """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
+    cdef int64_t least = j.mr, lines, stretch, threads, planes
+    # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
+    stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
+    stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
+    if stretch < min(least, j.size[3]):
+        return False
+    j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
+    j.stretch = ceil_div(j.size[3], j.stretches)
+    j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
+    j.pitch = j.together * j.group_pitch
+    lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
+    j.blocks = ceil_div(j.size[2], lines)
+    threads = busy_threads(j, max_threads())
+    if threads > 1:
+        # Some blocks for each thread, and as many for all.
+        planes = j.size[0] * j.size[1] * j.stretches * (j.groups // j.together)
+        j.blocks = max(j.blocks, 4 * threads // planes)
+        j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
+    j.g.threads = <int>min(threads, all_units(j))
+    return True
+
+
+cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
+    """Whether something is so of all panels of B."""
+    cdef int64_t i
+    for i in range(panels):
+        if not facts[i]:
+            return False
+    return True
+
+
+cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil:
+    """The matrix unit, if there is one that reads windows where they are: few rows of its registers are none, and lines
+    fill steps well enough."""
+    if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
+        return NULL
+    if m.line % I8_MATRIX_K and (
+        MATRIX_PADDING * m.line < line_steps(m) * I8_MATRIX_K or steps_size(m, 2) > WIDE_BYTES
+    ):
+        return NULL
+    return matrix_of(g)
+
+
+cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
+    """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap,
+    of some channels.
+
+    With many channels the parts of a window are long enough to be copied, and padding to be left out tap by tap.
+    """
+    channels, depth, height, width = shape[2:]
+    return (
+        depth == 1 and height * width > 1 and dilation[2] == 1 and channels > 0
+        and (channels < TAP_CHANNELS or (channels % I8_MATRIX_K == 0 and channels <= MATRIX_TAP_CHANNELS))
+        and strides[1] * strides[2] < height * width
+    )
+
+
+cdef class LineFilters(Filters):
+    """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+
+    def __init__(self, shape, strides, dilation, before, partial):
+        Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
+
+    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
+        """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
+        start(&j.g, False)
+        self.packed.fill(&j.g)
+        bound.fill(&j.g)
+        j.image = self.window
+        set_image(&j.image, src, dst, bound)
+        j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
+        j.channels = j.groups * j.image.channels
+        j.together = groups_of_line(j)
+        # A quarter of a block of A, as B is in the cache too.
+        j.room = j.g.kernels.a_bytes // 4
+        set_target(j.size, j.steps, dst)
+        j.g.k = self.packed._k
+        j.g.a_flip = flip
+        j.windows.sums, j.windows.outputs = NULL, j.outputs
+        j.g.c, j.g.c_col = dst.data, j.steps[4]
+        j.plain = is_plain(&j.g)
+        j.dot = I8_DOT4
+        j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
+        if j.g.kernels.gemm.exact == I8_DOT2:
+            if j.outputs >= SPLIT_OUTPUTS:
+                self.packed.fill_split(&j.g, j.g.m)
+                if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
+                    return False
+            j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
+        j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.gemm.np, matrix_of_lines(&j.g, &j.image)
+        if j.matrix is not NULL:
+            j.mr, j.np = j.matrix.mr, j.matrix.np
+        elif j.image.channels > (LINE_CHANNELS if j.dot == I8_DOT4 else TAP_CHANNELS - 1) or (
+            self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL
+        ):
+            return False
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        # From here on of all groups, whose offsets may all make sums leave s32.
+        j.g.n = self.groups * self.outputs
+        if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):
+            return False
+        j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
+        return True
+
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
+                      size_t *workspace):
+        cdef Job j
+        cdef Workspace w
+        if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
+            return Filters.describe(self, bound, src, dst, flip, g, image, workspace)
+        workspace[0] = lay_out(&j, &w, NULL)
+        g[0], image[0] = j.g, j.image
+        return "lines"
+
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+        cdef Job j
+        cdef Workspace w
+        if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
+            return Filters.run(self, bound, src, dst, flip, name)
+        if bound._bo_cols is not None:
+            _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
+        return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")

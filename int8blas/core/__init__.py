@@ -1,0 +1,10 @@
+"""What every other room stands on: arrays, memory, threads, kernels. It imports no other room.
+
+arrays          NumPy arrays and those of other libraries as pointers and strides, or an error; results, new arrays
+parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
+kernels         the registry of instruction sets; the one module that links the kernels of csrc/
+memory          memory for the length of a call; split, a share of work for each thread
+threads         how many threads a call may use; thread_setting, what num_threads and use_isa return
+file            saving and loading what registers there; streams, file objects
+verbose         INT8BLAS_VERBOSE; config, show_config; signatures, those of compiled classes; include, the C header
+"""

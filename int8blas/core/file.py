@@ -1,0 +1,352 @@
+"""One file for packed weights, arrays, layers and the plain values that hold them.
+
+The file, in little-endian numbers::
+
+    header    magic, version, checksum and size of the index, checksum of the header: 64 bytes with the zeros behind
+    index     JSON: {"value": node, "data": [[size, checksum], ...]}
+    data      the bytes of each array
+
+The index and each array's bytes are followed by zeros up to a multiple of 64 bytes. Checksums are CRC-32, of the zeros
+too: every byte of a file is under one. A node is null, true, false, a number, a string, a list of nodes, or an object
+with one member, whose name says what it is:
+
+==============================  =======================================================================================
+{"dict": {name: node, ...}}     a dict
+{"tuple": [node, ...]}          a tuple
+{"dtype": name}                 a NumPy dtype
+{"array": [i, dtype, shape]}    the array of this dtype and shape, in C order, that is number i in `data`
+{"scalar": [i, dtype, []]}      a NumPy scalar
+{"buffer": i}                   bytes
+{name: [[node, ...], {...}]}    what the class of this name is restored from: arguments, and those with names
+==============================  =======================================================================================
+
+A class takes part by its `__reduce__`, which pickle uses too, and :func:`register`. Nothing in a file is executed: what
+is called are the constructors of registered classes, which check their arguments. A layer's weights are in the file as
+they are packed, so a change of what is packed, as well as one of what is above, is a new version of the format.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import pickle
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import bfloat16_dtype, is_bfloat16
+from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Target, is_stream, opened, written
+
+MAGIC = b"int8blas"
+VERSION = 1
+# Magic, version, checksum and size of the index; the header's own checksum, of all before it, follows.
+HEADER = struct.Struct("<8sIIQ")
+NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+         "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
+DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
+
+# The names of classes in a file, and by name what makes a value of the arguments that its `__reduce__` gives.
+CLASSES: dict[type, str] = {}
+RESTORE: dict[str, Callable[..., Any]] = {}
+
+
+def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
+    """Let values of a class be saved.
+
+    ``__reduce__`` must return (restore, arguments) or (functools.partial(restore, **keywords), arguments), where
+    arguments are values that can be saved or :class:`pickle.PickleBuffer`. `restore` is the class itself if it is not
+    given; it must raise TypeError, ValueError or OverflowError for arguments that are not right.
+    """
+    CLASSES[cls] = cls.__name__
+    RESTORE[cls.__name__] = restore or cls
+
+
+def save(path: Target, value: Any) -> None:
+    """Write layers, packed weights, arrays and plain values to one file that :func:`load` maps.
+
+    Parameters
+    ----------
+    path : path-like or file object
+        The file, which is created or replaced; an interrupted call leaves the old file, and what is mapped from it, as
+        they were. Or a file object with a method `write` for bytes: open files, `io.BytesIO`, members of archives,
+        compressed and remote files. It is written to where it is, and stays open; after an error a part is in it.
+    value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
+QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
+        Lists, tuples and dicts, with names that are str, hold such values again, to any depth. Arrays are of bool,
+        integers, real or complex numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is a value of another type, or a float that JSON does not have; the text says where. Nothing is
+        written then.
+    OSError
+        If the file cannot be written.
+
+    Notes
+    -----
+    The bytes are the same for a path and for a file object, whose position is not asked for. An object that occurs
+    twice is written twice. The file does not depend on the CPU.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, int8blas
+    >>> layer = int8blas.InnerProduct(np.eye(3, dtype=np.int8), src_dtype=np.uint8, dst_dtype=np.int32)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "network.i8")
+    ...     int8blas.save(path, {"layers": {"first": layer}, "classes": ["cat", "dog", "owl"]})
+    ...     network = int8blas.load(path)
+    >>> network["layers"]["first"](np.array([[1, 2, 3]], np.uint8)), network["classes"][2]
+    (array([[1, 2, 3]], dtype=int32), 'owl')
+    """
+    data: list[Bytes] = []
+    tree = {"value": _node(value, "value", data), "data": [[array.size, _checksum(array)] for array in data]}
+    index = np.frombuffer(json.dumps(tree, separators=(",", ":")).encode(), np.uint8)
+    header = HEADER.pack(MAGIC, VERSION, _checksum(index), index.size)
+    header += struct.pack("<I", zlib.crc32(header))
+    with written(path) as write:
+        for part in (np.frombuffer(header, np.uint8), index, *data):
+            write(part.data)
+            write(bytes(-part.size % ALIGNMENT))
+
+
+def load(path: Origin, mmap: bool | None = None) -> Any:
+    """What :func:`save` wrote.
+
+    Parameters
+    ----------
+    path : path-like or file object
+        The file; or a file object with a method `readinto` or `read` for bytes. It is read from where it is to the last
+        byte of what was saved, no further, and stays open.
+    mmap : bool, optional
+        Map the file into memory, shared with all processes that do, rather than read it. By default a path is mapped,
+        and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use; replacing
+        it with `save` leaves what is mapped alone. Where others rewrite its bytes nevertheless, results are wrong, but
+        nothing outside is read or written; where they truncate it, the operating system ends the process (SIGBUS),
+        which False avoids.
+
+    Returns
+    -------
+    object
+        Equal to what was saved, and layers that give the same bits. Arrays are read-only and in C order. Packed weights
+        and arrays begin at multiples of 64 bytes; if they are mapped they are in the file, not copied.
+
+    Raises
+    ------
+    TypeError, OSError
+        If `path` is neither, or the file cannot be read.
+    ValueError
+        If the file is not one that `save` wrote, is of another version, or is truncated or corrupted; the text says
+        which. If `mmap` is true for a file object.
+
+    Notes
+    -----
+    Header, index and all data are compared with their checksums before anything is made of them, also if they are
+    mapped: all of the file is read once. A checksum finds accidents. Of a file that was made to deceive, all that is
+    promised is that it gives an error or a value of the types above, and that nothing in it is executed. Memory is
+    taken for bytes that are there: what a stream announces and does not have costs nothing.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, int8blas
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "weights.i8")
+    ...     int8blas.save(path, {"packed": int8blas.pack_b(np.eye(3, dtype=np.int8)), "name": "identity"})
+    ...     int8blas.load(path)
+    {'packed': PackedB(shape=(3, 3), dtype=int8), 'name': 'identity'}
+    """
+    if mmap and is_stream(path, *READING):
+        raise ValueError("mmap must not be True for a file object, which is read and cannot be mapped")
+    with opened(path) as source:
+        name = source.name
+        index_size, checksum = _read_header(source.read(ALIGNMENT).tobytes(), name)
+        start = ALIGNMENT + _padded(index_size)
+        _check_size(source, start, source.size)
+        index = _read(source, start - ALIGNMENT, start)
+        if zlib.crc32(index.data) != checksum:
+            raise ValueError(f"{name} is corrupted: its index does not match its checksum")
+        try:
+            tree = json.loads(index[:index_size].tobytes())
+            sizes, node = [_checked_size(*entry) for entry in tree["data"]], tree["value"]
+        except (TypeError, ValueError, LookupError, RecursionError) as error:
+            raise ValueError(f"{name} is corrupted: its index is not as it must be: {error}") from None
+        end = start + sum(_padded(size) for size, _ in sizes)
+        _check_size(source, end, start)
+        mapped = None
+        if source.size is not None and (mmap or mmap is None):
+            mapped = np.memmap(source.file, np.uint8, "r").view(np.ndarray)
+        data: list[Bytes] = []
+        for nbytes, checksum in sizes:
+            if mapped is not None:
+                array = mapped[start : start + _padded(nbytes)]
+            else:
+                array = _read(source, _padded(nbytes), end)
+                freeze(array)
+            if zlib.crc32(array.data) != checksum:
+                raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
+            data.append(array[:nbytes])
+            start += array.size
+    try:
+        return _value(node, data)
+    except (AttributeError, TypeError, ValueError, LookupError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{name} is corrupted, or of a later int8blas: {error}") from None
+
+
+def freeze(array: npt.NDArray[Any]) -> None:
+    """Make an array read-only for good: NumPy lets a view be writeable again if the array that it is of is."""
+    root: Any = array
+    while isinstance(root, np.ndarray):
+        root.flags.writeable = False
+        root = root.base
+
+
+def is_constant(buffer: Any) -> bool:
+    """Whether memory is read-only not only in this view of it, but also for those it was taken from."""
+    while True:
+        try:
+            view = memoryview(buffer)
+        except TypeError:  # the owner is not one that tells
+            return False
+        owner = buffer.base if isinstance(buffer, np.ndarray) else view.obj
+        if not view.readonly or owner is None or owner is buffer:
+            return view.readonly
+        buffer = owner
+
+
+def _padded(size: int) -> int:
+    return size + -size % ALIGNMENT
+
+
+def _checksum(data: Bytes) -> int:
+    """Of the bytes and the zeros behind them."""
+    return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
+
+
+def _read_header(header: bytes, name: str) -> tuple[int, int]:
+    """Size and checksum of the index."""
+    if header[: len(MAGIC)] != MAGIC[: len(header)] or not header:
+        raise ValueError(f"{name} is not a file of int8blas: it begins with {header[: len(MAGIC)]!r}")
+    if len(header) < ALIGNMENT:
+        raise ValueError(f"{name} is truncated: its header has {len(header)} of {ALIGNMENT} bytes")
+    _, version, checksum, size = HEADER.unpack_from(header)
+    if version != VERSION:
+        raise ValueError(f"{name} has version {version} of the format, this int8blas reads version {VERSION}")
+    own = struct.pack("<I", zlib.crc32(header[: HEADER.size]))
+    if header[HEADER.size :] != own.ljust(ALIGNMENT - HEADER.size, b"\0"):
+        raise ValueError(f"{name} is corrupted: its header does not match its checksum")
+    return size, checksum
+
+
+def _check_size(source: Source, least: int, most: int | None) -> None:
+    """The size of a file, where it is known, is one of these, or `least` if that is larger than `most`."""
+    if source.size is None or most is None:
+        return
+    if not least <= source.size <= max(least, most):
+        problem = "truncated" if source.size < least else "corrupted"
+        raise ValueError(f"{source.name} is {problem}: it has {source.size} bytes, its index asks for {least}")
+
+
+def _read(source: Source, size: int, end: int) -> Bytes:
+    """So many bytes, of a file that ends there."""
+    part = source.read(size)
+    if part.size < size:
+        raise ValueError(
+            f"{source.name} is truncated: it ended after {source.position} bytes, its index asks for {end}"
+        )
+    return part
+
+
+def _checked_size(size: Any, checksum: Any) -> tuple[int, int]:
+    if type(size) is not int or type(checksum) is not int or size < 0:
+        raise ValueError(f"data must have a size and a checksum, got {size!r} and {checksum!r}")
+    return size, checksum
+
+
+def _add(array: Bytes, data: list[Bytes]) -> int:
+    data.append(array)
+    return len(data) - 1
+
+
+def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[Any]:
+    dtype = array.dtype.name
+    if is_bfloat16(array.dtype):
+        array = array.view(np.uint16)
+    elif dtype not in DTYPES:
+        raise TypeError(f"{name} must be an array of bool, integers, real or complex numbers, got {array.dtype}")
+    little = np.asarray(array, DTYPES[array.dtype.name], order="C")
+    return [_add(little.reshape(-1).view(np.uint8), data), dtype, list(array.shape)]
+
+
+def _node(value: Any, name: str, data: list[Bytes]) -> Any:
+    """A value as JSON; the bytes of its arrays are added to `data`. `name` is for errors."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, or a NumPy scalar, got {value}")
+        return value
+    if kind in (list, tuple):
+        nodes = [_node(item, f"{name}[{i}]", data) for i, item in enumerate(value)]
+        return nodes if kind is list else {"tuple": nodes}
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"{name} must have names that are str, got {key!r}")
+        return {"dict": {key: _node(item, f"{name}[{key!r}]", data) for key, item in value.items()}}
+    if kind in (np.ndarray, np.memmap):
+        return {"array": _array_node(value, name, data)}
+    if isinstance(value, np.generic):
+        return {"scalar": _array_node(np.asarray(value), name, data)}
+    if isinstance(value, np.dtype) and value.isnative and (value.name in DTYPES or is_bfloat16(value)):
+        return {"dtype": value.name}
+    if kind is pickle.PickleBuffer:
+        return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
+    if kind in CLASSES:
+        restore, arguments = value.__reduce_ex__(5)
+        keywords = restore.keywords if isinstance(restore, functools.partial) else {}
+        where = f"{name} ({CLASSES[kind]})"
+        named = {key: _node(item, f"{where} {key}", data) for key, item in keywords.items()}
+        return {CLASSES[kind]: [[_node(item, where, data) for item in arguments], named]}
+    raise TypeError(f"{name} must be a layer, an array, a plain value, or a list, tuple or dict of these, got "
+                    f"{kind.__name__}")  # fmt: skip
+
+
+def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
+    i, dtype, shape = node
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array must have a shape, got {shape!r}")
+    stored = "uint16" if dtype == "bfloat16" else dtype
+    array: npt.NDArray[Any] = data[i].view(DTYPES[stored]).reshape(shape).astype(stored, copy=False)
+    return array.view(bfloat16_dtype()) if dtype == "bfloat16" else array
+
+
+def _value(node: Any, data: list[Bytes]) -> Any:
+    """The inverse of :func:`_node`."""
+    if isinstance(node, list):
+        return [_value(item, data) for item in node]
+    if not isinstance(node, dict):
+        return node
+    ((tag, content),) = node.items()
+    match tag:
+        case "dict":
+            return {key: _value(item, data) for key, item in content.items()}
+        case "tuple":
+            return tuple([_value(item, data) for item in content])
+        case "dtype":
+            return bfloat16_dtype() if content == "bfloat16" else np.dtype(DTYPES[content].name)
+        case "array":
+            return _array(content, data)
+        case "scalar":
+            return _array(content, data)[()]
+        case "buffer":
+            return data[content]
+    if tag not in RESTORE:
+        raise ValueError(f"there is a {tag!r}, which this int8blas does not know")
+    arguments, keywords = content
+    return RESTORE[tag](*_value(arguments, data), **_value({"dict": keywords}, data))

@@ -1,0 +1,164 @@
+"""The kernel registry: which instruction sets were built, which this CPU supports, which one is selected.
+
+This module alone links ``csrc/``; the others reach the kernel tables through :func:`current_kernels`, so that there is
+one selection in the process.
+"""
+
+import os
+
+from int8blas.core.thread_setting import ThreadSetting, Variable
+
+cdef extern from "isa/kernels.h" nogil:
+    const i8_kernels *const i8_all_kernels[]
+    const i8_kernels *i8_current()
+    void i8_select(const i8_kernels *kernels)
+    void i8_set_default(const i8_kernels *kernels)
+    const i8_kernels *i8_selected()
+
+cdef extern from "isa/cpu.h" nogil:
+    const char *i8_cpu_name()
+
+
+cdef const i8_kernels *current_kernels() noexcept nogil:
+    return i8_current()
+
+
+def built_isas():
+    """Names of the instruction sets that this build has kernels for, best first."""
+    names = []
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        names.append(i8_all_kernels[i].name.decode())
+        i += 1
+    return tuple(names)
+
+
+def available_isas():
+    """Names of the instruction sets that this build has kernels for and this CPU supports, best first.
+
+    Returns
+    -------
+    tuple of str
+        Some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, and always ``'ref'``, the
+        portable C kernels. The first is the default.
+
+    See Also
+    --------
+    use_isa : select one of them.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.available_isas()[-1]
+    'ref'
+    """
+    names = []
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        if i8_all_kernels[i].supported():
+            names.append(i8_all_kernels[i].name.decode())
+        i += 1
+    return tuple(names)
+
+
+cdef const i8_kernels *find(str name, str argument) except NULL:
+    """The kernel table of that name, or an error that names the argument it came from."""
+    cdef int i = 0
+    while i8_all_kernels[i] is not NULL:
+        if i8_all_kernels[i].name.decode() == name:
+            if not i8_all_kernels[i].supported():
+                raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
+                                   f"{', '.join(available_isas())}")
+            return i8_all_kernels[i]
+        i += 1
+    raise ValueError(f"{argument} must be one of {', '.join(built_isas())}, got {name!r}")
+
+
+def _selected():
+    return None if i8_selected() is NULL else i8_selected().name.decode()
+
+
+def _select(name):
+    i8_select(NULL if name is None else find(name, "name"))
+
+
+_variable = Variable("use_isa", _selected, _select)
+
+
+def use_isa(name=...):
+    """Use the kernels of one instruction set in the calling thread, from now on; without `name`, which are used.
+
+    Results do not depend on the instruction set; speed does. The selection holds for calls made by this thread (with
+    all the OpenMP threads these calls use). For a whole process set the environment variable ``INT8BLAS_ISA`` before
+    the import.
+
+    Parameters
+    ----------
+    name : str, optional
+        One of :func:`available_isas`.
+
+    Returns
+    -------
+    str or context manager
+        Without `name`, that of the instruction set in use. With it, an object whose ``with`` block restores, on
+        leaving, what was set before the call; a plain call may ignore it. :func:`num_threads` says how blocks nest, and
+        what a decorator does.
+
+    Raises
+    ------
+    TypeError
+        If `name` is not a string.
+    ValueError
+        If there are no kernels of that name.
+    RuntimeError
+        If this CPU does not support them.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((2, 3), 200, np.uint8), np.full((3, 2), -100, np.int8)
+    >>> with int8blas.use_isa("ref"):
+    ...     print(int8blas.use_isa())
+    ...     int8blas.gemm_u8s8s32(1, a, b)
+    ref
+    array([[-60000, -60000],
+           [-60000, -60000]], dtype=int32)
+    """
+    used = i8_current().name.decode()
+    if name is ...:
+        return used
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
+    find(name, "name")
+    return ThreadSetting(_variable, name, used)
+
+
+def kernel_info():
+    """The selected table's name and blocking, as a dict (what show_config and explain print)."""
+    cdef const i8_kernels *kernels = i8_current()
+    info = {
+        "isa": kernels.name.decode(),
+        "tile": (kernels.gemm.mr, kernels.gemm.np * I8_PANEL),
+        "block of k": kernels.kc,
+        "block of A": f"{kernels.a_bytes >> 10} KiB",
+        "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.gemm.exact],
+    }
+    if kernels.matrix is not NULL:
+        info["matrix unit's tile"] = (kernels.matrix.mr, kernels.matrix.np * I8_PANEL)
+    return info
+
+
+def cpu_name():
+    """The CPU's brand string, or an empty string where there is none."""
+    return i8_cpu_name().decode("ascii", "replace").strip()
+
+
+def _select_default():
+    """The best supported table, or the one that INT8BLAS_ISA names."""
+    cdef const i8_kernels *kernels
+    name = os.environ.get("INT8BLAS_ISA", "")
+    kernels = find(name or available_isas()[0], "INT8BLAS_ISA")
+    i8_set_default(kernels)
+
+
+_select_default()

@@ -1,0 +1,92 @@
+"""Memory layouts as strings of dimension letters, and the logical order of the dimensions that they name.
+
+The letters of a layout stand in the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W,
+C). The logical order is one and the same for all layouts of a tensor, and masks count in it: data (n, c, d, h, w),
+weights (g, o, i, d, h, w), without those that a layout does not have.
+"""
+
+import math
+from typing import Any
+
+import numpy.typing as npt
+
+from int8blas.core.arrays import shown
+from int8blas.core.parameters import integer
+
+DATA = "ncdhw"
+WEIGHTS = "goidhw"
+# What the letters of a layout can be: the spatial ones in this order, the others in alphabetical order.
+SPATIAL = ("", "w", "hw", "dhw")
+OTHERS = ("cn", "io", "gio")
+
+PACKED = "packed"
+
+
+def check_layout(layout: Any, name: str) -> str:
+    """A layout of data or of weights."""
+    if not isinstance(layout, str):
+        raise TypeError(f"{name} must be a string, got {type(layout).__name__}")
+    spatial = "".join(letter for letter in "dhw" if letter in layout)
+    others = "".join(sorted(letter for letter in layout if letter not in spatial))
+    if spatial not in SPATIAL or others not in OTHERS or len(layout) != len(spatial) + len(others):
+        raise ValueError(
+            f"{name} must be an order of the letters n, c (data) or o, i or g, o, i (weights) with w, h w or d h w or "
+            f"none of them, each once, such as 'nhwc' or 'oihw', got {shown(layout)}"
+        )
+    return layout
+
+
+def logical_order(layout: str) -> str:
+    """The letters of a layout in the logical order."""
+    return "".join(letter for letter in (DATA if "n" in layout else WEIGHTS) if letter in layout)
+
+
+def permutation(source: str, target: str) -> tuple[int, ...]:
+    """The axes for ``transpose`` that make an array of layout `target` from one of layout `source`."""
+    return tuple(source.index(letter) for letter in target)
+
+
+def mask_axes(mask: Any, ndim: int) -> tuple[int, ...]:
+    """The dimensions that the bits of a mask select."""
+    value = integer(mask, "mask")
+    if not 0 <= value < 1 << ndim:
+        raise ValueError(f"mask must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {shown(value)}")
+    return tuple(axis for axis in range(ndim) if value >> axis & 1)
+
+
+def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...], name: str) -> npt.NDArray[Any]:
+    """One value, or one for each index of the selected dimensions, as an array of shape (count,) or ()."""
+    selected = tuple(shape[axis] for axis in axes)
+    count = math.prod(selected)
+    if values.ndim == 0:
+        return values
+    if values.shape not in ((count,), selected):
+        sizes = f"dimensions {axes} of sizes {selected}" if axes else "no dimension"
+        raise ValueError(f"{name} must be one number or {count} (the mask selects {sizes}), got shape {values.shape}")
+    return values.reshape(count) if axes else values.reshape(())
+
+
+def aligned(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The values of :func:`spread`, in a shape that broadcasts against the whole array."""
+    if values.ndim == 0:
+        return values
+    return values.reshape([size if axis in axes else 1 for axis, size in enumerate(shape)])
+
+
+def is_weights(layout: str) -> bool:
+    """Whether a layout is one of weights."""
+    return "o" in layout
+
+
+def to_logical(
+    array: npt.NDArray[Any], name: str, layout: Any, layout_name: str
+) -> tuple[npt.NDArray[Any], str | None]:
+    """A view with the axes in logical order, and their letters (None without a layout)."""
+    if layout is None:
+        return array, None
+    layout = check_layout(layout, layout_name)
+    if array.ndim != len(layout):
+        raise ValueError(f"{name} must have {len(layout)} dimensions, as {layout_name} {layout!r} has, "
+                         f"got shape {array.shape}")  # fmt: skip
+    letters = logical_order(layout)
+    return array.transpose(permutation(layout, letters)), letters

@@ -1,0 +1,119 @@
+"""New arrays for results, the large ones from the start of a cache line.
+
+NumPy's arrays begin 16 bytes after a page, or a multiple of 16 bytes after anything. A C whose rows are whole cache
+lines then has each of them across two, and every store of a vector writes two lines. So large results get memory from
+_memory, through a handler as NumPy has them (NEP 49): the arrays own it, and resize and trace it, as any others. Where
+a program has set a handler of its own, that one is used.
+
+A size below which nothing is gained is NumPy's from the start: changing the handler takes as long as a small product.
+"""
+
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_New
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy, memset
+cimport numpy as cnp
+
+import numpy as np
+
+from int8blas.core.memory cimport allocate, free, reallocate
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyDataMemAllocator:
+        void *ctx
+        void *(*malloc)(void *ctx, size_t size) noexcept nogil
+        void *(*calloc)(void *ctx, size_t count, size_t size) noexcept nogil
+        void *(*realloc)(void *ctx, void *memory, size_t size) noexcept nogil
+        void (*free)(void *ctx, void *memory, size_t size) noexcept nogil
+
+    ctypedef struct PyDataMem_Handler:
+        char name[127]
+        uint8_t version
+        PyDataMemAllocator allocator
+
+    object PyDataMem_GetHandler()
+    object PyDataMem_SetHandler(object handler)
+    PyObject *PyDataMem_DefaultHandler
+
+cdef void *new(void *ctx, size_t size) noexcept nogil:
+    return allocate(size)
+
+
+cdef void *new_zeros(void *ctx, size_t count, size_t size) noexcept nogil:
+    cdef void *memory = NULL
+    if size == 0 or count <= <size_t>-1 // size:
+        memory = allocate(count * size)
+    if memory != NULL:
+        memset(memory, 0, count * size)
+    return memory
+
+
+cdef void *resized(void *ctx, void *memory, size_t size) noexcept nogil:
+    return reallocate(memory, size)
+
+
+cdef void give_back(void *ctx, void *memory, size_t size) noexcept nogil:
+    free(memory)
+
+
+cdef PyDataMem_Handler HANDLER
+memcpy(HANDLER.name, b"int8blas", 9)
+HANDLER.version = 1
+HANDLER.allocator = PyDataMemAllocator(NULL, new, new_zeros, resized, give_back)
+cdef object CAPSULE = PyCapsule_New(&HANDLER, "mem_handler", NULL)
+
+
+cdef object set_handler(double size):
+    """Set the handler for an array of that size. The one to put back, or None if nothing was set."""
+    if size < LARGE_BYTES:
+        return None
+    before = PyDataMem_GetHandler()
+    if <PyObject *>before != PyDataMem_DefaultHandler:
+        return None
+    return PyDataMem_SetHandler(CAPSULE)
+
+
+cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size):
+    """The same for any number of elements, `size`."""
+    before = set_handler(size * cnp.PyArray_DescrFromType(typenum).itemsize)
+    if before is None:
+        return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
+    try:
+        return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
+    finally:
+        PyDataMem_SetHandler(before)
+
+
+cdef cnp.ndarray empty_of(shape, int typenum):
+    """The same from a sequence of sizes."""
+    cdef cnp.npy_intp sizes[MAX_DIMS]
+    cdef int ndim = 0
+    if len(shape) > MAX_DIMS:
+        return np.empty(shape, cnp.PyArray_DescrFromType(typenum))  # its error
+    for size in shape:
+        sizes[ndim] = size
+        ndim += 1
+    return empty(ndim, sizes, typenum)
+
+
+cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
+    """An array of the shape of `array`, its dimensions in the same order in memory, as numpy.empty_like makes it."""
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)
+    dtype = cnp.PyArray_DescrFromType(typenum)
+    before = set_handler(<double>dtype.itemsize * cnp.PyArray_SIZE(array))
+    try:
+        return np.empty_like(array, dtype, subok=False)
+    finally:
+        if before is not None:
+            PyDataMem_SetHandler(before)
+
+
+cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
+    """The same with another shape, of as many dimensions."""
+    if cnp.PyArray_IS_C_CONTIGUOUS(like):
+        return empty(cnp.PyArray_NDIM(like), shape, typenum)
+    order = sorted(range(like.ndim), key=lambda axis: -abs((<object>like).strides[axis]))
+    return empty_of([shape[axis] for axis in order], typenum).transpose(np.argsort(order))

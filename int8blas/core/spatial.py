@@ -1,0 +1,186 @@
+"""What convolution and pooling are told about spatial dimensions: layouts, kernels, strides, dilation and padding.
+
+Values go from the outermost spatial dimension to the innermost: d, h, w. What is one number for all of them, or one
+for each, becomes a tuple with one for each.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas.core.layouts import permutation
+from int8blas.core.parameters import integer
+
+# By the number of spatial dimensions, channels last and channels first.
+LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
+
+# Sizes and positions computed from parameters up to this, and from sizes of arrays, fit in 64 bits.
+LARGEST = 2**31 - 1
+
+# The axes for `transpose` that make an array an (n, d, h, w, c) one, less those it has not, by the number of spatial
+# dimensions and whether the channels come last.
+CHANNELS_LAST_AXES = {
+    (spatial, layout == last): permutation(layout, last)
+    for spatial, (last, first) in LAYOUTS.items()
+    for layout in (last, first)
+}
+
+Pair = tuple[int, int]
+
+# Padding by name, as others call it too: how much it is follows from the sizes of source, windows and strides.
+PADDING_NAMES = {"valid": "valid", "same": "same", "same_upper": "same", "same_lower": "same_lower"}
+
+
+def layout_name(layout: Any) -> str:
+    """A layout in lower case, as it is compared."""
+    if isinstance(layout, str):
+        return layout.lower()
+    if type(layout).__module__.partition(".")[0] == "torch":
+        # A memory format says nothing about the order of a tensor's dimensions, which is always channels first.
+        raise TypeError(
+            f"layout must be a string or None, got {layout}: a torch tensor is {LAYOUTS[2][1]!r}, whatever its memory "
+            "format is"
+        )
+    raise TypeError(f"layout must be a string or None, got {type(layout).__name__}")
+
+
+def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
+    """The spatial dimensions of the array `name`, which has `ndim` in all, and whether its channels come last.
+
+    None stands for the layout with the channels last.
+    """
+    spatial = ndim - 2
+    if spatial not in LAYOUTS:
+        hint = f": give {name}[np.newaxis, ..., np.newaxis] for one image without channels" if ndim == 2 else ""
+        raise ValueError(
+            f"{name} must have 3, 4 or 5 dimensions, (n, w, c), (n, h, w, c) or (n, d, h, w, c) unless layout says "
+            f"otherwise, got {ndim}{hint}"
+        )
+    if layout is None:
+        return spatial, True
+    known = layout_name(layout)
+    last, first = LAYOUTS[spatial]
+    if known not in (last, first):
+        raise ValueError(f"layout must be {last!r} or {first!r} for {ndim} dimensions, got {layout!r}")
+    return spatial, known == last
+
+
+def spatial_dimensions(layout: Any) -> int | None:
+    """How many spatial dimensions a layout has; None if it is None."""
+    if layout is None:
+        return None
+    for spatial, names in LAYOUTS.items():
+        if layout_name(layout) in names:
+            return spatial
+    known = ", ".join(repr(name) for names in LAYOUTS.values() for name in names)
+    raise ValueError(f"layout must be one of {known}, got {layout!r}")
+
+
+def _bounded(value: Any, name: str, minimum: int) -> int:
+    number = integer(value, name)
+    if not minimum <= number <= LARGEST:
+        raise ValueError(f"{name} must be between {minimum} and {LARGEST}, got {number}")
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists of what is in an ndarray; anything else as it is."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _each(value: Any, spatial: int, name: str, wanted: str) -> Sequence[Any]:
+    """`value` itself if it is a sequence with an entry for each spatial dimension."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}")
+    if len(value) != spatial:
+        raise ValueError(f"{name} must be {wanted}, {spatial} here, got {value!r}")
+    return value
+
+
+def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[int, ...]:
+    """An integer from `minimum` on for each spatial dimension, from one or as many."""
+    if type(value) is int and minimum <= value <= LARGEST:
+        return (value,) * spatial
+    value = _plain(value)
+    if hasattr(value, "__index__"):
+        return (_bounded(value, name, minimum),) * spatial
+    each = _each(value, spatial, name, "an integer, or one for each spatial dimension")
+    return tuple(_bounded(entry, name, minimum) for entry in each)
+
+
+def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
+    """The padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each; or
+    "same" or "same_lower", which :func:`padding_of` makes one for a size."""
+    if type(value) is int and 0 <= value <= LARGEST:
+        return ((value, value),) * spatial
+    value = _plain(value)
+    if hasattr(value, "__index__"):
+        return ((_bounded(value, "padding", 0),) * 2,) * spatial
+    each = "an integer or a pair (before, after) for each spatial dimension"
+    wanted = f"an integer, or {each}, 'same', 'same_lower' or 'valid'"
+    if isinstance(value, str):
+        name = PADDING_NAMES.get(value.lower())
+        if name is None:
+            raise TypeError(f"padding must be {wanted}, got {value!r}")
+        return ((0, 0),) * spatial if name == "valid" else name
+    pairs = []
+    for entry in map(_plain, _each(value, spatial, "padding", wanted)):
+        if hasattr(entry, "__index__"):
+            before = after = _bounded(entry, "padding", 0)
+        else:
+            if isinstance(entry, str) or not isinstance(entry, Sequence):
+                raise TypeError(f"padding must be {wanted}, got {value!r}")
+            if len(entry) != 2:
+                raise ValueError(f"padding must be {wanted}, got {value!r}")
+            before, after = (_bounded(side, "padding", 0) for side in entry)
+        pairs.append((before, after))
+    return tuple(pairs)
+
+
+def halves(total: int, padding: str) -> Pair:
+    """So much padding on both sides, the odd one behind for "same", and before for "same_lower"."""
+    small, large = total // 2, total - total // 2
+    return (large, small) if padding == "same_lower" else (small, large)
+
+
+def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+               dilation: Sequence[int]) -> tuple[Pair, ...]:  # fmt: skip
+    """What `parse_padding` returned, as (before, after) of each dimension of a source.
+
+    "same" and "same_lower" are as much as makes ceil(size / stride) positions::
+
+        before + after = max((ceil(size / stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+    """
+    if not isinstance(padding, str):
+        return padding
+    return tuple(
+        halves(max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0), padding)
+        for size, k, s, d in zip(sizes, kernel, strides, dilation, strict=True)
+    )
+
+
+def output_size(
+    size: int, kernel: int, stride: int, dilation: int, padding: Pair, name: str, ceil_mode: bool = False
+) -> int:
+    """The positions of a kernel in one spatial dimension of the array `name`.
+
+    ::
+
+        floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1
+
+    With `ceil_mode` the quotient is rounded up, but no window begins behind the source.
+    """
+    free = size + sum(padding) - dilation * (kernel - 1) - 1
+    if ceil_mode:
+        positions = -(-free // stride) + 1
+        if (positions - 1) * stride >= size + padding[0]:
+            positions -= 1
+        if positions > 0:
+            return positions
+    if free < 0:
+        raise ValueError(
+            f"{name} must have, with padding, at least {dilation * (kernel - 1) + 1} elements in a spatial dimension "
+            f"for kernel {kernel} and dilation {dilation}, got {size} + {sum(padding)}"
+        )
+    return free // stride + 1

@@ -1,0 +1,174 @@
+"""Where files are written to and read from: a path, or a file object, which may be any stream of bytes.
+
+What is asked of a file object is `write`, or `readinto` or else `read`, as :class:`io.RawIOBase` has them: it need not
+know its position or its size, and may take or give fewer bytes at a time than it is asked for.
+"""
+
+import contextlib
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import either, shown
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Writable(Protocol):
+    def write(self, data: Any, /) -> Any: ...
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> Any: ...
+
+
+Path: TypeAlias = str | os.PathLike[str]
+Target: TypeAlias = Path | Writable
+Origin: TypeAlias = Path | Readable
+
+ALIGNMENT = 64
+READING = ("read", "readinto")
+# Memory for what a stream has yet to show that it has: as much, and then twice what it has given.
+FIRST_BYTES = 1 << 20
+
+
+def is_stream(path: Any, *methods: str) -> bool:
+    """Whether this is a file object with one of these methods, rather than a path."""
+    if isinstance(path, io.TextIOBase):
+        raise TypeError(f"path must be a path or a file of bytes, got {type(path).__name__}, a file of text: open it "
+                        "with 'b' in its mode")  # fmt: skip
+    if isinstance(path, io.IOBase):
+        return True
+    if isinstance(path, (str, bytes, os.PathLike)):
+        return False
+    if any(hasattr(path, method) for method in methods):
+        return True
+    raise TypeError(f"path must be a path or a file object with {either(methods)}, got {type(path).__name__}")
+
+
+def name_of(path: Any) -> str:
+    """What errors call a path or a file object."""
+    name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", None)
+    return shown(os.fspath(name)) if isinstance(name, (str, bytes, os.PathLike)) else f"the {type(path).__name__}"
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def written(path: Any) -> Iterator[Callable[[Any], None]]:
+    """A function that writes bytes to a file object where it is, or to a file that takes the place of another when all
+    is written, and is gone after an error."""
+    if is_stream(path, "write"):
+        yield lambda data: _write_all(path, data)
+        return
+    with _replaced(path) as file:
+        yield lambda data: _write_all(file, data)
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    path = os.fsdecode(path)
+    unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(unfinished, "xb") as file:
+            yield file
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def _write_all(file: Any, data: Any) -> None:
+    """All bytes, by as many calls as it takes."""
+    rest = memoryview(data)
+    while len(rest):
+        count = file.write(rest)
+        if count is None:
+            if isinstance(file, io.RawIOBase):
+                raise BlockingIOError(f"{name_of(file)} must block until it takes bytes")
+            return  # a file object that does not count takes all
+        if not 0 < count <= len(rest):
+            raise OSError(f"{name_of(file)} must take some of {len(rest)} bytes, took {count}")
+        rest = rest[count:]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Source:
+    """A file that is read from its beginning, or a stream from where it is."""
+
+    def __init__(self, file: Any, name: str, size: int | None) -> None:
+        self.file, self.name = file, name
+        self.size = size  # None where only the end tells it
+        self.position = 0
+
+    def read(self, size: int) -> Bytes:
+        """So many bytes, or all there are, in memory that begins at a multiple of 64 bytes."""
+        memory = aligned_bytes(size if self.size is not None else min(size, FIRST_BYTES)).view(np.uint8)
+        count = 0
+        while count < size:
+            if count == memory.size:
+                more = aligned_bytes(min(size, 2 * count)).view(np.uint8)
+                more[:count] = memory
+                memory = more
+            got = _read_some(self.file, memory[count:].data)
+            if got == 0:
+                break
+            count += got
+        self.position += count
+        return memory[:count]
+
+
+@contextlib.contextmanager
+def opened(path: Any) -> Iterator[Source]:
+    """A path or file object, to be read."""
+    if is_stream(path, *READING):
+        yield Source(path, name_of(path), None)
+        return
+    with open(path, "rb") as file:
+        yield Source(file, name_of(path), os.fstat(file.fileno()).st_size)
+
+
+def read_to_end(path: Any) -> bytes:
+    """All bytes of a path, or those that a file object has yet."""
+    parts = []
+    with opened(path) as source:
+        while (part := source.read(FIRST_BYTES)).size:
+            parts.append(part.tobytes())
+    return b"".join(parts)
+
+
+def _read_some(file: Any, memory: memoryview) -> int:
+    """Fill a part of the memory that is not empty; 0 at the end."""
+    if hasattr(file, "readinto"):
+        count = file.readinto(memory)
+    else:
+        part = file.read(len(memory))
+        if isinstance(part, str):
+            raise TypeError(f"path must be a path or a file of bytes, got {type(file).__name__}, a file of text")
+        count = None if part is None else len(part)
+        if count is not None and count <= len(memory):
+            memory[:count] = part
+    if count is None:
+        raise BlockingIOError(f"{name_of(file)} must block until it has bytes")
+    if not 0 <= count <= len(memory):
+        raise OSError(f"{name_of(file)} must give at most {len(memory)} bytes, gave {count}")
+    return int(count)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def aligned_bytes(size: int) -> npt.NDArray[np.int8]:
+    """Uninitialised int8 memory that begins at a multiple of 64 bytes."""
+    memory = np.empty(size + ALIGNMENT, np.int8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]

@@ -1,0 +1,190 @@
+"""Thread counts: OpenMP's, the environment's, ``num_threads``'s, what can be made, and one after a fork."""
+
+import operator
+import os
+import re
+
+from libc.limits cimport INT_MAX
+
+from int8blas.core.thread_setting import ThreadSetting, Variable
+
+cdef extern from "core/openmp.h" nogil:
+    int i8_omp_max_threads()
+    int i8_omp_in_parallel()
+    int i8_omp_team_size()
+    int I8_HAVE_OPENMP
+
+cdef extern from "core/team.h" nogil:
+    ctypedef struct i8_team:
+        int limit, tried, last, most, used
+
+    i8_team i8_my_team
+    int i8_tries_teams, i8_teams_fill_room
+    size_t i8_stack_bytes
+    int i8_make_team(int wanted)
+    int i8_cgroup_room(const char *list, const char *root)
+
+# From INT8BLAS_NUM_THREADS; 0: not set.
+cdef int process_limit = 0
+# GNU OpenMP's threads do not survive a fork: a parallel region in the child of a process that has run one would wait
+# for them forever.
+cdef bint region_ran = False
+cdef bint forked = False
+
+
+cdef int region_threads(int wanted) noexcept nogil:
+    """How many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be made.
+
+    Whoever begins a region asks here first.
+    """
+    global region_ran
+    cdef int threads = wanted
+    if wanted <= 1:
+        return 1
+    region_ran = True
+    if wanted > i8_my_team.tried or (i8_teams_fill_room and wanted > i8_my_team.last):
+        threads = i8_make_team(wanted)
+    i8_my_team.last = i8_my_team.used = threads
+    return threads
+
+
+cdef void forget_regions() noexcept nogil:
+    """From now on, `region_used` is about regions that are still to come."""
+    i8_my_team.used = 1
+
+
+cdef int region_used() noexcept nogil:
+    """The threads of the last parallel region; 1 if there was none."""
+    return i8_my_team.used
+
+
+cdef int max_threads() noexcept nogil:
+    """The most threads that a call from this thread may use."""
+    cdef int threads
+    if forked or i8_omp_in_parallel():
+        return 1
+    threads = i8_my_team.limit
+    if threads == 0:
+        threads = process_limit if process_limit > 0 else i8_omp_max_threads()
+    return threads if i8_my_team.most == 0 else min(threads, i8_my_team.most)
+
+
+cdef int team_size() noexcept nogil:
+    """How many threads run the parallel region that the caller is in."""
+    return i8_omp_team_size()
+
+
+def _after_fork_in_child():
+    global forked
+    forked = region_ran
+
+
+def thread_count(value, name):
+    """A positive C int from a Python value, or an error that names it."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+    if not 1 <= count <= 1024:
+        raise ValueError(f"{name} must be between 1 and 1024, got {count}")
+    return count
+
+
+def _limit():
+    return i8_my_team.limit
+
+
+def _put_limit(limit):
+    # As many as wanted are tried again.
+    i8_my_team.limit, i8_my_team.most = limit, 0
+
+
+_variable = Variable("num_threads", _limit, _put_limit)
+
+
+def num_threads(n=...):
+    """Use at most `n` threads for each call of the calling thread, from now on; without `n`, how many that is.
+
+    Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
+    (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and never more than that.
+    Results do not depend on the number.
+
+    Parameters
+    ----------
+    n : int, optional
+        1 to 1024.
+
+    Returns
+    -------
+    int or context manager
+        Without `n`, the number of threads that a call may use now. With it, an object whose ``with`` block restores, on
+        leaving, what was set before the call; a plain call may ignore it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n` is not such an integer.
+
+    See Also
+    --------
+    use_isa : the same for instruction sets.
+
+    Notes
+    -----
+    The object may be used in any number of blocks, nested ones too, and by any thread. Each sets the thread that enters
+    it. The first one in the thread of the call undoes the call, if that is its last setting; any other block restores
+    what it found when it was entered. Blocks may be left in another order, by ``contextlib.ExitStack`` for example: of
+    those still open, the one entered last holds, and after the last one everything is as before the first. Leaving
+    one in a thread that is not in it is a RuntimeError, and changes nothing. Threads are meant, not tasks: between
+    ``await`` and the next line other tasks of the thread see the setting.
+
+    As a decorator, ``@num_threads(n)``, it is in effect during each call of the function alone.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((64, 64), 2, np.uint8), np.full((64, 64), 3, np.int8)
+    >>> with int8blas.num_threads(2):
+    ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
+    (2, 384)
+    """
+    return max_threads() if n is ... else ThreadSetting(_variable, thread_count(n, "n"), max_threads())
+
+
+def threading_info():
+    """Whether OpenMP was compiled in and how many threads a call may use now, as a dict."""
+    return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
+
+
+def cgroup_room(list_, root):
+    """How many more threads the cgroups in a file like /proc/self/cgroup allow, None if there is no limit; they are
+    mounted at `root`."""
+    room = i8_cgroup_room(os.fsencode(list_), os.fsencode(root))
+    return None if room == INT_MAX else room
+
+
+def stack_bytes(text):
+    """What OMP_STACKSIZE asks for, in bytes; 0 if it is no such size, which OpenMP takes for the default."""
+    size = re.fullmatch(r"\s*(\d+)\s*([bkmg]?)\s*", text, re.ASCII | re.IGNORECASE)
+    size = int(size[1]) << {"b": 0, "m": 20, "g": 30}.get(size[2].lower(), 10) if size else 0
+    return size if size < 2**63 else 0
+
+
+def _configure():
+    global process_limit, i8_tries_teams, i8_stack_bytes
+    text = os.environ.get("INT8BLAS_NUM_THREADS", "")
+    if text:
+        if not text.isascii() or not text.isdigit():
+            raise ValueError(f"INT8BLAS_NUM_THREADS must be an integer, got {text!r}")
+        process_limit = thread_count(int(text), "INT8BLAS_NUM_THREADS")
+    tries = os.environ.get("INT8BLAS_TRY_THREADS", "1")
+    if tries not in ("", "0", "1"):
+        raise ValueError(f"INT8BLAS_TRY_THREADS must be 0 or 1, got {tries!r}")
+    i8_tries_teams = tries != "0"
+    i8_stack_bytes = stack_bytes(os.environ.get("OMP_STACKSIZE", "")) or stack_bytes(
+        os.environ.get("GOMP_STACKSIZE", ""))
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+_configure()

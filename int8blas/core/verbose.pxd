@@ -1,0 +1,12 @@
+from int8blas.core.kernels cimport i8_kernels
+
+cdef enum:
+    LINE_BYTES = 256
+
+# Whether each call writes a line.
+cdef bint verbose
+
+cdef double seconds() noexcept nogil
+cdef void write_line(char *line, const char *name, const char *sizes, const char *how, const i8_kernels *kernels,
+                     int threads, double elapsed) noexcept nogil
+cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int threads, double elapsed) except -1

@@ -1,0 +1,13 @@
+"""Functions of elements, of rows and of windows. It imports core, gemm and stage.
+
+quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
+functions       eltwise, binary, sum, concat; fused, their chains, one pass over memory
+elements        a kernel for every element of an array, in the order of memory
+pooling         the public functions; pool, their driver
+normalization   softmax and layer_norm; normalize, their driver
+gather          rows of a table; reorder and packed_weights, layouts of weights
+"""
+
+from int8blas.elementwise.functions import binary, concat, eltwise, sum
+
+__all__ = ["binary", "concat", "eltwise", "sum"]

@@ -1,0 +1,354 @@
+"""An element-wise kernel applied to arrays of any strides, with parameters for all elements or by dimensions.
+
+The dimensions of `x` and `out`, in the order in which `out` lies in memory, fall into an inner run, whose elements are
+evenly spaced in both, and the outer dimensions. A run is as long as the parameters allow: either they are the same for
+all of it, or, where that would make runs short, they are written out for a stretch of it and repeat.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.string cimport memcpy, memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport bounds, elements_output
+from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.results cimport empty_like
+from int8blas.core.split cimport ceil_div
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.stage.output_stage cimport element_type
+
+cnp.import_array()
+
+# Elements of a run for which one parameter is worth a call of its own, and of written-out parameters.
+cdef int64_t SHORT_RUN = 32, STRETCH = 1024
+# Elements of a piece, the unit of work for threads, and of one that is gathered from memory first.
+cdef int64_t PIECE = 1 << 14
+cdef enum:
+    GATHERED = 1024
+# Bytes read and written that pay for waking one more thread.
+cdef int64_t THREAD_BYTES = 1 << 19
+# Bytes of `out` from which 4-byte elements are written past the caches.
+cdef int64_t STREAM_BYTES = 16 << 20
+# Bytes read and written that take less time than releasing and taking the GIL.
+cdef int64_t KEEP_GIL_BYTES = 1 << 14
+
+
+ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
+
+
+cdef struct Job:
+    i8_elements_fn function
+    widen_fn widen                              # makes float32 of `x`, for the function; NULL if that takes it as it is
+    int dims                                    # outer dimensions
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t x_strides[cnp.NPY_MAXDIMS]        # in bytes
+    ptrdiff_t out_strides[cnp.NPY_MAXDIMS]
+    ptrdiff_t parameter_strides[cnp.NPY_MAXDIMS]    # in elements
+    int64_t outer                               # runs
+    int64_t n                                   # elements of a run
+    int64_t piece, pieces                       # elements of a piece, pieces of a run
+    int64_t period                              # elements after which the parameters of a run repeat, if `each`
+    bint each, stream
+    int x_size, out_size
+    ptrdiff_t x_step, out_step                  # in bytes
+    const char *x
+    char *out
+    const char *parameters[PARAMETERS]
+
+
+cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
+    """One piece of one run."""
+    cdef const Job *job = <const Job *>work
+    cdef i8_elements_args e
+    cdef int64_t run = unit // job.pieces, start = unit % job.pieces * job.piece, index
+    cdef int64_t n = min(job.piece, job.n - start)
+    cdef const char *x = job.x + start * job.x_step
+    cdef char *out = job.out + start * job.out_step
+    cdef ptrdiff_t parameter = start % job.period if job.each else 0
+    cdef int d
+    for d in range(job.dims - 1, -1, -1):
+        index = run % job.shape[d]
+        run = run // job.shape[d]
+        x += index * job.x_strides[d]
+        out += index * job.out_strides[d]
+        parameter += index * job.parameter_strides[d]
+    for d in range(PARAMETERS):
+        e.parameters[d] = job.parameters[d] + 4 * parameter
+    e.n, e.each, e.stream = n, job.each, job.stream
+    e.x, e.out = x, out
+    if job.widen is NULL and job.x_step == job.x_size and job.out_step == job.out_size:
+        job.function(&e)
+    else:
+        do_some(job, &e, n)
+
+
+cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
+    """memcpy; for short runs without a call, the last bytes in a copy that overlaps the one before."""
+    cdef int64_t i
+    if n < 16 or n > 1024:
+        memcpy(to, source, n)
+    else:
+        for i in range(0, n - 16, 16):
+            memcpy(to + i, source + i, 16)
+        memcpy(to + n - 16, source + n - 16, 16)
+
+
+cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
+                       int64_t n) noexcept nogil:
+    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
+    cdef int64_t i
+    if to_step == size and step == size:
+        copy_bytes(to, source, n * size)
+    elif size == 1 and to_step == 1 and step == 0:
+        memset(to, source[0], n)
+    elif size == 1:
+        for i in range(n):
+            to[i * to_step] = source[i * step]
+    elif size == 2:
+        for i in range(n):
+            memcpy(to + i * to_step, source + i * step, 2)
+    else:
+        for i in range(n):
+            memcpy(to + i * to_step, source + i * step, 4)
+
+
+cdef void do_some(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil:
+    """A piece of elements that are widened first, or not contiguous on one side or both: some at a time."""
+    cdef char gathered[4 * GATHERED]
+    cdef float widened[GATHERED]
+    cdef char results[4 * GATHERED]
+    cdef const char *x = <const char *>e.x
+    cdef char *out = <char *>e.out
+    cdef bint plain_x = job.x_step == job.x_size, plain_out = job.out_step == job.out_size
+    cdef int64_t block, i
+    cdef int p
+    e.stream = False
+    for block in range(ceil_div(n, GATHERED)):
+        i = block * GATHERED
+        e.n = min(<int64_t>GATHERED, n - i)
+        e.x = x + i * job.x_step
+        e.out = out + i * job.out_step if plain_out else results
+        if not plain_x:
+            copy_strided(gathered, job.x_size, x + i * job.x_step, job.x_step, job.x_size, e.n)
+            e.x = gathered
+        if job.widen is not NULL:
+            job.widen(widened, e.x, e.n, 1, 0)
+            e.x = widened
+        job.function(e)
+        if not plain_out:
+            copy_strided(out + i * job.out_step, job.out_step, results, job.out_size, job.out_size, e.n)
+        if job.each:
+            for p in range(PARAMETERS):
+                e.parameters[p] = <const char *>e.parameters[p] + 4 * e.n
+
+
+cdef int run_units(unit_fn function, const void *job, int64_t units, int64_t size) except -1:
+    """Every unit of a job that reads and writes `size` bytes, on as many threads as that pays for."""
+    cdef int64_t unit
+    cdef int threads
+    if size <= KEEP_GIL_BYTES:
+        for unit in range(units):
+            function(job, unit)
+        return 0
+    with nogil:
+        threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
+        if threads > 1:
+            threads = region_threads(threads)
+            for unit in prange(units, num_threads=threads, schedule="static"):
+                function(job, unit)
+        else:
+            for unit in range(units):
+                function(job, unit)
+    return 0
+
+
+cdef int do_all(Job *job) except -1:
+    """Every piece."""
+    if not job.each:
+        job.piece = PIECE
+    elif job.period >= job.n:
+        job.piece, job.period = PIECE, job.n
+    else:
+        job.piece = job.period
+    job.pieces = ceil_div(job.n, job.piece)
+    job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
+    return run_units(do_piece, job, job.outer * job.pieces, job.outer * job.n * (job.x_size + job.out_size))
+
+
+cdef list in_memory_order(cnp.ndarray out, list arrays):
+    """Views of arrays of one shape: the dimensions in the order in which `out` lies in memory, forwards, those of size
+    1 left out."""
+    order = [axis for _, axis in sorted([(-abs(step), axis) for axis, step in enumerate((<object>out).strides)])]
+    forward = tuple([slice(None, None, -1 if step < 0 else 1) for step in (<object>out).strides])
+    return [array[forward].transpose(order).squeeze() for array in arrays]
+
+
+cdef int even_from(list arrays):
+    """The dimension from which on the elements of each of these arrays are evenly spaced."""
+    cdef int first = max(arrays[0].ndim - 1, 0)
+    while first > 0:
+        for array in arrays:
+            if array.strides[first - 1] != array.shape[first] * array.strides[first]:
+                return first
+        first -= 1
+    return first
+
+
+cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
+    """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
+    cdef int d, p, first, inner
+    ndim = x.ndim
+    selected = tuple([slice(None) if axis in axes else None for axis in range(ndim)])
+    by_axis = [axes.index(axis) for axis in sorted(axes)]
+    shaped = [array if array.ndim else np.broadcast_to(array, [x.shape[axis] for axis in axes]) for array in parameters]
+    shaped = [np.broadcast_to(np.array(array.transpose(by_axis), order="C")[selected], (<object>x).shape)
+              for array in shaped]
+    x, out, *shaped = in_memory_order(out, [x, out, *shaped])
+    x_strides, out_strides, steps, shape = x.strides, out.strides, shaped[0].strides, (<object>x).shape
+    inner = x.ndim - 1
+    first = even_from([x, out])
+    job.x_step, job.out_step = job.x_size, job.out_size
+    if inner >= 0:
+        job.x_step, job.out_step = x_strides[inner], out_strides[inner]
+    # The parameters are the same over the dimensions from `d` on.
+    d, job.n = inner + 1, 1
+    while d > first and steps[d - 1] == 0:
+        d -= 1
+        job.n *= shape[d]
+    job.each = d > first and job.n < SHORT_RUN
+    if job.each:
+        # They are written out for the dimensions from `d` on, and repeat over those from job.dims to d - 1.
+        outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
+        d, job.n = inner, shape[inner]
+        while d > outermost and job.n < STRETCH:
+            d -= 1
+            job.n *= shape[d]
+        kept = tuple([slice(None) if steps[p] else slice(0, 1) for p in range(d)])
+        lead = [shape[p] if steps[p] else 1 for p in range(d)]
+        job.period = job.n
+        repeats = max(1, STRETCH // job.n)
+        while d > first and steps[d - 1] == 0:
+            d -= 1
+            job.n *= shape[d]
+        repeats = min(repeats, job.n // job.period)
+        shaped = [np.tile(np.ascontiguousarray(array[kept]).reshape(*lead, job.period), repeats) for array in shaped]
+        job.period *= repeats
+    steps = [step // 4 if size > 1 else 0 for step, size in zip(shaped[0].strides, shaped[0].shape)]
+    job.dims, job.outer = d, 1
+    for p in range(d):
+        job.shape[p], job.x_strides[p], job.out_strides[p] = shape[p], x_strides[p], out_strides[p]
+        job.parameter_strides[p] = steps[p]
+        job.outer *= shape[p]
+    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+    for p in range(PARAMETERS):
+        job.parameters[p] = cnp.PyArray_BYTES(shaped[p])
+    return shaped
+
+
+cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats):
+    """`size` values, or one for all, each `inner` times and all of that `repeats` times."""
+    cdef cnp.npy_intp count = size * inner * repeats
+    cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
+    cdef const char *value = cnp.PyArray_BYTES(parameter)
+    cdef cnp.ndarray result
+    cdef int32_t *dst
+    cdef int64_t i, j
+    if step == sizeof(int32_t) and count == size:
+        return parameter
+    result = cnp.PyArray_EMPTY(1, &count, cnp.PyArray_TYPE(parameter), 0)
+    dst = <int32_t *>cnp.PyArray_DATA(result)
+    for i in range(size):
+        for j in range(inner):
+            dst[i * inner + j] = (<const int32_t *>(value + i * step))[0]
+    for i in range(size * inner, count):
+        dst[i] = dst[i - size * inner]
+    return result
+
+
+cdef list lay_out_contiguous(Job *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
+    """`lay_out` where `x` and `out` are in C order, and the parameters differ along one dimension."""
+    cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
+    cdef int d, p
+    for d in range(axis):
+        outer *= cnp.PyArray_DIM(x, d)
+    for d in range(axis + 1, cnp.PyArray_NDIM(x)):
+        inner *= cnp.PyArray_DIM(x, d)
+    job.x_step, job.out_step = job.x_size, job.out_size
+    job.each = inner < SHORT_RUN
+    if job.each:
+        repeats = max(<int64_t>1, min(outer, STRETCH // (size * inner)))
+        job.dims, job.outer, job.n, job.period = 0, 1, outer * size * inner, size * inner * repeats
+    else:
+        job.dims, job.outer, job.n = 2, outer * size, inner
+        job.shape[0], job.shape[1] = outer, size
+        job.x_strides[0], job.x_strides[1] = size * inner * job.x_size, inner * job.x_size
+        job.out_strides[0], job.out_strides[1] = size * inner * job.out_size, inner * job.out_size
+        job.parameter_strides[0], job.parameter_strides[1] = 0, 1
+        inner = 1
+    parameters = [written_out(parameter, size, inner, repeats) for parameter in parameters]
+    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+    for p in range(PARAMETERS):
+        job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+    return parameters
+
+
+cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
+    """Whether the bytes from the first to the last of one array overlap those of another."""
+    cdef uintptr_t low, high, from_, to
+    bounds(out, &low, &high)
+    bounds(x, &from_, &to)
+    return low < to and from_ < high
+
+
+cdef bint clash(cnp.ndarray x, cnp.ndarray out):
+    """Whether writing `out`, which has the shape of `x`, may change elements of `x` that are still to be read."""
+    return share_memory(x, out) and (
+        cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
+        or (<object>x).strides != (<object>out).strides
+    )
+
+
+cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
+    """Apply a kernel: to `out` if it is given, after the last check, else to a new array in the order of `x`. It gets
+    float16 and bfloat16 as float32.
+
+    `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
+    with those of `x` that `axes` selects.
+    """
+    cdef Job job
+    cdef cnp.ndarray array, target
+    cdef int p
+    cdef bint uniform = True
+    if out is not None:
+        array = elements_output(out, "out", typenum, (<object>x).shape)
+        target = empty_like(array, typenum) if clash(x, array) else array
+    else:
+        array = target = empty_like(x, typenum)
+    if cnp.PyArray_SIZE(x):
+        for p in range(PARAMETERS):
+            if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
+                uniform = False
+        job.function, job.widen = function, NULL
+        if cnp.PyArray_ITEMSIZE(x) == 2:
+            job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
+        job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
+        if uniform and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target))
+                        or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(target))):
+            job.dims, job.outer, job.n, job.each = 0, 1, cnp.PyArray_SIZE(x), False
+            job.x_step, job.out_step = job.x_size, job.out_size
+            job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(target)
+            for p in range(PARAMETERS):
+                job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+        elif (not uniform and len(axes) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(x)
+              and cnp.PyArray_IS_C_CONTIGUOUS(target)):
+            parameters = lay_out_contiguous(&job, x, target, axes[0], parameters)
+        else:
+            parameters = lay_out(&job, x, target, () if uniform else axes, parameters)
+        do_all(&job)
+    if target is not array:
+        array[...] = target
+    if out is not None:
+        return out
+    return target if cnp.PyArray_NDIM(target) else target[()]

@@ -1,0 +1,533 @@
+"""Element-wise functions of quantized tensors, and concatenation, as oneDNN's primitives of these names have them."""
+
+from math import prod
+from sys import maxsize
+
+from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
+cimport numpy as cnp
+import numpy as np
+
+
+from int8blas.core.arrays cimport (
+    axes_from,
+    by_tensor,
+    choice,
+    divisor,
+    elements,
+    elements_output,
+    integers_in_range,
+    items_of,
+    positive_numbers,
+    real,
+    shown,
+)
+from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
+from int8blas.elementwise.elements cimport clash, share_memory
+from int8blas.elementwise.fused cimport Step, chain, copying, reading, run
+from int8blas.stage.output_stage cimport binary_kind, set_post_op
+from int8blas.core.verbose import spoken
+from int8blas.stage.attributes import BINARY, Eltwise, Sum, as_post_ops
+from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
+
+cnp.import_array()
+
+# Bytes of an element of the widest type of results.
+cdef int LARGEST_ELEMENT = 4
+
+cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
+
+
+# ---------------------------------------------------------------------------------------------------- arguments ------
+
+cdef float scale_from(object value, str name) except -1:
+    """A positive number."""
+    cdef cnp.ndarray array
+    if type(value) is int and value == 1:
+        return 1
+    array = positive_numbers(value, name, cnp.NPY_FLOAT32, ())
+    return (<float *>cnp.PyArray_DATA(array))[0]
+
+
+cdef float factor_from(object value, str name) except? -1:
+    """A finite number."""
+    cdef float factor = <float>real(value, name)
+    if factor - factor != 0:
+        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
+    return factor
+
+
+cdef float zero_point_from(object value, str name, int typenum) except? -1:
+    """An integer in the range of an integer type; 0 for a float type."""
+    cdef int64_t low = INT32_MIN, high = INT32_MAX
+    cdef cnp.ndarray array
+    if type(value) is int and value == 0:
+        return 0
+    if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16 or cnp.PyTypeNum_ISUSERDEF(typenum):
+        raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {shown(value)}")
+    if typenum == cnp.NPY_UINT8:
+        low, high = 0, 255
+    elif typenum == cnp.NPY_INT8:
+        low, high = -128, 127
+    array = integers_in_range(value, name, low, high, ())
+    return <float>(<int *>cnp.PyArray_DATA(array))[0]
+
+
+cdef list sources(object srcs):
+    """At least one array."""
+    arrays = [elements(src, f"srcs[{i}]", TYPES) for i, src in enumerate(items_of(srcs, "srcs"))]
+    if not arrays:
+        raise ValueError("srcs must have at least one array, got none")
+    return arrays
+
+
+cdef list one_for_each(object values, str name, Py_ssize_t count, object default):
+    """A value for each source."""
+    if values is None:
+        return [default] * count
+    cdef list items = items_of(values, name)
+    if len(items) != count:
+        raise ValueError(f"{name} must have {count} values, one for each source, got {len(items)}")
+    return items
+
+
+cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
+    """The type number of the destination; that of `src` by default."""
+    if dst_dtype is None:
+        return cnp.PyArray_TYPE(src)
+    return check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
+
+
+cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray like):
+    """`out`, or a new array in the order of `like`, if that has its shape."""
+    if out is not None:
+        return elements_output(out, "out", typenum, shape)
+    return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
+
+
+cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
+    """Post-ops as steps; `old` is the destination if the user gave it."""
+    cdef Step step
+    cdef list steps = []
+    if type(ops) is tuple and not ops:
+        return steps
+    for op in as_post_ops(ops, name):
+        step = reading(None, 1, 0)
+        set_post_op(&step.op, op, typenum)
+        if isinstance(op, Sum):
+            if old is None:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            if op.dtype is not None and old.itemsize != 1:
+                raise ValueError(f"dtype of Sum must not be given for a destination of {old.dtype}")
+            step.array = old if op.dtype is None else old.view(op.dtype)
+        elif not isinstance(op, Eltwise):
+            if op.operand is None:
+                raise ValueError(f"{name} must have operands, got a {type(op).__name__} without one")
+            step.array = broadcast(op.operand, shape, f"operand of {type(op).__name__}")
+        steps.append(step)
+    return steps
+
+
+cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
+    if (<object>array).shape == shape:
+        return array
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}") from None
+
+
+cdef tuple broadcast_shape(tuple first, tuple second):
+    """The shape of the sources of `binary`."""
+    cdef int ndim = max(len(first), len(second))
+    sizes = [(1,) * (ndim - len(shape)) + shape for shape in (first, second)]
+    if not all([1 in pair or pair[0] == pair[1] for pair in zip(*sizes)]):
+        raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {first}, got {second}")
+    shape = tuple([pair[1] if pair[0] == 1 else pair[0] for pair in zip(*sizes)])
+    check_size(shape, "src0 and src1")
+    return shape
+
+
+cdef int check_size(shape, str name) except -1:
+    """The result of these arguments is an array that can be addressed."""
+    sizes = [size for size in shape if size]
+    if prod(sizes) * LARGEST_ELEMENT > maxsize:
+        raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
+    return 0
+
+
+cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero):
+    """Run a chain into `array`; `out` is what the user gave for it."""
+    cdef cnp.ndarray target = array
+    cdef Step step
+    if returns_out:
+        for step in steps:
+            if step.array is not None and clash(step.array, array):
+                target = empty_like(array, typenum)
+                break
+    if cnp.PyArray_SIZE(target):
+        run([chain(steps, target, <float>1 / scale, zero)])
+    if target is not array:
+        array[...] = target
+    if returns_out:
+        return out
+    return array if cnp.PyArray_NDIM(array) else array[()]
+
+
+# ------------------------------------------------------------------------------------------------------ functions ----
+
+@spoken("src")
+def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None):
+    """Element-wise functions of a quantized tensor.
+
+    ::
+
+        y = scales["src"] * (f32(src) - f32(zero_points["src"]))
+        y = op(y)                                                               for each of `ops`
+        dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
+
+    in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
+    point.
+
+    Parameters
+    ----------
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
+        Of any shape and with any strides.
+    ops : Eltwise, or sequence of post-ops
+        One function, such as ``ReLU()`` or ``Eltwise("gelu_erf")``, or several of :class:`Eltwise`, :class:`Binary`,
+        :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. Without any, `src` is
+        converted.
+    scales : mapping of str to float, optional
+        The scales of "src" and "dst": positive and finite when rounded to float32, that of "dst" more than 2**-128; 1
+        by default.
+    zero_points : mapping of str to int, optional
+        The zero points of "src" and "dst", each in the range of its dtype; 0 by default. Floats have none.
+    dst_dtype : dtype, optional
+        uint8, int8, int32, float32, float16 or bfloat16; that of `src` by default.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`. A Sum
+        post-op adds to what is in it.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given; a scalar if `src` has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    Eltwise : the functions and their formulas.
+    binary : functions of two tensors.
+
+    Notes
+    -----
+    This is oneDNN's primitive "eltwise", with scales. Results are the same bit for bit on every CPU and for every
+    number of threads. A function from 8 bits to 8 bits has 256 results: they are computed once, then looked up.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.array([-100, -20, 0, 20, 100], np.int8)
+    >>> int8blas.eltwise(x, int8blas.Eltwise("tanh"), scales={"src": 0.05, "dst": 1 / 127})
+    array([-127,  -97,    0,   97,  127], dtype=int8)
+    >>> int8blas.eltwise(x, int8blas.ReLU(0.1), dst_dtype=np.float32)
+    array([-10.,  -2.,   0.,  20., 100.], dtype=float32)
+    """
+    cdef cnp.ndarray array = elements(src, "src", TYPES), target
+    cdef int typenum = type_of(dst_dtype, array)
+    cdef tuple shape = (<object>array).shape
+    cdef dict scale = by_tensor(scales, "scales", ("src", "dst"))
+    cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
+    cdef float dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
+    cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    cdef list steps = [
+        reading(array, scale_from(scale.get("src", 1), "scales['src']"),
+                zero_point_from(zero.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(array))),
+    ]
+    target = destination(out, typenum, shape, array)
+    steps += post_ops_of(ops, "ops", None if out is None else target, shape, typenum)
+    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
+
+
+@spoken("src0", "src1")
+def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
+    """A function of two quantized tensors, element by element.
+
+    ::
+
+        y0 = scales["src0"] * (f32(src0) - f32(zero_points["src0"]))
+        y1 = scales["src1"] * (f32(src1) - f32(zero_points["src1"]))
+        y = post_ops(y0 op y1)
+        dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
+
+    in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
+    point.
+
+    Parameters
+    ----------
+    op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
+        The operation. A comparison gives 1 or 0; with NaN it is false, apart from 'ne'.
+    src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
+        With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
+    scales : mapping of str to float, optional
+        The scales of "src0", "src1" and "dst": positive and finite when rounded to float32, that of "dst" more than
+        2**-128; 1 by default.
+    zero_points : mapping of str to int, optional
+        The zero points of "src0", "src1" and "dst", each in the range of its dtype; 0 by default. Floats have none.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`.
+    dst_dtype : dtype, optional
+        uint8, int8, int32, float32, float16 or bfloat16; that of `src0` by default.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result; it must have the common shape of the sources, may have any strides and may overlap
+        them. A Sum post-op adds to what is in it.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given; a scalar if it has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    sum : the sum of any number of tensors of one shape.
+
+    Notes
+    -----
+    This is oneDNN's primitive "binary". Results are the same bit for bit on every CPU and for every number of threads.
+
+    Examples
+    --------
+    A residual connection, with its ReLU:
+
+    >>> import numpy as np, int8blas
+    >>> x, y = np.array([[10, 200], [90, 50]], np.uint8), np.array([[30, 250], [0, 128]], np.uint8)
+    >>> int8blas.binary("add", x, y, scales={"src0": 0.02, "src1": 0.05, "dst": 0.05}, zero_points={"src1": 128},
+    ...                 post_ops=int8blas.ReLU())
+    array([[  0, 202],
+           [  0,  20]], dtype=uint8)
+    >>> int8blas.binary("mul", x, np.array([2, 0.5], np.float32))
+    array([[ 20, 100],
+           [180,  25]], dtype=uint8)
+    """
+    cdef int kind = binary_kind(BINARY[choice(op, "op", BINARY)]), typenum
+    cdef cnp.ndarray first = elements(src0, "src0", TYPES), second = elements(src1, "src1", TYPES), target
+    cdef tuple shape = (<object>first).shape, names = ("src0", "src1", "dst")
+    cdef dict scale = by_tensor(scales, "scales", names), zero = by_tensor(zero_points, "zero_points", names)
+    cdef float dst_scale, dst_zero
+    cdef list steps
+    cdef Step step
+    if (<object>second).shape != shape:
+        shape = broadcast_shape(shape, (<object>second).shape)
+    typenum = type_of(dst_dtype, first)
+    dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
+    dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    steps = []
+    step = reading(broadcast(first, shape, "src0"), scale_from(scale.get("src0", 1), "scales['src0']"),
+                   zero_point_from(zero.get("src0", 0), "zero_points['src0']", cnp.PyArray_TYPE(first)))
+    steps.append(step)
+    step = reading(broadcast(second, shape, "src1"), scale_from(scale.get("src1", 1), "scales['src1']"),
+                   zero_point_from(zero.get("src1", 0), "zero_points['src1']", cnp.PyArray_TYPE(second)))
+    step.op.kind = kind
+    steps.append(step)
+    target = destination(out, typenum, shape, first if (<object>first).shape == shape else second)
+    steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
+    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
+
+
+@spoken("srcs")
+def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
+    """The sum of quantized tensors of one shape.
+
+    ::
+
+        y = scales[0] * (f32(srcs[0]) - f32(zero_points[0]))
+        y = y + scales[i] * (f32(srcs[i]) - f32(zero_points[i]))                for i = 1, 2, ...
+        dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
+        dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
+
+    in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
+    point.
+
+    Parameters
+    ----------
+    srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
+        At least one array, all of one shape, each with any strides. Their dtypes may differ.
+    scales : sequence of float, optional
+        A scale for each source, finite when rounded to float32; of either sign, as factors are. 1 by default.
+    zero_points : sequence of int, optional
+        A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
+    dst_scale : float, optional
+        More than 2**-128, and finite, when rounded to float32.
+    dst_zero_point : int, optional
+        In the range of `dst_dtype`; 0 for floats.
+    dst_dtype : dtype, optional
+        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result; it must have the shape of the sources, may have any strides and may overlap them.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given; a scalar if it has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    binary : with broadcasting and post-ops.
+
+    Notes
+    -----
+    This is oneDNN's primitive "sum", with zero points. Results are the same bit for bit on every CPU and for every
+    number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x, y, z = np.array([[10, 20], [100, 200], [1, 2]], np.uint8)
+    >>> int8blas.sum([x, y, z], scales=[0.5, 0.25, 2], dst_scale=0.5)
+    array([ 64, 128], dtype=uint8)
+    """
+    cdef list arrays = sources(srcs), steps = []
+    cdef cnp.ndarray first = arrays[0], array, target
+    cdef int typenum = type_of(dst_dtype, first)
+    cdef tuple shape = (<object>first).shape
+    cdef float scale = divisor(dst_scale, "dst_scale")
+    cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
+    cdef Step step
+    scales = one_for_each(scales, "scales", len(arrays), 1)
+    zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
+    for i, array in enumerate(arrays):
+        if (<object>array).shape != shape:
+            raise ValueError(f"srcs[{i}] must have shape {shape}, as srcs[0] has, got {(<object>array).shape}")
+        step = reading(array, factor_from(scales[i], f"scales[{i}]"),
+                       zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array)))
+        step.op.kind = binary_kind("add")
+        steps.append(step)
+    target = destination(out, typenum, shape, first)
+    return compute(steps, target, out is not None, out, typenum, scale, zero)
+
+
+@spoken("srcs")
+def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
+    """Quantized tensors, one behind the other along a dimension.
+
+    A source that has the dtype, the scale and the zero point of the destination is copied. Of the others, each element
+    becomes ::
+
+        y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
+        dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
+        dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
+
+    in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
+    point.
+
+    Parameters
+    ----------
+    srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
+        At least one array, with any strides. Their shapes may differ in the dimension `axis`, and their dtypes too.
+    axis : int
+        The dimension along which they are concatenated.
+    scales : sequence of float, optional
+        A scale for each source, positive and finite when rounded to float32; 1 by default.
+    zero_points : sequence of int, optional
+        A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
+    dst_scale : float, optional
+        More than 2**-128, and finite, when rounded to float32.
+    dst_zero_point : int, optional
+        In the range of `dst_dtype`; 0 for floats.
+    dst_dtype : dtype, optional
+        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap the sources.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given; else a new array in the order of the first source.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Notes
+    -----
+    This is oneDNN's primitive "concat", with zero points. Results are the same bit for bit on every CPU and for every
+    number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x, y = np.array([[1, 2], [3, 4]], np.uint8), np.array([[130], [120]], np.uint8)
+    >>> int8blas.concat([x, y], 1, scales=[1, 2], zero_points=[0, 128])
+    array([[1, 2, 4],
+           [3, 4, 0]], dtype=uint8)
+    """
+    cdef list arrays = sources(srcs), chains = []
+    cdef cnp.ndarray first = arrays[0], array, target, result
+    cdef int typenum = type_of(dst_dtype, first), along, d
+    cdef float scale = divisor(dst_scale, "dst_scale")
+    cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
+    cdef cnp.npy_intp sizes[MAX_DIMS]
+    cdef Step step
+    if first.ndim == 0:
+        raise ValueError("srcs[0] must have at least one dimension, got none")
+    axes = axes_from(axis, "axis", first.ndim)
+    if len(axes) != 1 or isinstance(axis, (tuple, list)):
+        raise TypeError(f"axis must be an integer, got {shown(axis)}")
+    along = axes[0]
+    shape = list((<object>first).shape)
+    scales = one_for_each(scales, "scales", len(arrays), 1)
+    zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
+    steps = []
+    shape[along] = 0
+    for i, array in enumerate(arrays):
+        size = array.shape[along] if array.ndim == first.ndim else 0
+        if array.ndim != first.ndim or (*shape[:along], size, *shape[along + 1:]) != (<object>array).shape:
+            raise ValueError(f"srcs[{i}] must have the shape of srcs[0], {(<object>first).shape}, except in dimension "
+                             f"{along}, got {(<object>array).shape}")
+        steps.append(reading(array, scale_from(scales[i], f"scales[{i}]"),
+                             zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array))))
+    for array in arrays:
+        shape[along] += array.shape[along]
+    check_size(shape, "srcs")
+    if out is None:
+        for d in range(first.ndim):
+            sizes[d] = shape[d]
+        result = target = empty_in_order(sizes, first, typenum)
+    else:
+        result = target = elements_output(out, "out", typenum, tuple(shape))
+        for array in arrays:
+            if share_memory(array, result):
+                target = empty_like(result, typenum)
+                break
+    start = 0
+    for step in steps:
+        end = start + step.array.shape[along]
+        part = target[(slice(None),) * along + (slice(start, end),)]
+        start = end
+        if not part.size:
+            continue
+        if cnp.PyArray_TYPE(step.array) == typenum and step.scale == scale and step.zero == zero:
+            chains.append(copying(step.array, part))
+        else:
+            chains.append(chain([step], part, <float>1 / scale, zero))
+    if chains:
+        run(chains)
+    if target is not result:
+        result[...] = target
+    return result if out is None else out

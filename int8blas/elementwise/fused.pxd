@@ -1,0 +1,15 @@
+# Chains of element-wise functions (see _chain.pyx).
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport i8_post_op
+
+
+cdef class Step:
+    cdef cnp.ndarray array          # what the step reads, in the shape of the result; None if it reads nothing
+    cdef float scale, zero
+    cdef i8_post_op op              # not of the first step
+
+cdef Step reading(cnp.ndarray array, float scale, float zero)
+cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zero)
+cdef object copying(cnp.ndarray array, cnp.ndarray target)
+cdef int run(list chains) except -1

@@ -1,0 +1,460 @@
+"""The driver of element-wise primitives: what they do to an element is a chain of steps on a float32 number.
+
+The first step reads an array; each of the others is a post-op, which may read another array; then the number is stored.
+A block of elements goes through all steps before the next one does, so that what is between them stays in the L1 cache.
+
+The dimensions of the arrays, in the order in which the result lies in memory, fall into an inner run, whose elements
+are evenly spaced in each array, and the outer dimensions. A block is a part of a run, or a number of whole short runs.
+"""
+
+from libc.math cimport fabs
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.kernels cimport (
+    I8_ADD,
+    I8_ADD_BYTES,
+    I8_MUL,
+    I8_MULTIPLY_BYTES,
+    I8_RELU,
+    I8_SUB,
+    I8_TYPE_S8,
+    I8_TYPE_U8,
+    current_kernels,
+    i8_bytes_args,
+    i8_bytes_fn,
+    i8_kernels,
+    i8_post_op,
+)
+from int8blas.core.split cimport ceil_div, share
+from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order, run_units
+from int8blas.stage.output_stage cimport element_type
+
+cnp.import_array()
+
+cdef enum:
+    BUFFER = 4096                   # bytes of a block that is gathered or scattered
+    FLOATS = BUFFER // 4            # elements of a block of f32
+    COPIED = 1 << 14                # bytes of a block that is only copied
+    # Elements from which a run is worth a block of its own, rather than to be gathered with others.
+    LONG_FLOATS = 128
+    LONG_BYTES = 256
+    LONG_LOOKUP = 64
+# Elements from which a table of all results of one byte is worth making.
+cdef int64_t LOOKED_UP = 1024
+# Bytes read and written of all chains before the first one goes on: a part of the L2 cache.
+cdef int64_t PART_BYTES = 1 << 16
+
+
+# An array: element e of the run with this index is at data + sum(index * strides) + e * step.
+cdef struct Operand:
+    char *data
+    int type, size
+    bint whole                      # contiguous, in the order of the runs
+    ptrdiff_t step
+    ptrdiff_t strides[cnp.NPY_MAXDIMS]
+
+
+# One step of a chain, as in the class Step.
+cdef struct Link:
+    bint reads
+    Operand operand
+    float scale, zero
+    i8_post_op op
+
+
+# Elements [start, start + n) of each of `runs` runs, beginning with run `first`, whose index is `index`.
+cdef struct Block:
+    int64_t first, runs, start, n
+    int64_t index[cnp.NPY_MAXDIMS]
+
+
+cdef struct Job
+
+ctypedef void (*compute_fn)(const Job *job, const Block *block) noexcept nogil
+
+
+cdef struct Job:
+    int dims                        # outer dimensions
+    int64_t shape[cnp.NPY_MAXDIMS]
+    int64_t outer, n                # runs, elements of a run
+    int64_t block, per_run          # elements of a block, blocks of a run
+    int64_t together                # runs of a block if they are short, else 0
+    int64_t blocks                  # in all
+    const i8_kernels *kernels
+    compute_fn compute
+    Operand out
+    float dst_scale, dst_zero
+    int count
+    Link *links
+    i8_bytes_fn bytes_function
+    i8_bytes_args bytes
+    uint8_t table[256]
+
+
+cdef struct Work:
+    const Job **jobs
+    int count
+    int64_t parts
+
+
+# ------------------------------------------------------------------------------------------------------- blocks ------
+
+cdef void find_block(const Job *job, int64_t number, Block *block) noexcept nogil:
+    cdef int64_t run
+    cdef int d
+    if job.together:
+        block.first = number * job.together
+        block.runs = min(job.together, job.outer - block.first)
+        block.start, block.n = 0, job.n
+    else:
+        block.first = number if job.per_run == 1 else number // job.per_run
+        block.runs = 1
+        block.start = (number - block.first * job.per_run) * job.block
+        block.n = min(job.block, job.n - block.start)
+    run = block.first
+    for d in range(job.dims - 1, 0, -1):
+        block.index[d] = run % job.shape[d]
+        run = run // job.shape[d]
+    block.index[0] = run
+
+
+cdef inline void advance(const Job *job, Block *block, int64_t runs) noexcept nogil:
+    """Go on by some runs, at most to the end of the last outer dimension."""
+    cdef int d = job.dims - 1
+    block.first += runs
+    block.index[d] += runs
+    while d > 0 and block.index[d] == job.shape[d]:
+        block.index[d] = 0
+        d -= 1
+        block.index[d] += 1
+
+
+cdef inline char *address(const Job *job, const Operand *operand, const Block *block) noexcept nogil:
+    """Where the operand has the first element of a block."""
+    cdef char *data = operand.data + block.start * operand.step
+    cdef int d
+    if operand.whole:
+        return data + block.first * job.n * operand.size
+    for d in range(job.dims):
+        data += block.index[d] * operand.strides[d]
+    return data
+
+
+cdef inline bint in_place(const Operand *operand, const Block *block) noexcept nogil:
+    """Whether the elements of a block lie side by side in the operand."""
+    return operand.whole or (block.runs == 1 and operand.step == operand.size)
+
+
+cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char *results, const Operand *x,
+                    const char *gathered) noexcept nogil:
+    """Copy the runs of a block: from x, or where that is NULL from the buffer `gathered`; to out, or to `results`."""
+    cdef Block walk
+    cdef int size = x.size if x is not NULL else out.size
+    cdef ptrdiff_t step = x.step if x is not NULL else size, out_step = out.step if out is not NULL else size
+    cdef ptrdiff_t stride, out_stride
+    cdef const char *source = gathered
+    cdef char *to = results
+    cdef int64_t left = block.runs, together, _run
+    if left == 1:
+        copy_strided(address(job, out, block) if out is not NULL else to, out_step,
+                     address(job, x, block) if x is not NULL else source, step, size, block.n)
+        return
+    # Several runs: there are outer dimensions. Those of the last one are evenly spaced.
+    walk.first, walk.start = block.first, 0
+    memcpy(walk.index, block.index, job.dims * sizeof(int64_t))
+    stride = x.strides[job.dims - 1] if x is not NULL else block.n * size
+    out_stride = out.strides[job.dims - 1] if out is not NULL else block.n * size
+    while left:
+        together = min(left, job.shape[job.dims - 1] - walk.index[job.dims - 1])
+        if x is not NULL:
+            source = address(job, x, &walk)
+        if out is not NULL:
+            to = address(job, out, &walk)
+        for _run in range(together):
+            copy_strided(to, out_step, source, step, size, block.n)
+            source += stride
+            to += out_stride
+        advance(job, &walk, together)
+        left -= together
+
+
+cdef const char *gather(const Job *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
+    """The elements of a block side by side: where they are, or in a buffer."""
+    if in_place(operand, block):
+        return address(job, operand, block)
+    copy_runs(job, block, NULL, buffer, operand, NULL)
+    return buffer
+
+
+cdef void scatter(const Job *job, const Block *block, const char *buffer) noexcept nogil:
+    """Results that are side by side in a buffer, to where they belong."""
+    copy_runs(job, block, &job.out, NULL, NULL, buffer)
+
+
+cdef void compute_copy(const Job *job, const Block *block) noexcept nogil:
+    copy_runs(job, block, &job.out, NULL, &job.links[0].operand, NULL)
+
+
+cdef void compute_floats(const Job *job, const Block *block) noexcept nogil:
+    cdef float y[FLOATS]
+    cdef float z[FLOATS]
+    cdef char buffer[BUFFER]
+    cdef bint direct = in_place(&job.out, block)
+    cdef int64_t n = block.runs * block.n
+    cdef const Link *link
+    cdef int i
+    for i in range(job.count):
+        link = &job.links[i]
+        if link.reads:
+            job.kernels.elementwise.load[link.operand.type](
+                &z[0] if i else &y[0], gather(job, &link.operand, block, buffer), n, link.scale, link.zero)
+        if i > 0:
+            job.kernels.elementwise.apply(&link.op, y, z, n)
+    job.kernels.elementwise.store[job.out.type](address(job, &job.out, block) if direct else &buffer[0], y, n,
+                                                job.dst_scale, job.dst_zero)
+    if not direct:
+        scatter(job, block, buffer)
+
+
+cdef void compute_lookup(const Job *job, const Block *block) noexcept nogil:
+    cdef char gathered[BUFFER]
+    cdef char results[BUFFER]
+    cdef bint direct = in_place(&job.out, block)
+    job.kernels.elementwise.lookup(<uint8_t *>(address(job, &job.out, block) if direct else &results[0]),
+                       <const uint8_t *>gather(job, &job.links[0].operand, block, gathered), block.runs * block.n,
+                       job.table)
+    if not direct:
+        scatter(job, block, results)
+
+
+cdef void compute_bytes(const Job *job, const Block *block) noexcept nogil:
+    cdef char gathered[2][BUFFER]
+    cdef char results[BUFFER]
+    cdef bint direct = in_place(&job.out, block)
+    cdef i8_bytes_args args = job.bytes
+    cdef int i
+    args.n = block.runs * block.n
+    for i in range(2):
+        args.x[i] = <const uint8_t *>gather(job, &job.links[i].operand, block, gathered[i])
+    args.out = <uint8_t *>(address(job, &job.out, block) if direct else &results[0])
+    job.bytes_function(&args)
+    if not direct:
+        scatter(job, block, results)
+
+
+# --------------------------------------------------------------------------------------------------------- jobs ------
+
+cdef class Step:
+    """A step of a chain: scale * (array - zero) and a post-op whose operand that is, or either of them."""
+
+
+cdef Step reading(cnp.ndarray array, float scale, float zero):
+    cdef Step step = Step.__new__(Step)
+    step.array, step.scale, step.zero = array, scale, zero
+    return step
+
+
+cdef class Chain:
+    """A job, and what it points to."""
+    cdef Job job
+    cdef int64_t size               # bytes read and written
+    cdef object memory, arrays
+
+
+cdef void set_operand(Operand *operand, cnp.ndarray view, int dims, bint whole):
+    cdef int d
+    operand.data = cnp.PyArray_BYTES(view)
+    operand.type = element_type(cnp.PyArray_TYPE(view))
+    operand.size = operand.step = cnp.PyArray_ITEMSIZE(view)
+    operand.whole = whole or cnp.PyArray_IS_C_CONTIGUOUS(view)
+    if not operand.whole:
+        operand.step = cnp.PyArray_STRIDE(view, cnp.PyArray_NDIM(view) - 1)
+    for d in range(dims):
+        operand.strides[d] = cnp.PyArray_STRIDE(view, d)
+
+
+cdef bint one_run(list arrays):
+    """Whether all of them are contiguous in the same order."""
+    cdef bint c = True, f = True
+    cdef cnp.ndarray array
+    for array in arrays:
+        c = c and cnp.PyArray_IS_C_CONTIGUOUS(array)
+        f = f and cnp.PyArray_IS_F_CONTIGUOUS(array)
+    return c or f
+
+
+cdef Chain laid_out(list steps, cnp.ndarray target):
+    """A chain that reads and writes these arrays, all of one shape."""
+    cdef Chain self = Chain.__new__(Chain)
+    cdef Job *job = &self.job
+    cdef Step step
+    cdef Link *link
+    cdef cnp.ndarray array
+    cdef int d
+    cdef bint whole
+    cdef list arrays = [target]
+    for step in steps:
+        if step.array is not None:
+            arrays.append(step.array)
+    self.size = 0
+    for array in arrays:
+        self.size += cnp.PyArray_NBYTES(array)
+    job.outer, job.dims, job.n = 1, 0, cnp.PyArray_SIZE(target)
+    whole = one_run(arrays)
+    if not whole:
+        arrays = in_memory_order(target, arrays)
+        target = arrays[0]
+        job.dims = even_from(arrays)
+        for d in range(job.dims):
+            job.shape[d] = cnp.PyArray_DIM(target, d)
+            job.outer *= job.shape[d]
+        job.n //= job.outer
+    self.arrays = arrays
+    self.memory = bytearray(len(steps) * sizeof(Link))
+    job.links, job.count = <Link *><char *>self.memory, len(steps)
+    set_operand(&job.out, target, job.dims, whole)
+    link, d = job.links, 0
+    for step in steps:
+        link.reads = step.array is not None
+        link.scale, link.zero, link.op = step.scale, step.zero, step.op
+        if link.reads:
+            d += 1
+            set_operand(&link.operand, arrays[d], job.dims, whole)
+        link += 1
+    job.kernels = current_kernels()
+    return self
+
+
+cdef void set_blocks(Job *job, int64_t block, int64_t long_run):
+    """Blocks of that many elements; shorter runs than `long_run` are put together."""
+    job.block, job.together = block, 0
+    if job.n < long_run and job.outer > 1:
+        job.together = block // job.n
+        job.blocks = ceil_div(job.outer, job.together)
+    else:
+        job.per_run = ceil_div(job.n, block)
+        job.blocks = job.outer * job.per_run
+
+
+cdef inline bint is_byte(const Operand *operand) noexcept:
+    return operand.type == I8_TYPE_U8 or operand.type == I8_TYPE_S8
+
+
+cdef bint is_function_of_a_byte(const Job *job) noexcept:
+    cdef int i
+    for i in range(1, job.count):
+        if job.links[i].reads:
+            return False
+    return is_byte(&job.links[0].operand) and is_byte(&job.out)
+
+
+cdef void make_table(Job *job) noexcept:
+    cdef float y[256]
+    cdef uint8_t bytes[256]
+    cdef int i
+    for i in range(256):
+        bytes[i] = i
+    job.kernels.elementwise.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
+    for i in range(1, job.count):
+        job.kernels.elementwise.apply(&job.links[i].op, y, y, 256)
+    job.kernels.elementwise.store[job.out.type](job.table, y, 256, job.dst_scale, job.dst_zero)
+
+
+cdef bint set_bytes(Job *job) noexcept:
+    """Prepare for the kernels of sums and products of bytes, if the chain is one and all numbers are of modest size."""
+    cdef const Link *link
+    cdef double largest[2]
+    cdef double y
+    cdef bint relu = job.count == 3
+    cdef int i, kind
+    if job.count not in (2, 3) or not is_byte(&job.out) or not job.links[1].reads:
+        return False
+    kind = job.links[1].op.kind
+    if kind not in (I8_ADD, I8_SUB, I8_MUL):
+        return False
+    if relu:
+        link = &job.links[2]
+        if link.reads or link.op.kind != I8_RELU or link.op.alpha != 0 or link.op.scale != 1:
+            return False
+    for i in range(2):
+        link = &job.links[i]
+        if not is_byte(&link.operand):
+            return False
+        job.bytes.flip[i] = 0x80 if link.operand.type == I8_TYPE_S8 else 0
+        job.bytes.zero[i] = link.zero + job.bytes.flip[i]
+        job.bytes.scale[i] = -link.scale if i == 1 and kind == I8_SUB else link.scale
+        largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
+    y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
+    # Half of 2**31, which leaves room for rounding; the other bound keeps y and the operands finite.
+    if not (max(y, max(largest[0], largest[1])) < 1e38 and y * job.dst_scale + 256 < 1 << 30):
+        return False
+    job.bytes.dst_scale, job.bytes.dst_zero = job.dst_scale, job.dst_zero
+    job.bytes_function = job.kernels.elementwise.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][
+        job.out.type == I8_TYPE_S8]
+    return job.bytes_function is not NULL
+
+
+cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zero):
+    """Steps, and how `target` is stored: sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for floats.
+
+    Nothing of `target` may be read after something else of it has been written.
+    """
+    cdef Chain self = laid_out(steps, target)
+    cdef Job *job = &self.job
+    job.dst_scale, job.dst_zero = dst_scale, dst_zero
+    if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
+        make_table(job)
+        job.compute = compute_lookup
+        set_blocks(job, BUFFER, LONG_LOOKUP)
+    elif set_bytes(job):
+        job.compute = compute_bytes
+        set_blocks(job, BUFFER, LONG_BYTES)
+    else:
+        job.compute = compute_floats
+        set_blocks(job, FLOATS, LONG_FLOATS)
+    return self
+
+
+cdef object copying(cnp.ndarray array, cnp.ndarray target):
+    """The elements of an array of the same type, as they are."""
+    cdef Chain self = laid_out([reading(array, 1, 0)], target)
+    cdef int64_t block = COPIED // self.job.out.size
+    self.job.compute = compute_copy
+    set_blocks(&self.job, block, block)
+    return self
+
+
+cdef void do_part(const void *shared, int64_t part) noexcept nogil:
+    """A part of every job."""
+    cdef const Work *work = <const Work *>shared
+    cdef const Job *job
+    cdef Block block
+    cdef int64_t number
+    cdef int i
+    for i in range(work.count):
+        job = work.jobs[i]
+        for number in range(share(job.blocks, part, work.parts), share(job.blocks, part + 1, work.parts)):
+            find_block(job, number, &block)
+            job.compute(job, &block)
+
+
+cdef int run(list chains) except -1:
+    """Run chains whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
+    cdef Work work
+    cdef Chain one = chains[0]
+    cdef const Job *first = &one.job
+    cdef int64_t size = 0
+    cdef int i
+    work.jobs, work.count = &first, len(chains)
+    if work.count > 1:
+        memory = np.empty(work.count, np.uintp)
+        work.jobs = <const Job **>cnp.PyArray_DATA(memory)
+    for i, one in enumerate(chains):
+        work.jobs[i] = &one.job
+        size += one.size
+    work.parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
+    return run_units(do_part, &work, work.parts, size)

@@ -1,0 +1,195 @@
+"""Rows of a quantized table, dequantized: the embedding of tokens."""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport (
+    as_array,
+    axis_from,
+    dtype_name,
+    elements,
+    elements_output,
+    integers_in_range,
+    one_or_shaped,
+    positive_numbers,
+)
+from int8blas.core.kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.results cimport empty_of
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.elementwise.elements cimport apply, share_memory
+from int8blas.core.verbose import spoken
+
+cdef extern from "core/compiler.h" nogil:
+    void I8_PREFETCH(const void *)
+
+cnp.import_array()
+
+# Bytes read and written that pay for waking one more thread, and that take less time than releasing and taking the GIL.
+cdef int64_t THREAD_BYTES = 1 << 19, KEEP_GIL_BYTES = 1 << 14
+# Bytes of the table that are fetched ahead of the row at hand.
+cdef int64_t AHEAD = 2048
+
+
+cdef struct Job:
+    i8_elements_fn function
+    const char *table
+    ptrdiff_t row               # in bytes
+    const int64_t *indices
+    int64_t count, columns
+    const char *parameters[2]       # scales and zero points: of all, of each row of `out`, or of each column
+    ptrdiff_t parameter_rows[2]     # in bytes
+    bint each                       # whether of each column
+    char *out
+
+
+cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil:
+    cdef i8_elements_args e
+    cdef int64_t i, byte, ahead = 1 + AHEAD // job.columns
+    cdef const char *next_row
+    e.n, e.each, e.stream = job.columns, job.each, False
+    for i in range(first, end):
+        if i + ahead < end:
+            next_row = job.table + job.indices[i + ahead] * job.row
+            for byte in range(0, job.columns, 64):
+                I8_PREFETCH(next_row + byte)
+        e.x, e.out = job.table + job.indices[i] * job.row, job.out + 4 * i * job.columns
+        e.parameters[0] = job.parameters[0] + i * job.parameter_rows[0]
+        e.parameters[1] = e.parameters[2] = job.parameters[1] + i * job.parameter_rows[1]
+        job.function(&e)
+
+
+cdef void do_all(const Job *job) noexcept:
+    cdef int64_t size = 5 * job.count * job.columns
+    cdef int part, parts
+    if size <= KEEP_GIL_BYTES:
+        gather_rows(job, 0, job.count)
+        return
+    with nogil:
+        parts = <int>min(<int64_t>max_threads(), min(job.count, 1 + size // THREAD_BYTES))
+        if parts > 1:
+            for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
+                gather_rows(job, share(job.count, part, parts), share(job.count, part + 1, parts))
+        else:
+            gather_rows(job, 0, job.count)
+
+
+cdef cnp.ndarray checked_indices(object x, int64_t rows):
+    """Indices of rows, int64 in C order: a new array, as another thread may write to what came after the check."""
+    cdef cnp.ndarray array = as_array(x, "indices"), chosen
+    cdef const int64_t *index
+    cdef int64_t i
+    if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
+        mask = ": give np.flatnonzero(mask) for a mask" if array.dtype.kind == "b" else ""
+        raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
+    chosen = np.array(array, np.int64, order="C")
+    index = <const int64_t *>cnp.PyArray_DATA(chosen)
+    for i in range(cnp.PyArray_SIZE(chosen)):
+        if not 0 <= index[i] < rows:
+            # uint64 beyond int64 has wrapped.
+            found = index[i] % 2**64 if array.dtype.kind == "u" else index[i]
+            raise ValueError(f"indices must be between 0 and {rows - 1}, got {found}")
+    return chosen
+
+
+cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
+    """One value, or those of the rows wanted, out of one for each row of the table."""
+    cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
+    return np.asarray(values[indices]) if values.ndim else values
+
+
+@spoken("table", "indices")
+def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
+    """Rows of a quantized table, dequantized: ``scale * float32(table[indices] - zero_point)``.
+
+    Parameters
+    ----------
+    table : array_like of uint8 or int8, shape (rows, columns)
+        The table. Contiguous rows are read in place.
+    indices : array_like of int
+        The rows wanted, from 0 to rows - 1, in any shape.
+    scale : float, or array_like, optional
+        Positive and finite when rounded to float32. One value, or, with `axis`, an array. Of the values of rows, only
+        those that are wanted are looked at.
+    zero_point : int, or array_like of int, optional
+        In the range of the table's dtype. One value, or, with `axis`, an array, as for `scale`.
+    axis : {None, 0, 1}, optional
+        The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 of each
+        column.
+    out : ndarray of float32, optional
+        Where to store the result; it must have its shape, may have any strides and may overlap the table.
+
+    Returns
+    -------
+    ndarray of float32, shape indices.shape + (columns,)
+        ``out`` if it is given. The same bits as ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    dequantize : all of a table.
+
+    Notes
+    -----
+    This is the embedding of tokens from a table that takes a quarter of the memory.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> words = np.array([[0.5, 1, -1], [0, 2, 0.25], [-4, 3, 1]], np.float32)
+    >>> scale = abs(words).max(axis=1) / 127
+    >>> table = int8blas.quantize(words, scale, axis=0)
+    >>> tokens = [[2, 0], [0, 1]]
+    >>> np.round(int8blas.gather(table, tokens, scale, axis=0), 2)
+    array([[[-4.  ,  2.99,  1.01],
+            [ 0.5 ,  1.  , -1.  ]],
+    <BLANKLINE>
+           [[ 0.5 ,  1.  , -1.  ],
+            [ 0.  ,  2.  ,  0.25]]], dtype=float32)
+    """
+    cdef cnp.ndarray source = elements(table, "table", (cnp.NPY_UINT8, cnp.NPY_INT8))
+    cdef cnp.ndarray chosen, scales, zero_points, result
+    cdef bint is_signed = cnp.PyArray_TYPE(source) == cnp.NPY_INT8
+    cdef int low = -128 if is_signed else 0
+    cdef Job job
+    if source.ndim != 2:
+        raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
+    chosen = checked_indices(indices, source.shape[0])
+    along = None if axis is None else axis_from(axis, "axis", 2)
+    of_axis = () if along is None else (source.shape[1],)
+    if along == 0:
+        scale = of_rows(scale, "scale", "fiu", "a real number", source.shape[0], chosen)
+        zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", source.shape[0], chosen)
+        of_axis = (<object>chosen).shape
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
+    zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
+    shape = (*(<object>chosen).shape, source.shape[1])
+    job.function = current_kernels().elementwise.dequantize[I8_S8 if is_signed else I8_U8]
+    result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+    if source.strides[1] != 1 or not ready(source, result):
+        axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
+        return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
+    if cnp.PyArray_SIZE(result):
+        if along == 1:
+            scales, zero_points = (np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points))
+        job.table, job.row = cnp.PyArray_BYTES(source), source.strides[0]
+        job.indices, job.count = <const int64_t *>cnp.PyArray_DATA(chosen), cnp.PyArray_SIZE(chosen)
+        job.columns = source.shape[1]
+        job.parameters = [cnp.PyArray_BYTES(scales), cnp.PyArray_BYTES(zero_points)]
+        job.parameter_rows = [4 if along == 0 and values.ndim else 0 for values in (scales, zero_points)]
+        job.each = along == 1
+        job.out = cnp.PyArray_BYTES(result)
+        do_all(&job)
+    return result if out is None else out
+
+
+cdef bint ready(cnp.ndarray table, cnp.ndarray out):
+    """Whether rows of the table can be written to `out` one after the other."""
+    return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out)

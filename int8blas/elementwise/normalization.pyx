@@ -1,0 +1,276 @@
+"""Softmax and layer normalization of quantized and float tensors."""
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport (
+    axis_from,
+    by_tensor,
+    divisor,
+    elements,
+    elements_output,
+    float32s,
+    integers_in_range,
+    positive_numbers,
+    real,
+    shown,
+)
+from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
+from int8blas.elementwise.elements cimport clash
+from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
+from int8blas.core.results cimport empty_like
+from int8blas.elementwise.normalize cimport normalize
+from int8blas.stage.output_stage cimport element_type
+from int8blas.core.verbose import spoken
+
+cnp.import_array()
+
+cdef tuple SOURCES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
+cdef tuple DST_DTYPES = (*INT8_DTYPES, *FLOAT_DTYPES)
+cdef tuple TENSORS = ("src", "dst")
+
+
+cdef cnp.ndarray source(object src):
+    cdef cnp.ndarray array = elements(src, "src", SOURCES)
+    if cnp.PyArray_NDIM(array) == 0:
+        raise ValueError("src must have at least one dimension, got shape ()")
+    return array
+
+
+cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
+                             object zero_points):
+    """What of the arguments of a kernel scales, zero points and types tell."""
+    cdef dict values = by_tensor(scales, "scales", TENSORS)
+    cdef dict dtypes = {"src": src.dtype, "dst": dst_dtype}
+    args.src_type, args.dst_type = element_type(src.dtype.num), element_type(dst_dtype.num)
+    args.scale, args.dst_scale, args.dst_zero = 1, 1, -0.0
+    if "src" in values:
+        args.scale = positive_numbers(values["src"], "scales['src']", cnp.NPY_FLOAT32, ())
+    if "dst" in values:
+        args.dst_scale = <float>1 / divisor(values["dst"], "scales['dst']")
+    for tensor, value in by_tensor(zero_points, "zero_points", TENSORS).items():
+        name = f"zero_points[{tensor!r}]"
+        if dtypes[tensor].kind not in "iu":
+            raise ValueError(f"{name} must be for an integer type, got {dtypes[tensor]}")
+        info = np.iinfo(dtypes[tensor])
+        zero_point = integers_in_range(value, name, info.min, info.max, ())
+        if tensor == "dst":
+            args.dst_zero = zero_point
+
+
+cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis, object dst_dtype,
+                object out):
+    """Apply a kernel along an axis, after the last check."""
+    cdef cnp.ndarray array, target
+    if out is None:
+        array = target = empty_like(src, dst_dtype.num)
+    else:
+        array = elements_output(out, "out", dst_dtype.num, (<object>src).shape)
+        target = empty_like(array, dst_dtype.num) if clash(src, array) else array
+    if cnp.PyArray_SIZE(src):
+        args.n = cnp.PyArray_DIM(src, axis)
+        normalize(function, args, last(src, axis), last(target, axis))
+    if target is not array:
+        array[...] = target
+    return array if out is None else out
+
+
+cdef cnp.ndarray last(cnp.ndarray array, int axis):
+    """With this axis as the last one."""
+    return array if axis == cnp.PyArray_NDIM(array) - 1 else np.moveaxis(array, axis, -1)
+
+
+@spoken("src")
+def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32, out=None):
+    """Softmax along an axis, or its logarithm, of attention scores and the like.
+
+    ::
+
+        t = scales["src"] * (src - max(src))            of a row along the axis
+        y = exp(t) / sum(exp(t))                        or t - log(sum(exp(t))) with `log`
+        dst = y                                         float32, float16, bfloat16
+        dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
+
+    Parameters
+    ----------
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
+        The values, with at least one dimension and any strides. int32 sums of a GEMM need no other scale than their
+        own, the product of those of its operands (and of ``1 / sqrt(channels)`` for attention).
+    axis : int, optional
+        The dimension that the results sum to 1 along.
+    scales : mapping of str to float, optional
+        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
+        default 1. A scale of 1/255 or 1/256 uses all of uint8.
+    zero_points : mapping of str to int, optional
+        The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
+        checked, and changes nothing.
+    log : bool, optional
+        Whether to return the logarithm.
+    dst_dtype : dtype, optional
+        uint8, int8, float32, float16 or bfloat16.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    matmul : the products before and after it.
+
+    Notes
+    -----
+    The difference of integers is exact and then rounded to float32. All else is float32, each operation rounded once: a
+    division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is within 1
+    unit in the last place, and 0 for t below -87.3. The sum is of 64 partial sums, to which elements j, j + 64 and so
+    on are added in order; then the second half of them is added to the first, until one is left. So the result is the
+    same bit for bit on every CPU, for every number of threads and all strides.
+
+    The relative error of a result of 2**-126 and more is at most ``(10 + 4 * T + n / 64) * 2**-24`` for rows of n
+    elements, and far less for most: T, at most 87.3, is the largest ``|t|``, whose rounding error the exponential
+    multiplies. A logarithm has that as its absolute error, and 2 units in the last place.
+
+    -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or of nothing but -inf, becomes NaN,
+    which is stored in an integer as the zero point.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> scores = np.array([[600, 100, -400], [0, 0, 0]], np.int32)
+    >>> int8blas.softmax(scores, scales={"src": 0.002, "dst": 1 / 256}, dst_dtype=np.uint8)
+    array([[170,  63,  23],
+           [ 85,  85,  85]], dtype=uint8)
+    >>> np.round(int8blas.softmax(scores, scales={"src": 0.002}), 4)
+    array([[0.6652, 0.2447, 0.09  ],
+           [0.3333, 0.3333, 0.3333]], dtype=float32)
+    """
+    cdef i8_normalize_args args
+    cdef cnp.ndarray array = source(src)
+    cdef int along = axis_from(axis, "axis", array.ndim)
+    if not isinstance(log, (bool, np.bool_)):
+        raise TypeError(f"log must be a bool, got {type(log).__name__}")
+    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+    set_quantization(&args, array, dst_dtype, scales, zero_points)
+    args.log = log
+    return run(current_kernels().elementwise.softmax, &args, array, along, dst_dtype, out)
+
+
+cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
+    """n float32 values, or n times the default for None: aligned, and readable up to a whole chunk. Only checked where
+    they are not used."""
+    cdef cnp.ndarray array, values
+    if x is not None:
+        array = float32s(x, name)
+        if (<object>array).shape != (n,):
+            raise ValueError(f"{name} must have shape {(n,)}, as the rows of src, got {(<object>array).shape}")
+        if n >= I8_CHUNK and cnp.PyArray_ISCARRAY_RO(array):
+            return array
+    if not used:
+        return np.empty(0, np.float32)
+    values = np.full(max(n, <int64_t>I8_CHUNK), default, np.float32)
+    if x is not None:
+        values[:n] = array
+    return values
+
+
+@spoken("src")
+def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32,
+               out=None):
+    """Layer normalization over the last dimension.
+
+    ::
+
+        x = scales["src"] * (src - zero_points["src"])
+        y = (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * gamma + beta
+        dst = y                                                         float32, float16, bfloat16
+        dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
+
+    Parameters
+    ----------
+    src : array_like of uint8, int8, int32, float32, float16 or bfloat16
+        The values, with at least one dimension and any strides.
+    gamma, beta : array_like of float32, optional
+        Factor and shift of each element of a row, of the size of the last dimension; by default 1 and 0.
+    epsilon : float, optional
+        Not negative and finite.
+    scales : mapping of str to float, optional
+        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
+        default 1.
+    zero_points : mapping of str to int, optional
+        The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
+        checked, and changes nothing.
+    dst_dtype : dtype, optional
+        uint8, int8, float32, float16 or bfloat16.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Notes
+    -----
+    Computed in float32, each operation rounded once, in this order, where s and n are the source's scale and the
+    elements of a row::
+
+        x = float32(src)
+        d = x - sum(x) / n
+        y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
+
+    A row for which that is not as exact as float32 allows is computed once more: where squares or sums overflow, or
+    subnormal numbers would count (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or the mean is more than
+    64 times the standard deviation. It is scaled by a power of two, which is exact, and its mean is computed twice::
+
+        x = float32(src) * 2**-k                                    1 <= max(|x|) < 2
+        d = x - sum(x) / n
+        d = d - sum(d) / n
+        r = s * 2**k / sqrt((s * 2**k) ** 2 * (sum(d * d) / n) + epsilon)                   in float64
+        y = d * float32(r) * gamma + beta
+
+    The sums are those of :func:`softmax`, and a result is divided by its scale like there. So it is the same bit for
+    bit on every CPU, for every number of threads and all strides. Without gamma and beta, errors of rows of up to 100
+    elements are below 8 units in the last place of the largest result of a row, whatever its magnitude; they grow with
+    the mean in multiples of the standard deviation, up to 64, and with n / 64 partial sums. A row with NaN or
+    infinities becomes NaN, which is stored in an integer as the zero point; so does a constant row with an epsilon
+    of 0, which is 0 / 0.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.array([[1, 2, 3, 6], [-1, 0, 0, 1]], np.float32)
+    >>> np.round(int8blas.layer_norm(x), 3)
+    array([[-1.069, -0.535,  0.   ,  1.604],
+           [-1.414,  0.   ,  0.   ,  1.414]], dtype=float32)
+    >>> gamma, beta = np.array([1, 1, 1, 2], np.float32), np.array([0, 0, 1, 0], np.float32)
+    >>> int8blas.layer_norm(x, gamma, beta, scales={"dst": 1 / 32}, dst_dtype=np.int8)
+    array([[-34, -17,  32, 103],
+           [-45,   0,  32,  91]], dtype=int8)
+    """
+    cdef i8_normalize_args args
+    cdef cnp.ndarray array = source(src), factors, shifts
+    cdef int along = array.ndim - 1
+    cdef int64_t n = cnp.PyArray_DIM(array, along)
+    cdef bint used = array.size != 0
+    factors, shifts = row_values(gamma, "gamma", n, 1, used), row_values(beta, "beta", n, -0.0, used)
+    args.gamma, args.beta = <const float *>cnp.PyArray_DATA(factors), <const float *>cnp.PyArray_DATA(shifts)
+    args.epsilon = real(epsilon, "epsilon")
+    if not 0 <= args.epsilon <= np.finfo(np.float32).max:
+        raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
+    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+    set_quantization(&args, array, dst_dtype, scales, zero_points)
+    args.log = False
+    return run(current_kernels().elementwise.layer_norm, &args, array, along, dst_dtype, out)

@@ -1,0 +1,168 @@
+"""The driver of softmax and layer normalization: a kernel of rows, applied to arrays of any strides.
+
+Rows that are contiguous, aligned and not too short are read and written in place. Others are copied, a block of rows at
+a time, to memory where they are.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+from libc.stdlib cimport llabs
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.elementwise.elements cimport copy_strided
+
+cnp.import_array()
+
+# Elements of a block of rows, the unit of work for threads.
+cdef int64_t BLOCK = 1 << 13
+# Elements that pay for waking one more thread, and that take less time than releasing and taking the GIL.
+cdef int64_t THREAD_ELEMENTS = 1 << 15, KEEP_GIL_ELEMENTS = 1 << 12
+
+
+# One side of the work: where the rows are, and whether they go through a copy.
+cdef struct Side:
+    char *data
+    ptrdiff_t row, step                 # in bytes, from a row to the next, and from an element
+    ptrdiff_t strides[cnp.NPY_MAXDIMS]  # of the outer dimensions
+    int size                            # bytes of an element
+    bint copied
+
+
+cdef struct Job:
+    i8_normalize_fn function
+    i8_normalize_args args              # but for rows, and where they are
+    Side src, dst
+    int dims                            # outer dimensions, the innermost first
+    int64_t shape[cnp.NPY_MAXDIMS]
+    int64_t rows                        # that are evenly spaced on both sides
+    int64_t block, blocks, units        # rows of a block, blocks of such rows, and in all
+    int64_t room                        # elements of a row where it is copied to
+
+
+cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, int64_t rows, bint back) noexcept nogil:
+    """Rows of an array, from `at` on, to memory, or back: along what is closer together in the array."""
+    cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
+    cdef int64_t i, outer_count = rows, inner_count = job.args.n
+    if llabs(outer) < llabs(inner):
+        outer, inner = inner, outer
+        memory_outer, memory_inner = memory_inner, memory_outer
+        outer_count, inner_count = inner_count, outer_count
+    for i in range(outer_count):
+        if back:
+            copy_strided(at + i * outer, inner, memory + i * memory_outer, memory_inner, side.size, inner_count)
+        else:
+            copy_strided(memory + i * memory_outer, memory_inner, at + i * outer, inner, side.size, inner_count)
+
+
+cdef inline int64_t workspace_size(const Job *job) noexcept nogil:
+    return (2 if job.args.log else 1) * I8_ROW_ROOM(job.args.n) * <int64_t>sizeof(float)
+
+
+cdef inline int64_t copy_size(const Job *job, const Side *side) noexcept nogil:
+    return round_up(job.block * job.room * side.size, ALIGNMENT) if side.copied else 0
+
+
+cdef void do_unit(const Job *job, int64_t unit, char *memory) noexcept nogil:
+    """One block of rows."""
+    cdef i8_normalize_args a = job.args
+    cdef int64_t first = unit % job.blocks * job.block, run = unit // job.blocks, index
+    cdef char *src = job.src.data + first * job.src.row
+    cdef char *dst = job.dst.data + first * job.dst.row
+    cdef char *copy
+    cdef int d
+    for d in range(job.dims):
+        index = run % job.shape[d]
+        run = run // job.shape[d]
+        src += index * job.src.strides[d]
+        dst += index * job.dst.strides[d]
+    a.rows = min(job.block, job.rows - first)
+    a.workspace = <float *>carve(&memory, workspace_size(job))
+    a.src, a.src_row, a.dst, a.dst_row = src, job.src.row, dst, job.dst.row
+    if job.src.copied:
+        copy = <char *>carve(&memory, copy_size(job, &job.src))
+        copy_block(job, &job.src, src, copy, a.rows, False)
+        a.src, a.src_row = copy, job.room * job.src.size
+    if job.dst.copied:
+        a.dst, a.dst_row = <char *>carve(&memory, copy_size(job, &job.dst)), job.room * job.dst.size
+    job.function(&a)
+    if job.dst.copied:
+        copy_block(job, &job.dst, dst, a.dst, a.rows, True)
+
+
+cdef void set_side(Side *side, cnp.ndarray array, int64_t n) noexcept:
+    cdef int last = cnp.PyArray_NDIM(array) - 1
+    side.data, side.size = cnp.PyArray_BYTES(array), cnp.PyArray_ITEMSIZE(array)
+    side.step = cnp.PyArray_STRIDE(array, last)
+    side.row = side.step * n  # of a single row, so that it is not taken for an element of a column
+    side.copied = n < I8_CHUNK or side.step != side.size or not cnp.PyArray_ISALIGNED(array)
+
+
+cdef int lay_out(Job *job, cnp.ndarray src, cnp.ndarray dst) except -1:
+    """Set where the rows are: those of dimensions that lie in memory like one are one run of rows."""
+    cdef int axis
+    cdef int64_t size
+    cdef ptrdiff_t src_stride, dst_stride
+    cdef list order = list(range(src.ndim - 1))
+    if not cnp.PyArray_IS_C_CONTIGUOUS(dst):
+        order.sort(key=lambda axis: -abs((<object>dst).strides[axis]))
+    set_side(&job.src, src, job.args.n)
+    set_side(&job.dst, dst, job.args.n)
+    job.rows, job.dims = 1, 0
+    for axis in reversed(order):
+        size, src_stride, dst_stride = src.shape[axis], src.strides[axis], dst.strides[axis]
+        if size == 1:
+            continue
+        if job.rows == 1:
+            job.rows, job.src.row, job.dst.row = size, src_stride, dst_stride
+        elif job.dims == 0 and src_stride == job.rows * job.src.row and dst_stride == job.rows * job.dst.row:
+            job.rows *= size
+        else:
+            job.shape[job.dims], job.src.strides[job.dims], job.dst.strides[job.dims] = size, src_stride, dst_stride
+            job.dims += 1
+    job.room = max(job.args.n, <int64_t>I8_CHUNK)
+    job.block = min(job.rows, max(<int64_t>1, BLOCK // job.room))
+    job.blocks = ceil_div(job.rows, job.block)
+    job.units = cnp.PyArray_SIZE(src) // (job.args.n * job.rows) * job.blocks
+    return 0
+
+
+cdef inline void do_part(const Job *job, char *memory, int64_t part, int64_t parts) noexcept nogil:
+    cdef int64_t unit
+    for unit in range(share(job.units, part, parts), share(job.units, part + 1, parts)):
+        do_unit(job, unit, memory)
+
+
+cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
+    """Apply a kernel to the rows of an array, along its last dimension.
+
+    The arrays have the same shape, are not empty, and share no memory unless they are the same but for their type. Of
+    `args`, the row's length and all that does not tell where rows are must be set.
+    """
+    cdef Job job
+    cdef char *memory
+    cdef int64_t elements = cnp.PyArray_SIZE(src), each
+    cdef int part, parts = 1
+    job.function, job.args = function, args[0]
+    lay_out(&job, src, dst)
+    if elements > KEEP_GIL_ELEMENTS:
+        parts = <int>min(<int64_t>max_threads(), min(job.units, 1 + elements // THREAD_ELEMENTS))
+    each = workspace_size(&job) + copy_size(&job, &job.src) + copy_size(&job, &job.dst)
+    memory = <char *>acquire(parts * each)
+    if memory == NULL:
+        raise MemoryError("src: no memory for the workspace")
+    if elements <= KEEP_GIL_ELEMENTS:
+        do_part(&job, memory, 0, 1)
+    else:
+        with nogil:
+            if parts > 1:
+                for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
+                    do_part(&job, memory + part * each, part, parts)
+            else:
+                do_part(&job, memory, 0, 1)
+    release(memory)
+    return 0

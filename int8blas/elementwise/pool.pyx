@@ -1,0 +1,496 @@
+"""The driver of pooling: arrays of any strides, in one of three ways.
+
+- Lines: where the channels are contiguous and many, a kernel call takes all windows of a line of the result that lie
+  within the source, and one call each those that padding cuts.
+- Patches: otherwise, a part of the source with its padding is copied to a small buffer, the windows at every position
+  along w are taken there, 64 bytes or more at a time, and those that the strides select are stored.
+- Windows: where a line of the result has one element only, or a patch would not fit the buffer, one window at a time,
+  along its own elements as far as they are contiguous.
+
+All dimensions are those of an (n, d, h, w, c) array; what a layout does not have is of size 1.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport rintf
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport (
+    I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
+    current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
+from int8blas.core.split cimport ceil_div
+from int8blas.core.threads cimport max_threads, region_threads
+
+cnp.import_array()
+
+cdef enum:
+    PATCH = 1 << 13     # bytes of a patch: with a result of 4 bytes for each, and divisors, in the L1 or L2 cache
+    LARGEST_STEP = 16   # along w: a patch computes so many times more than is stored
+    CHANNELS = 64       # of a patch or a window
+# Channels of a piece of a line, where there are fewer lines than would keep the threads busy.
+cdef int64_t PIECE = 1 << 10, FEW_LINES = 64
+# Bytes of windows that pay for waking one more thread, and that take less time than releasing and taking the GIL.
+cdef int64_t THREAD_BYTES = 1 << 19, KEEP_GIL_BYTES = 1 << 14
+
+cdef enum Way:
+    LINES, PATCHES, WINDOWS
+
+
+cdef struct Job:
+    Way way
+    int operation
+    const i8_kernels *kernels
+    i8_pool_fn kernel
+    bint is_signed
+    int type, size              # of the result, an I8_TYPE; in bytes
+    int64_t shape[5]
+    int64_t out_shape[5]
+    ptrdiff_t x[5]              # strides of the source
+    ptrdiff_t y[5]              # and of the result
+    Axis axes[3]
+    const uint8_t *src
+    char *out
+    int64_t channels, columns, rows                     # of a unit of work: of the result
+    int64_t channel_blocks, column_blocks, row_blocks
+
+
+# Of one unit of work: where it begins in the result.
+cdef struct Place:
+    int64_t n, d, h, w, c
+
+
+# The elements of a window along one dimension that are not padding.
+cdef struct Range:
+    int64_t first, count        # in the source
+    int64_t skipped             # elements of the window before
+
+
+cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexcept nogil:
+    """The elements of the window for one position of the result."""
+    cdef Range r
+    cdef int64_t start = position * axis.stride - axis.before
+    r.skipped = ceil_div(-start, axis.dilation) if start < 0 else 0
+    r.first = start + r.skipped * axis.dilation
+    r.count = min(axis.kernel, ceil_div(size - start, axis.dilation) if size > start else 0) - r.skipped
+    return r
+
+
+cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexcept:
+    """Whether one of the windows has only padding."""
+    cdef int64_t position
+    for position in range(positions):
+        if inside(axis, size, position).count <= 0:
+            return True
+    return False
+
+
+cdef inline void divide_in_16_bits(const Job *job, i8_pool_args *a, int64_t count) noexcept nogil:
+    """Set the multiplier for a division by `count`, if there is one.
+
+    For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is
+    floor((u + (count - 1) / 2) / count), and floor(x * m / 2**p) = floor(x / count) for m = ceil(2**p / count) as long
+    as x * (m * count - 2**p) < 2**p. For count = 2**k it is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u:
+    half is rounded up only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. These are
+    rne(f32(u) / f32(count)): that quotient is less than 2**-17 off, and u / count a tie or 1 / (2 * count) from one.
+    """
+    cdef int64_t m, p = 16
+    a.multiplier = 0
+    if job.size != 1 or not 1 < count < I8_POOL_PART:
+        return
+    a.shift, a.parity_shift, a.bias = 0, 16, <int>(count - 1) // 2
+    if count & (count - 1) == 0:
+        m = (1 << 16) // count
+        a.parity_shift = 0
+        while 1 << a.parity_shift < count:
+            a.parity_shift += 1
+    elif count & 1:
+        while 2 << a.shift < count:
+            a.shift += 1
+        p += a.shift
+        m = ((1 << p) + count - 1) // count
+        if (255 * count + a.bias) * (m * count - (1 << p)) >= 1 << p:
+            return
+    else:
+        return
+    if job.is_signed:
+        a.bias += <int>(128 * count)
+    a.multiplier = <int>m
+
+
+cdef inline void divide_by(const Job *job, i8_pool_args *a, float *chunk, int64_t count) noexcept nogil:
+    """Let the kernel divide all sums by `count`."""
+    cdef int i
+    a.each = False
+    a.divisors = chunk
+    for i in range(I8_CHUNK):
+        chunk[i] = <float>count
+    divide_in_16_bits(job, a, count)
+
+
+cdef inline int64_t window_size(const Job *job) noexcept nogil:
+    return job.axes[0].kernel * job.axes[1].kernel * job.axes[2].kernel
+
+
+cdef inline void set_window(const Job *job, i8_pool_args *a, int64_t deep, int64_t high, int64_t wide) noexcept nogil:
+    """A window of so many elements along d, h and w; loops over evenly spaced ones become one."""
+    a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
+    a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
+    a.strides[2] = job.axes[2].dilation * job.x[3]
+    if a.counts[1] == 1 or a.strides[1] == a.counts[2] * a.strides[2]:
+        a.counts[2] *= a.counts[1]
+        a.counts[1], a.strides[1] = a.counts[0], a.strides[0]
+        a.counts[0] = 1
+        if a.counts[1] == 1 or a.strides[1] == a.counts[2] * a.strides[2]:
+            a.counts[2] *= a.counts[1]
+            a.counts[1] = 1
+    elif a.counts[0] > 1 and a.strides[0] == a.counts[1] * a.strides[1]:
+        a.counts[1] *= a.counts[0]
+        a.counts[0] = 1
+
+
+cdef inline Place place_of(const Job *job, int64_t unit) noexcept nogil:
+    cdef Place p
+    p.w = unit % job.column_blocks * job.columns
+    unit = unit // job.column_blocks
+    p.h = unit % job.row_blocks * job.rows
+    unit = unit // job.row_blocks
+    p.d = unit % job.out_shape[1]
+    unit = unit // job.out_shape[1]
+    p.c = unit % job.channel_blocks * job.channels
+    p.n = unit // job.channel_blocks
+    return p
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+cdef void do_line(const Job *job, int64_t unit) noexcept nogil:
+    """A line of the result, or some of its channels."""
+    cdef i8_pool_args a
+    cdef float chunk[I8_CHUNK]
+    cdef Place p = place_of(job, unit)
+    cdef const Axis *axis = &job.axes[2]
+    cdef Range d = inside(&job.axes[0], job.shape[1], p.d), h = inside(&job.axes[1], job.shape[2], p.h), w
+    cdef const uint8_t *src = (job.src + p.n * job.x[0] + d.first * job.x[1] + h.first * job.x[2] + p.c)
+    cdef char *out = job.out + p.n * job.y[0] + p.d * job.y[1] + p.h * job.y[2] + p.c * job.size
+    # Whole windows are those from `low` to `high`.
+    cdef int64_t columns = job.out_shape[3], room = job.shape[3] + axis.before - extent(axis)
+    cdef int64_t low = min(ceil_div(axis.before, axis.stride), columns), column
+    cdef int64_t high = max(min(room // axis.stride + 1, columns), low) if room >= 0 else low
+    a.n = job.out_shape[4] - p.c
+    if a.n >= 2 * job.channels:
+        a.n = job.channels
+    a.src_step, a.out_step = axis.stride * job.x[3], job.y[3]
+    a.type = job.type
+    column = 0
+    while column < columns:
+        w = inside(axis, job.shape[3], column)
+        set_window(job, &a, d.count, h.count, w.count)
+        divide_by(job, &a, chunk, d.count * h.count * w.count if job.operation == AVERAGE else window_size(job))
+        a.src, a.out = src + w.first * job.x[3], out + column * job.y[3]
+        a.runs = high - low if column == low and low < high else 1
+        job.kernel(&a)
+        column += a.runs
+
+
+# --- patches ---------------------------------------------------------------------------------------------------------
+
+cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int64_t n,
+                               int size) noexcept nogil:
+    """n elements of 1 or 4 bytes; the steps are in bytes."""
+    cdef int64_t i
+    if size == 4:
+        for i in range(n):
+            memcpy(to + i * to_step, source + i * step, 4)
+    elif to_step == 1 and step == 1:
+        memcpy(to, source, n)
+    elif to_step == 1 and step == 2:
+        for i in range(n):
+            to[i] = source[2 * i]
+    else:
+        for i in range(n):
+            to[i * to_step] = source[i * step]
+
+
+cdef void copy_pixels(char *to, ptrdiff_t to_pixel, ptrdiff_t to_channel, const char *source, ptrdiff_t pixel,
+                      ptrdiff_t channel, int64_t pixels, int64_t channels, int size) noexcept nogil:
+    """`pixels` pixels of `channels` elements."""
+    cdef int64_t i
+    if channels == 1:
+        copy_elements(to, to_pixel, source, pixel, pixels, size)
+    elif to_channel == size and channel == size:
+        if to_pixel == channels * size and pixel == channels * size:
+            memcpy(to, source, pixels * channels * size)
+        else:
+            for i in range(pixels):
+                memcpy(to + i * to_pixel, source + i * pixel, channels * size)
+    else:
+        for i in range(channels):
+            copy_elements(to + i * to_channel, to_pixel, source + i * channel, pixel, pixels, size)
+
+
+cdef void set_divisors(const Job *job, const Place *p, float *divisors, int64_t depth, int64_t rows, int64_t n,
+                       int64_t channels) noexcept nogil:
+    """The elements that are not padding of the window at every position of a patch."""
+    cdef Axis every = job.axes[2]
+    cdef int64_t row, i, start = p.w * every.stride
+    cdef float count = 1
+    every.stride = 1
+    for i in range(n):
+        # What is behind the last position, or at those that the stride passes over, is not stored.
+        if i % channels == 0:
+            count = <float>max(inside(&every, job.shape[3], start + i // channels).count, 1)
+        divisors[i] = count
+    for row in range(rows - 1, -1, -1):
+        count = <float>(depth * inside(&job.axes[1], job.shape[2], p.h + row).count)
+        for i in range(n):
+            divisors[row * n + i] = count * divisors[i]
+
+
+cdef void do_patch(const Job *job, int64_t unit) noexcept nogil:
+    """Rows and columns of the result of some channels."""
+    cdef i8_pool_args a
+    cdef char patch[PATCH + I8_POOL_RUN]
+    cdef char results[4 * PATCH]
+    cdef float divisors[PATCH]
+    cdef Place p = place_of(job, unit)
+    cdef const Axis *high = &job.axes[1]
+    cdef const Axis *wide = &job.axes[2]
+    cdef int64_t channels = min(job.channels, job.out_shape[4] - p.c)
+    cdef int64_t rows = min(job.rows, job.out_shape[2] - p.h), columns = min(job.columns, job.out_shape[3] - p.w)
+    cdef int64_t height = (rows - 1) * high.stride + extent(high), width = (columns - 1) * wide.stride + extent(wide)
+    cdef Range d = inside(&job.axes[0], job.shape[1], p.d)
+    cdef int64_t top = p.h * high.stride - high.before, left = p.w * wide.stride - wide.before
+    cdef int64_t before = min(max(-left, 0), width), within = min(job.shape[3] - left, width) - before
+    cdef int64_t line = width * channels, depth, row
+    cdef const char *src = <const char *>job.src + p.n * job.x[0] + (left + before) * job.x[3] + p.c * job.x[4]
+    cdef char *to = patch
+    # Padding is 0 in a sum, and less than or equal to every element in a maximum.
+    cdef int fill = -128 if job.is_signed and job.operation == MAXIMUM else 0
+    if within < width or top < 0 or top + height > job.shape[2]:
+        memset(patch, fill, d.count * height * line)
+    for depth in range(d.count):
+        for row in range(top, top + height):
+            if 0 <= row < job.shape[2] and within > 0:
+                copy_pixels(to + before * channels, channels, 1,
+                            src + (d.first + depth * job.axes[0].dilation) * job.x[1] + row * job.x[2],
+                            job.x[3], job.x[4], within, channels, 1)
+            to += line
+    memset(to, fill, I8_POOL_RUN)
+
+    a.n = max(((columns - 1) * wide.stride + 1) * channels, I8_POOL_RUN)
+    a.runs = rows
+    a.src, a.out = <const uint8_t *>patch, results
+    a.src_step, a.out_step = high.stride * line, a.n * job.size
+    # The runs follow each other along h, so that is the window's innermost dimension here.
+    a.counts[0], a.counts[1], a.counts[2] = d.count, wide.kernel, high.kernel
+    a.strides[0], a.strides[1], a.strides[2] = height * line, wide.dilation * channels, high.dilation * line
+    a.type = job.type
+    if job.operation == AVERAGE and (within < width or top < 0 or top + height > job.shape[2]):
+        set_divisors(job, &p, divisors, d.count, rows, a.n, channels)
+        a.divisors, a.each, a.divisor_step, a.multiplier = divisors, True, a.n, 0
+    else:
+        depth = d.count if job.operation == AVERAGE else job.axes[0].kernel
+        divide_by(job, &a, divisors, depth * high.kernel * wide.kernel)
+    job.kernel(&a)
+    for row in range(rows):
+        copy_pixels(job.out + p.n * job.y[0] + p.d * job.y[1] + (p.h + row) * job.y[2] + p.w * job.y[3]
+                    + p.c * job.y[4], job.y[3], job.y[4], results + row * a.out_step,
+                    wide.stride * channels * job.size, job.size, columns, channels, job.size)
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+cdef inline int64_t element(const Job *job, const uint8_t *x) noexcept nogil:
+    if job.is_signed:
+        return (<const int8_t *>x)[0]
+    return x[0]
+
+
+cdef void add_line(const Job *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
+                   int64_t channels) noexcept nogil:
+    """Take n pixels into the sums, or maxima, of their channels."""
+    cdef int32_t partial[I8_POOL_RUN + CHANNELS]
+    cdef int64_t together = ceil_div(I8_POOL_RUN, channels), i, j, value, parts
+    cdef bint contiguous = pixel == channels
+    cdef const uint8_t *x
+    if contiguous and channels == 1 and job.operation != MAXIMUM:
+        job.kernels.packing.row_sums(&value, 1, n, src, n, 1, 0x80 if job.is_signed else 0)
+        values[0] += value - 128 * n if job.is_signed else value
+        return
+    a.runs = 1
+    a.n = together * channels
+    a.out = <char *>partial
+    a.strides[2] = a.n
+    while contiguous and n >= 2 * together:
+        # Pixels side by side are like channels of one; their results are then taken together.
+        parts = min(n // together, <int64_t>I8_POOL_WINDOW)
+        a.src, a.counts[2] = src, parts
+        job.kernel(a)
+        for i in range(a.n):
+            j = i % channels
+            if job.operation != MAXIMUM:
+                values[j] += partial[i]
+            else:
+                values[j] = max(values[j], element(job, <uint8_t *>partial + i))
+        src += parts * together * pixel
+        n -= parts * together
+    for j in range(channels):
+        x = src + j * job.x[4]
+        for i in range(n):
+            value = element(job, x + i * pixel)
+            values[j] = max(values[j], value) if job.operation == MAXIMUM else values[j] + value
+
+
+cdef void store_value(const Job *job, char *out, int64_t value, int64_t count) noexcept nogil:
+    cdef float quotient
+    if job.operation == MAXIMUM:
+        out[0] = <char>value
+        return
+    quotient = <float>value / <float>count
+    if job.type == I8_TYPE_F32:
+        memcpy(out, &quotient, 4)
+    else:
+        out[0] = <char><int32_t>rintf(quotient)
+
+
+cdef void do_windows(const Job *job, int64_t unit) noexcept nogil:
+    """A line of the result, of some channels, window by window."""
+    cdef i8_pool_args a
+    cdef float ones[I8_CHUNK]
+    cdef int64_t values[CHANNELS]
+    cdef Place p = place_of(job, unit)
+    cdef int64_t channels = min(job.channels, job.out_shape[4] - p.c), column, i, j, c, count
+    cdef int64_t lowest = 0 if job.operation != MAXIMUM else -128 if job.is_signed else 0
+    cdef int64_t counts[3]
+    cdef ptrdiff_t pixel
+    cdef Range d = inside(&job.axes[0], job.shape[1], p.d), h = inside(&job.axes[1], job.shape[2], p.h), w
+    cdef const uint8_t *src
+    cdef const uint8_t *line
+    cdef char *out = job.out + p.n * job.y[0] + p.d * job.y[1] + p.h * job.y[2] + p.c * job.y[4]
+    a.type = I8_TYPE_S32
+    divide_by(job, &a, ones, 1)
+    for column in range(job.out_shape[3]):
+        w = inside(&job.axes[2], job.shape[3], column)
+        src = (job.src + p.n * job.x[0] + d.first * job.x[1] + h.first * job.x[2] + w.first * job.x[3]
+               + p.c * job.x[4])
+        set_window(job, &a, d.count, h.count, w.count)
+        counts[0], counts[1], counts[2], pixel = a.counts[0], a.counts[1], a.counts[2], a.strides[2]
+        a.counts[0] = a.counts[1] = 1
+        for i in range(channels):
+            values[i] = lowest
+        for i in range(counts[0]):
+            for j in range(counts[1]):
+                line = src + i * a.strides[0] + j * a.strides[1]
+                if job.x[4] == 1:
+                    add_line(job, &a, values, line, counts[2], pixel, channels)
+                else:
+                    for c in range(channels):
+                        add_line(job, &a, values + c, line + c * job.x[4], counts[2], pixel, 1)
+        count = d.count * h.count * w.count if job.operation == AVERAGE else window_size(job)
+        for i in range(channels):
+            store_value(job, out + column * job.y[3] + i * job.y[4], values[i], count)
+
+
+# --- all of it -------------------------------------------------------------------------------------------------------
+
+cdef bint lay_out_patches(Job *job, int64_t channels) noexcept:
+    """Set the size of patches of so many channels. Whether the buffer holds one."""
+    cdef int64_t deep = job.axes[0].kernel, high = extent(&job.axes[1]), wide = extent(&job.axes[2]), room
+    cdef int64_t width
+    if deep > PATCH or high > PATCH or wide > PATCH or deep * high * wide * channels > PATCH:
+        return False
+    room = PATCH // (deep * high * channels)
+    job.channels = channels
+    job.columns = min(job.out_shape[3], (room - wide) // job.axes[2].stride + 1)
+    width = (job.columns - 1) * job.axes[2].stride + wide
+    room = PATCH // (deep * width * channels)
+    job.rows = min(job.out_shape[2], (room - high) // job.axes[1].stride + 1)
+    job.rows = min(job.rows, PATCH // max(width * channels, I8_POOL_RUN))
+    return True
+
+
+cdef void choose_way(Job *job) noexcept:
+    """Set the way, and the sizes of a unit of work."""
+    cdef int64_t channels = job.out_shape[4], lines = job.out_shape[0] * job.out_shape[1] * job.out_shape[2]
+    cdef int64_t some = 1 if job.x[3] == 1 and job.x[4] != 1 else min(channels, <int64_t>CHANNELS)
+    job.rows, job.columns = 1, job.out_shape[3]
+    if job.x[4] == 1 and job.y[4] == job.size and channels >= I8_POOL_RUN and (
+        job.operation == MAXIMUM or window_size(job) <= I8_POOL_WINDOW
+    ):
+        job.way = LINES
+        job.channels = PIECE if lines < FEW_LINES and channels >= PIECE else channels
+        job.channel_blocks = channels // job.channels
+    else:
+        if job.out_shape[3] > 1 and job.axes[2].stride <= LARGEST_STEP and (
+            lay_out_patches(job, some) or lay_out_patches(job, 1)
+        ):
+            job.way = PATCHES
+        else:
+            job.way = WINDOWS
+            job.channels = min(channels, <int64_t>CHANNELS)
+        job.channel_blocks = ceil_div(channels, job.channels)
+    job.column_blocks = ceil_div(job.out_shape[3], job.columns)
+    job.row_blocks = ceil_div(job.out_shape[2], job.rows)
+
+
+cdef inline void do_unit(const Job *job, int64_t unit) noexcept nogil:
+    if job.way == LINES:
+        do_line(job, unit)
+    elif job.way == PATCHES:
+        do_patch(job, unit)
+    else:
+        do_windows(job, unit)
+
+
+cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const Axis *window) except -1:
+    """Pool an array of uint8 or int8 into one of the same dimensions, which are `axes` in the order n, d, h, w, c.
+
+    `window` has an entry for each spatial dimension. Every window has elements that are not padding. `out` is of the
+    type of `src` or float32, not empty, and does not overlap `src`.
+    """
+    cdef Job job
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim
+    cdef int64_t unit, units
+    cdef int threads
+    cdef double work = cnp.PyArray_SIZE(out)
+    job.operation = operation
+    job.is_signed = cnp.PyArray_TYPE(src) == cnp.NPY_INT8
+    job.size = cnp.PyArray_ITEMSIZE(out)
+    job.type = I8_TYPE_F32 if job.size == 4 else I8_TYPE_S8 if job.is_signed else I8_TYPE_U8
+    d = I8_S8 if job.is_signed else I8_U8
+    job.kernels = current_kernels()
+    job.kernel = job.kernels.elementwise.maximum[d] if operation == MAXIMUM else job.kernels.elementwise.average[d]
+    job.src, job.out = <const uint8_t *>cnp.PyArray_DATA(src), <char *>cnp.PyArray_DATA(out)
+    for d in range(5):
+        axis = axes[0 if d == 0 else max(d - missing, 0)]
+        if 0 < d <= missing:
+            job.shape[d] = job.out_shape[d] = 1
+            job.x[d] = job.y[d] = 0
+        else:
+            job.shape[d], job.out_shape[d] = src.shape[axis], out.shape[axis]
+            job.x[d], job.y[d] = src.strides[axis], out.strides[axis]
+    for d in range(3):
+        if d < missing:
+            job.axes[d].kernel = job.axes[d].stride = job.axes[d].dilation = 1
+            job.axes[d].before = job.axes[d].after = 0
+        else:
+            job.axes[d] = window[d - missing]
+        work *= job.axes[d].kernel
+    choose_way(&job)
+    units = job.out_shape[0] * job.channel_blocks * job.out_shape[1] * job.row_blocks * job.column_blocks
+    if work <= KEEP_GIL_BYTES:
+        for unit in range(units):
+            do_unit(&job, unit)
+        return 0
+    with nogil:
+        threads = <int>min(<double>max_threads(), <double>units, 1 + work / THREAD_BYTES)
+        if threads > 1:
+            threads = region_threads(threads)
+            for unit in prange(units, num_threads=threads, schedule="static"):
+                do_unit(&job, unit)
+        else:
+            for unit in range(units):
+                do_unit(&job, unit)
+    return 0

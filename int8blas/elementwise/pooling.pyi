@@ -1,0 +1,108 @@
+from collections.abc import Sequence
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import _Array, _Int8OrUInt8, _MemoryT
+
+_Q = TypeVar("_Q", np.uint8, np.int8)
+_Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
+_Padding: TypeAlias = _Sizes | Sequence[SupportsIndex | Sequence[SupportsIndex]] | str
+_Layout: TypeAlias = (
+    Literal["nwc", "nhwc", "ndhwc", "ncw", "nchw", "ncdhw", "NWC", "NHWC", "NDHWC", "NCW", "NCHW", "NCDHW"] | None
+)
+_Flag: TypeAlias = bool | np.bool_ | SupportsIndex
+
+@overload
+def max_pool(
+    src: _Array[_Q],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    out: npt.NDArray[_Q] | None = None,
+) -> npt.NDArray[_Q]: ...
+@overload
+def max_pool(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
+def avg_pool(
+    src: _Array[_Q],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    dst_dtype: None = None,
+    out: npt.NDArray[_Q] | None = None,
+) -> npt.NDArray[_Q]: ...
+@overload
+def avg_pool(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]: ...
+@overload
+def avg_pool(
+    src: _Array[_Int8OrUInt8],
+    kernel: _Sizes,
+    *,
+    strides: _Sizes | None = None,
+    padding: _Padding = 0,
+    include_padding: _Flag = False,
+    zero_point: SupportsIndex = 0,
+    ceil_mode: _Flag = False,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...
+@overload
+def global_max_pool(
+    src: _Array[_Q], *, layout: _Layout = None, out: npt.NDArray[_Q] | None = None
+) -> npt.NDArray[_Q]: ...
+@overload
+def global_max_pool(src: _Array[_Int8OrUInt8], *, layout: _Layout = None, out: _MemoryT) -> _MemoryT: ...
+@overload
+def global_avg_pool(
+    src: _Array[_Q], *, layout: _Layout = None, dst_dtype: None = None, out: npt.NDArray[_Q] | None = None
+) -> npt.NDArray[_Q]: ...
+@overload
+def global_avg_pool(
+    src: _Array[_Int8OrUInt8],
+    *,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]: ...
+@overload
+def global_avg_pool(
+    src: _Array[_Int8OrUInt8],
+    *,
+    layout: _Layout = None,
+    dst_dtype: npt.DTypeLike | None = None,
+    out: _MemoryT,
+) -> _MemoryT: ...

@@ -1,0 +1,364 @@
+"""Max and average pooling of quantized images, in one, two or three spatial dimensions."""
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+
+import math
+
+import numpy as np
+
+from int8blas.core.arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
+from int8blas.core.results cimport empty_in_order, empty_like
+from int8blas.elementwise.elements cimport share_memory
+from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
+from int8blas.core.parameters import integer
+from int8blas.core.spatial import (
+    CHANNELS_LAST_AXES,
+    output_size,
+    padding_of,
+    parse_layout,
+    parse_padding,
+    per_dimension,
+)
+from int8blas.core.verbose import spoken
+
+cnp.import_array()
+
+# Elements of a window: 64-bit sums of bytes hold as many.
+cdef object LARGEST_WINDOW = 2**52
+
+
+cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
+    """The type number of an average: that of `src`, or float32."""
+    if dst_dtype is None:
+        return cnp.PyArray_TYPE(src)
+    found = dtype_from(dst_dtype)
+    if found is None or (found != src.dtype and found != np.float32):
+        raise TypeError(f"dst_dtype must be {src.dtype}, as src is, or float32, got {dtype_argument(dst_dtype)}")
+    return found.num
+
+
+cdef cnp.ndarray padded(cnp.ndarray src, Axis *window, tuple axes, int64_t value):
+    """A copy of the source with its padding, which the windows then have no more of."""
+    cdef cnp.npy_intp shape[5]
+    cdef cnp.ndarray array
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
+    inside = [slice(None)] * ndim
+    for axis in range(ndim):
+        shape[axis] = cnp.PyArray_DIM(src, axis)
+    for d in range(ndim - 2):
+        axis = axes[d + 1]
+        inside[axis] = slice(window[d].before, window[d].before + shape[axis])
+        shape[axis] += window[d].before + window[d].after
+        window[d].before = window[d].after = 0
+    array = empty_in_order(shape, src, cnp.PyArray_TYPE(src))
+    array[...] = value
+    array[tuple(inside)] = src
+    return array
+
+
+cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int typenum, object out,
+                bint ceil_mode=False, int64_t zero_point=0):
+    """Pool, after the last checks. `axes` are those of `src` in the order n, d, h, w, c; `window` is spatial."""
+    cdef cnp.ndarray array, target
+    cdef cnp.npy_intp shape[5]
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
+    cdef int64_t size, room
+    cdef bint pads = False, hangs_over = False
+    for axis in range(ndim):
+        shape[axis] = cnp.PyArray_DIM(src, axis)
+    for d in range(ndim - 2):
+        axis = axes[d + 1]
+        size = shape[axis]
+        if size == 0:
+            raise ValueError("src must have at least one element in each spatial dimension, "
+                             f"got shape {(<object>src).shape}")
+        if max(window[d].before, window[d].after) >= extent(&window[d]):
+            raise ValueError(f"padding must be less than the extent of a window, {extent(&window[d])}, "
+                             f"got {max(window[d].before, window[d].after)}")
+        room = size + window[d].before + window[d].after - extent(&window[d])
+        if room < 0 or ceil_mode:
+            shape[axis] = output_size(size, window[d].kernel, window[d].stride, window[d].dilation,
+                                      (window[d].before, window[d].after), "src", ceil_mode)
+        else:
+            shape[axis] = room // window[d].stride + 1
+        pads = pads or window[d].before > 0 or window[d].after > 0
+        hangs_over = hangs_over or (shape[axis] - 1) * window[d].stride > room
+        if window[d].dilation > 1 and padding_only(&window[d], size, shape[axis]):
+            raise ValueError(f"padding must leave an element of src in every window, got "
+                             f"({window[d].before}, {window[d].after}) for {size} elements and dilation "
+                             f"{window[d].dilation}")
+    if out is None:
+        array = target = empty_in_order(shape, src, typenum)
+    else:
+        array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
+        target = empty_like(array, typenum) if share_memory(src, array) else array
+    if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
+        # Padding that is in memory counts as what it is, and what is behind it does not.
+        src, operation = padded(src, window, axes, zero_point), AVERAGE
+    if cnp.PyArray_SIZE(array):
+        pool(src, target, axes, operation, window)
+    if target is not array:
+        array[...] = target
+    return array if out is None else out
+
+
+cdef object pool_windows(cnp.ndarray src, object kernel, object strides, object padding, object dilation, object layout,
+                         object ceil_mode, int operation, int typenum, object out, object zero_point=0):
+    cdef Axis window[3]
+    cdef int d
+    cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
+    spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
+    kernel = per_dimension(kernel, spatial, "kernel", 1)
+    strides = kernel if strides is None else per_dimension(strides, spatial, "strides", 1)
+    dilation = per_dimension(dilation, spatial, "dilation", 1)
+    axes = CHANNELS_LAST_AXES[spatial, channels_last]
+    sizes = [cnp.PyArray_DIM(src, axis) for axis in axes[1:-1]]
+    padding = padding_of(parse_padding(padding, spatial), sizes, kernel, strides, dilation)
+    if math.prod(kernel) > LARGEST_WINDOW:
+        raise ValueError(f"kernel must have at most {LARGEST_WINDOW} elements, got {kernel}")
+    for d in range(spatial):
+        window[d].kernel, window[d].stride, window[d].dilation = kernel[d], strides[d], dilation[d]
+        window[d].before, window[d].after = padding[d]
+    return run(src, window, axes, operation, typenum, out, rounds_up, zero_point)
+
+
+cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typenum, object out):
+    cdef Axis window[3]
+    cdef int d
+    spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
+    axes = CHANNELS_LAST_AXES[spatial, channels_last]
+    for d in range(spatial):
+        window[d].kernel = cnp.PyArray_DIM(src, axes[d + 1])
+        window[d].stride = window[d].dilation = 1
+        window[d].before = window[d].after = 0
+    return run(src, window, axes, operation, typenum, out)
+
+
+@spoken("src")
+def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, out=None):
+    """Max pooling: the largest element in each window of an image.
+
+    ::
+
+        dst[n, oh, ow, c] = max over kh, kw of src[n, oh * sh - ph + kh * dh, ow * sw - pw + kw * dw, c]
+
+    with the strides s, the padding before p and the dilation d, and likewise with one or three spatial dimensions.
+    Elements that are padding are left out.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+    kernel : int or sequence of int
+        The elements of a window, in all spatial dimensions or in each, at least 1.
+    strides : int or sequence of int, optional
+        From a window to the next, at least 1; as `kernel` by default.
+    padding : int, sequence of int or of pairs of int, or str, optional
+        Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
+        Less than the extent of a window, ``dilation * (kernel - 1) + 1``. Or "valid", none, or "same" or "same_lower",
+        as many as make ``ceil(size / stride)`` windows, an odd one behind or before.
+    dilation : int or sequence of int, optional
+        From an element of a window to the next, at least 1.
+    ceil_mode : bool, optional
+        Whether the number of windows is rounded up: the last one may reach behind the padding, where nothing counts,
+        but has to begin in the source or in the padding before it. As in torch.
+    layout : str, optional
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
+        any case.
+    out : ndarray of `src`'s dtype, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `src`'s dtype
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
+        ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`,
+        less one if the last window would begin behind the source.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written; also if a window has nothing but padding.
+
+    See Also
+    --------
+    global_max_pool : one window, the whole image.
+
+    Notes
+    -----
+    Scale and zero point of the result are those of `src`.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
+    >>> int8blas.max_pool(x, 2)[0, :, :, 0]
+    array([[ 5,  7],
+           [13, 15]], dtype=uint8)
+    >>> int8blas.max_pool(x, 3, strides=2, padding=1)[0, :, :, 0]
+    array([[ 5,  7],
+           [13, 15]], dtype=uint8)
+    >>> int8blas.max_pool(x, 3, ceil_mode=True)[0, :, :, 0]
+    array([[10, 11],
+           [14, 15]], dtype=uint8)
+    """
+    cdef cnp.ndarray array = int8_operand(src, "src")
+    return pool_windows(array, kernel, strides, padding, dilation, layout, ceil_mode, MAXIMUM, cnp.PyArray_TYPE(array),
+                        out)
+
+
+@spoken("src")
+def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
+             dst_dtype=None, out=None):
+    """Average pooling: the mean of the elements in each window of an image.
+
+    ::
+
+        sum = sum over kh, kw of src[n, oh * sh - ph + kh, ow * sw - pw + kw, c]
+        dst[n, oh, ow, c] = rne(f32(sum) / f32(count))
+
+    with the strides s and the padding before p, and likewise with one or three spatial dimensions. The sum is exact and
+    then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded half to even
+    for a result of `src`'s dtype.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+    kernel : int or sequence of int
+        The elements of a window, in all spatial dimensions or in each, at least 1.
+    strides : int or sequence of int, optional
+        From a window to the next, at least 1; as `kernel` by default.
+    padding : int, sequence of int or of pairs of int, or str, optional
+        As for :func:`max_pool`. Less than `kernel`.
+    include_padding : bool, optional
+        Whether `count` is the size of the window, padding included, or the number of its elements that are not padding.
+    zero_point : int, optional
+        Of `src`: what padding is where it counts, 0 by default. Without `include_padding` a mean is the same whatever
+        the zero point is.
+    ceil_mode : bool, optional
+        As for :func:`max_pool`. What the last window has behind the padding is in neither sum nor `count`.
+    layout : str, optional
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
+        any case.
+    dst_dtype : dtype, optional
+        `src`'s dtype, the default, or float32, for the quotient itself.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
+        ``floor((size + before + after - kernel) / stride) + 1``, or as :func:`max_pool` says for `ceil_mode`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    global_avg_pool : one window, the whole image.
+
+    Notes
+    -----
+    This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
+    Scale and zero point of the result are those of `src`, with ``include_padding=True`` if `zero_point` is given. Where
+    padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results
+    are the same bit for bit on every CPU and for every number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
+    >>> int8blas.avg_pool(x, 2)[0, :, :, 0]
+    array([[ 2,  4],
+           [10, 12]], dtype=uint8)
+    >>> int8blas.avg_pool(x, 2, dst_dtype=np.float32)[0, :, :, 0]
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    >>> int8blas.avg_pool(np.full_like(x, 100), 2, padding=1, include_padding=True, zero_point=100)[0, :, 0, 0]
+    array([100, 100, 100], dtype=uint8)
+    """
+    cdef cnp.ndarray array = int8_operand(src, "src")
+    cdef int typenum = result_type(array, dst_dtype)
+    cdef int operation = AVERAGE_WITH_PADDING if flag(include_padding, "include_padding") else AVERAGE
+    cdef int low = -128 if cnp.PyArray_TYPE(array) == cnp.NPY_INT8 else 0
+    zero_point = integer(zero_point, "zero_point")
+    if not low <= zero_point <= low + 255:
+        raise ValueError(f"zero_point must be between {low} and {low + 255}, got {zero_point}")
+    return pool_windows(array, kernel, strides, padding, 1, layout, ceil_mode, operation, typenum, out, zero_point)
+
+
+@spoken("src")
+def global_max_pool(src, *, layout=None, out=None):
+    """Max pooling of the whole image: the largest element of each channel.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, as in :func:`max_pool`.
+    layout : str, optional
+        As in :func:`max_pool`.
+    out : ndarray of `src`'s dtype, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `src`'s dtype
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(-6, 6, dtype=np.int8).reshape(1, 2, 3, 2)
+    >>> int8blas.global_max_pool(x)
+    array([[[[4, 5]]]], dtype=int8)
+    """
+    cdef cnp.ndarray array = int8_operand(src, "src")
+    return pool_globally(array, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
+
+
+@spoken("src")
+def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
+    """Average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
+
+    Parameters
+    ----------
+    src : array_like of uint8 or int8
+        The image, as in :func:`avg_pool`.
+    layout : str, optional
+        As in :func:`avg_pool`.
+    dst_dtype : dtype, optional
+        `src`'s dtype, the default, or float32, for the quotient itself.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap `src`.
+
+    Returns
+    -------
+    ndarray of `dst_dtype`
+        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.arange(-6, 6, dtype=np.int8).reshape(1, 2, 3, 2)
+    >>> int8blas.global_avg_pool(x)
+    array([[[[-1,  0]]]], dtype=int8)
+    >>> int8blas.global_avg_pool(x, layout="nchw", dst_dtype=np.float32).ravel()
+    array([-3.5,  2.5], dtype=float32)
+    """
+    cdef cnp.ndarray array = int8_operand(src, "src")
+    return pool_globally(array, layout, AVERAGE, result_type(array, dst_dtype), out)

@@ -1,0 +1,279 @@
+"""Quantization element by element, in the model ``x_f32 = scale * (x_int - zero_point)`` of oneDNN's documents."""
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport (
+    axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
+from int8blas.core.kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
+from int8blas.elementwise.elements cimport apply
+from int8blas.stage.requantization cimport limited, multipliers
+from int8blas.core.verbose import spoken
+from int8blas.stage.attributes import SCHEMES
+
+cnp.import_array()
+
+cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
+
+
+cdef struct IntegerType:
+    int index          # in a kernel table
+    int64_t low, high
+
+
+cdef IntegerType integer_type(int typenum) noexcept:
+    cdef IntegerType t
+    if typenum == cnp.NPY_UINT8:
+        t.index, t.low, t.high = I8_U8, 0, 255
+    elif typenum == cnp.NPY_INT8:
+        t.index, t.low, t.high = I8_S8, -128, 127
+    else:
+        t.index, t.low, t.high = I8_S32, -2147483648, 2147483647
+    return t
+
+
+cdef tuple shape_of(cnp.ndarray x, tuple axes):
+    """The shape of parameters for these axes."""
+    return tuple([x.shape[axis] for axis in axes])
+
+
+@spoken("x")
+def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
+    """Quantize an array: ``sat(rne(x / scale + zero_point))``.
+
+    Division and addition are in float32, in this order; the sum is rounded half to even and saturated to `dtype`. NaN
+    becomes the zero point, and infinities saturate.
+
+    Parameters
+    ----------
+    x : array_like of float32, float16 or bfloat16
+        The values, of any shape and with any strides.
+    scale : float, or array_like
+        Positive and finite when rounded to float32. One value, or, with `axis`, an array.
+    zero_point : int, or array_like of int, optional
+        In the range of `dtype`. An int32 zero point is rounded to float32 to be added; up to 2**24 that is exact.
+    dtype : dtype, optional
+        uint8, int8 or int32.
+    axis : int or tuple of int, optional
+        The dimensions of `x` that have their own `scale` and `zero_point`, each of which is one value or has the shape
+        of these dimensions in this order. In the words of oneDNN's documents, the dimensions that the mask selects.
+    out : ndarray of `dtype`, optional
+        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+
+    Returns
+    -------
+    ndarray of `dtype`
+        ``out`` if it is given; a scalar if `x` has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    dequantize : the way back.
+    weights_factor, activation_factor : 1 / scale from the values.
+
+    Notes
+    -----
+    This is the quantization of oneDNN's "Primitive Attributes: Quantization" and of ONNX's QuantizeLinear. The result
+    is the same bit for bit on every CPU and for every number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.array([[-1, 0.25, 0.75], [0, 64, np.inf]], np.float32)
+    >>> int8blas.quantize(x, 0.5)
+    array([[ -2,   0,   2],
+           [  0, 127, 127]], dtype=int8)
+    >>> int8blas.quantize(x, [0.5, 1], [10, 0], np.uint8, axis=0)
+    array([[  8,  10,  12],
+           [  0,  64, 255]], dtype=uint8)
+    """
+    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points
+    cdef int typenum = quantized_type(dtype, "dtype")
+    cdef IntegerType t = integer_type(typenum)
+    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    return apply(current_kernels().elementwise.quantize[t.index], array, out, typenum, axes,
+                 [scales, zero_points, zero_points])
+
+
+@spoken("x")
+def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
+    """Dequantize an array: ``scale * float32(x - zero_point)``.
+
+    The difference is exact and then rounded to float32 (which changes it only from 2**24 on), the product is float32.
+
+    Parameters
+    ----------
+    x : array_like of uint8, int8 or int32
+        The values, of any shape and with any strides.
+    scale : float, or array_like
+        Positive and finite when rounded to float32. One value, or, with `axis`, an array.
+    zero_point : int, or array_like of int, optional
+        In the range of `x`'s dtype.
+    axis : int or tuple of int, optional
+        The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
+    out : ndarray of float32, optional
+        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+
+    Returns
+    -------
+    ndarray of float32
+        ``out`` if it is given; a scalar if `x` has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    quantize : the way there.
+
+    Notes
+    -----
+    This is the quantization model of oneDNN's "Primitive Attributes: Quantization". The result is the same bit for bit
+    on every CPU and for every number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> int8blas.dequantize(np.array([0, 128, 255], np.uint8), 0.5, 128)
+    array([-64. ,   0. ,  63.5], dtype=float32)
+    """
+    cdef cnp.ndarray array = elements(x, "x", INTEGERS), zero_points
+    cdef IntegerType t = integer_type(cnp.PyArray_TYPE(array))
+    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
+                 [scales, zero_points, zero_points])
+
+
+@spoken("x")
+def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
+    """Quantize sums, such as a GEMM returns, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
+
+    Parameters
+    ----------
+    x : array_like of int32
+        The values, of any shape and with any strides.
+    scale : float, or array_like
+        The factor, scale of `x` over scale of the result: positive and finite, for ``scheme="float"`` when rounded to
+        float32. One value, or, with `axis`, an array.
+    zero_point : int, or array_like of int, optional
+        In the range of `dtype`.
+    dtype : dtype, optional
+        uint8, int8 or int32.
+    axis : int or tuple of int, optional
+        The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
+    scheme : {'float', 'doubling', 'single'}, optional
+        The arithmetic, see below.
+    out : ndarray of `dtype`, optional
+        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+
+    Returns
+    -------
+    ndarray of `dtype`
+        ``out`` if it is given; a scalar if `x` has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    See Also
+    --------
+    quantized_multiplier : what the integer schemes use for a scale.
+
+    Notes
+    -----
+    ``"float"`` is oneDNN's: ``sat(rne(float32(x) * scale + zero_point))``, each step in float32.
+
+    The others are integer arithmetic, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
+    ``m * 2**(e - 31)``. Both compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
+
+    ``"doubling"`` is gemmlowp's, bit for bit: the saturating rounding doubling high multiplication, then a rounding
+    division by a power of two. It rounds twice::
+
+        v = sat_s32(x * 2**max(e, 0))
+        h = floor(v * m / 2**31 + 1/2)
+        y = h / 2**max(-e, 0)               to nearest, ties away from zero
+
+    For scales from 1 on, ``x * 2**e`` saturates to int32 *before* it is multiplied by ``m / 2**31``, a number from 1/2
+    to 1; an int32 result may then be as small as 2**30 where the product is beyond int32. 8-bit results saturate
+    correctly.
+
+    ``"single"`` rounds the exact product once, ties upwards, and saturates it only then::
+
+        y = sat_s32(floor(x * m * 2**(e - 31) + 1/2))
+
+    Results are the same bit for bit on every CPU and for every number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.array([-1000, -6, -2, 2, 6, 1000], np.int32)
+    >>> int8blas.requantize(x, 0.25)
+    array([-128,   -2,    0,    0,    2,  127], dtype=int8)
+    >>> int8blas.requantize(x, 0.25, scheme="doubling")
+    array([-128,   -2,   -1,    1,    2,  127], dtype=int8)
+    >>> int8blas.requantize(x, 0.25, scheme="single")
+    array([-128,   -1,    0,    1,    2,  127], dtype=int8)
+    """
+    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_INT32,)), scales, exponents, zero_points
+    cdef int typenum = quantized_type(dtype, "dtype"), kind = choice(scheme, "scheme", SCHEMES)
+    cdef IntegerType t = integer_type(typenum)
+    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32 if kind == I8_FLOAT else cnp.NPY_FLOAT64, shape)
+    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    exponents = zero_points
+    if kind != I8_FLOAT:
+        scales, exponents = multipliers(scales)
+        exponents = limited(exponents, kind)
+    return apply(current_kernels().elementwise.requantize[kind][t.index], array, out, typenum, axes,
+                 [scales, zero_points, exponents])
+
+
+def quantized_multiplier(scale):
+    """A scale as an integer multiplier and a power of two: ``scale ~ multiplier * 2**(exponent - 31)``.
+
+    Parameters
+    ----------
+    scale : float
+        Positive and finite.
+
+    Returns
+    -------
+    multiplier : int
+        At least 2**30 and below 2**31: the scale's 31 leading bits, rounded half up. 0 for scales that round below
+        2**-32, which make 0 of every int32.
+    exponent : int
+        Such that ``2**(exponent - 1) <= scale < 2**exponent``, or, if the multiplier was rounded up to 2**31, one more;
+        0 if `multiplier` is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `scale` is not as above.
+
+    Notes
+    -----
+    This is the ``QuantizeMultiplier`` of gemmlowp's and TensorFlow Lite's integer arithmetic, without an upper limit
+    of the exponent.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.quantized_multiplier(0.75) == (3 * 2**29, 0)
+    True
+    >>> int8blas.quantized_multiplier(1)
+    (1073741824, 1)
+    """
+    multiplier, exponent = multipliers(positive_numbers(scale, "scale", cnp.NPY_FLOAT64, ()))
+    return int(multiplier), int(exponent)

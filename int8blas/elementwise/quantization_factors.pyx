@@ -1,0 +1,148 @@
+"""The quantization factors of oneDNN's guide "Int8 Inference", in float64.
+
+Real values times their factor are the quantized values; a factor is 1 / scale for :func:`int8blas.quantize`.
+"""
+
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport axes_from, finite_numbers, positive_numbers
+
+cnp.import_array()
+
+
+cdef object factor(double top, cnp.ndarray largest, str name):
+    """top / largest in float64, 1 where all is 0."""
+    with np.errstate(over="ignore", divide="ignore"):
+        factors = np.where(largest > 0, top / largest, 1.0)
+    if not np.isfinite(factors).all():
+        raise ValueError(f"{name} must have a maximum of at least 1e-305 where it is not all 0, got "
+                         f"{largest[~np.isfinite(factors)][0]}")
+    return factors if factors.ndim else float(factors)
+
+
+def activation_factor(x):
+    """The quantization factor of activations: ``255 / max(abs(x))``, in float64.
+
+    Activations times the factor fill the range of uint8: ``quantize(x, 1 / activation_factor(x), dtype=np.uint8)``.
+
+    Parameters
+    ----------
+    x : array_like
+        Activations: finite and not negative.
+
+    Returns
+    -------
+    float
+        1 if all activations are 0, which any factor quantizes to 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `x` is not as above, or empty.
+
+    Notes
+    -----
+    Q_a of oneDNN's guide "Int8 Inference".
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> activations = np.array([15, 14, 15, 8, 11], np.float32)
+    >>> int8blas.activation_factor(activations)
+    17.0
+    >>> int8blas.quantize(activations, 1 / 17, dtype=np.uint8)
+    array([255, 238, 255, 136, 187], dtype=uint8)
+    """
+    cdef cnp.ndarray values = finite_numbers(x, "x")
+    if values.min() < 0:
+        raise ValueError(f"x must not be negative, got {values.min()}")
+    return factor(255, np.asarray(values.max()), "x")
+
+
+def weights_factor(w, *, axis=None):
+    """The quantization factor of weights: ``127 / max(abs(w))``, in float64.
+
+    Weights times the factor are in [-127, 127]: ``quantize(w, 1 / weights_factor(w))``.
+
+    Parameters
+    ----------
+    w : array_like
+        Weights, finite.
+    axis : int or tuple of int, optional
+        The dimensions that have factors of their own, such as that of the output channels; the maximum is over the
+        others.
+
+    Returns
+    -------
+    float, or ndarray of float64
+        An array with the shape of the dimensions `axis` selects, in that order, if `axis` is given. 1 where all
+        weights are 0, which any factor quantizes to 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, or `w` is empty.
+
+    Notes
+    -----
+    Q_w of oneDNN's guide "Int8 Inference". Its example prints [-66, 88, ..., -15, 127] for the weights below; -15 is
+    cut off. By the guide's own formula, with rounding to nearest even, -1.2 becomes -16 (12.959 * -1.2 = -15.55).
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = np.array([-5.1, 6.8, -1.2, 9.8], np.float32)
+    >>> factor = int8blas.weights_factor(weights)
+    >>> round(factor, 2)
+    12.96
+    >>> int8blas.quantize(weights, 1 / factor)
+    array([-66,  88, -16, 127], dtype=int8)
+    """
+    cdef cnp.ndarray values = finite_numbers(w, "w")
+    cdef tuple axes = axes_from(axis, "axis", values.ndim)
+    others = tuple([other for other in range(values.ndim) if other not in axes])
+    largest = np.asarray(np.abs(values).max(axis=others))
+    return factor(127, largest.transpose([sorted(axes).index(chosen) for chosen in axes]), "w")
+
+
+def quantize_bias(bias, q_a, q_w):
+    """Quantize a bias for sums of quantized products: ``sat_s32(rne(q_a * q_w * bias))``, in float64.
+
+    Parameters
+    ----------
+    bias : array_like
+        The bias, finite.
+    q_a : float
+        The factor of the activations, positive and finite.
+    q_w : float, or array_like
+        The factor of the weights, positive and finite: one value, or an array with the shape of `bias`.
+
+    Returns
+    -------
+    ndarray of int32
+        With the shape of `bias`; a scalar if it has no dimensions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, or `bias` is empty.
+
+    Notes
+    -----
+    b_s32 of oneDNN's guide "Int8 Inference". Its example prints [528, -1145, ..., -1762] for the bias below; the first
+    two are cut off. By the guide's own formula, with rounding to nearest even, they are 529 and -1146 (220.306 * 2.4 =
+    528.73, and 220.306 * -5.2 = -1145.59).
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.quantize_bias([2.4, -5.2, -8], 255 / 15, 127 / 9.8)
+    array([  529, -1146, -1762], dtype=int32)
+    """
+    cdef cnp.ndarray values = finite_numbers(bias, "bias")
+    q_a = positive_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
+    q_w = positive_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 also times an infinite product
+    return np.clip(scaled, -2147483648, 2147483647).astype(np.int32)

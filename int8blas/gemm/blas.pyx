@@ -1,0 +1,283 @@
+"""GEMM on 8-bit integers with SciPy's calling convention.
+
+The four GEMMs differ in the types of A and B. All compute, for op(X) = X or its transpose::
+
+    C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
+
+where the product is exact, ``rne`` rounds half to even and ``sat_s32`` saturates to int32. With alpha = 1 and beta 0 or
+1 everything is integer arithmetic; otherwise it is double precision, in the order of the formula. The result does not
+depend on the CPU, the number of threads, packing or memory order.
+"""
+
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+cimport numpy as cnp
+
+from int8blas.core.arrays cimport (
+    as_array,
+    check_numerics,
+    check_transpose,
+    check_type,
+    integers,
+    is_within,
+    output,
+    real,
+    shown,
+)
+from int8blas.core.results cimport empty, empty_like
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport (
+    is_usable,
+    run,
+    set_a_operand,
+    set_ao,
+    set_b_operand,
+    set_bo,
+    set_c,
+    start,
+    warn_saturated,
+)
+
+cnp.import_array()
+
+# Compared by identity first: what callers pass nearly always is these very objects.
+cdef object ZERO = 0
+cdef str FIXED = "F"
+cdef str EXACT = "exact"
+
+
+cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
+    """co, by `offsetc`. Returns the array that holds a vector."""
+    cdef cnp.ndarray array, words
+    cdef int32_t *offsets
+    cdef int64_t value
+    cdef cnp.npy_intp i
+    cdef str kind = FIXED
+    if offsetc is FIXED and is_within(co, INT32_MIN, INT32_MAX, &value):
+        g.co = <int32_t>value
+        return None
+    if offsetc is not FIXED:
+        kind = offsetc.upper() if isinstance(offsetc, str) else ""
+    if kind not in ("F", "R", "C"):
+        raise ValueError(f"offsetc must be 'F', 'R' or 'C', got {shown(offsetc)}")
+    if kind == "F":
+        array = integers(co, "co", INT32_MIN, INT32_MAX, -1, "")
+    elif kind == "C":
+        array = integers(co, "co", INT32_MIN, INT32_MAX, g.m, "a row of C each, as offsetc is 'C'")
+    else:
+        array = integers(co, "co", INT32_MIN, INT32_MAX, g.n, "a column of C each, as offsetc is 'R'")
+    if array.ndim == 0:
+        g.co = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[0]
+        return None
+    words = cnp.PyArray_EMPTY(1, cnp.PyArray_DIMS(array), cnp.NPY_INT32, 0)
+    offsets = <int32_t *>cnp.PyArray_DATA(words)
+    for i in range(cnp.PyArray_DIM(array, 0)):
+        offsets[i] = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[i]
+    if kind == "C":
+        g.co_rows = offsets
+    else:
+        g.co_cols = offsets
+    return words
+
+
+cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
+                 object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
+                 int b_type):
+    """All four GEMMs: check, set up, compute."""
+    cdef Gemm g
+    cdef cnp.ndarray target, given, _ao_array, _bo_array, _co_array
+    cdef bint transpose
+    cdef int saturated
+    cdef cnp.npy_intp shape[2]
+    start(&g, numerics is not EXACT and check_numerics(numerics))
+    g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
+    # The operands are not passed through functions that return them: each would write their reference counts, one write
+    # waiting for the other, which takes longer than the checks.
+    if not cnp.PyArray_CheckExact(a):
+        a = as_array(a, "a")
+    set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a)
+    transpose = check_transpose(trans_b, "trans_b")
+    if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
+        b = as_array(b, "b")
+    set_b_operand(&g, b, b_type, transpose)
+    if ao is not ZERO:
+        _ao_array = set_ao(&g, ao, "a row of op(a) each")
+    if bo is not ZERO:
+        _bo_array = set_bo(&g, bo, "a column of op(b) each")
+    if co is not ZERO or offsetc is not FIXED:
+        _co_array = set_offset(&g, co, offsetc)
+    if c is None:
+        shape[0], shape[1] = g.m, g.n
+        target = empty(2, shape, cnp.NPY_INT32)
+        if g.beta != 0:
+            target.fill(0)
+    else:
+        given = c_operand(&g, c, overwrite_c)
+        target = result_for(&g, given, overwrite_c, <cnp.ndarray>a, b)
+    set_c(&g, target)
+    saturated = run(&g, name)
+    if c is not None and overwrite_c and target is not given:
+        given[...] = target
+    if saturated:
+        warn_saturated(name)
+    return c if c is not None and overwrite_c else target
+
+
+cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
+    """C as an array, to write to if it is to be overwritten."""
+    cdef cnp.ndarray array
+    if overwrite_c:
+        array = output(c, "c")
+    else:
+        array = as_array(c, "c")
+        check_type(array, "c", cnp.NPY_INT32)
+    if cnp.PyArray_NDIM(array) != 2 or cnp.PyArray_DIM(array, 0) != g.m or cnp.PyArray_DIM(array, 1) != g.n:
+        raise ValueError(f"c must have shape {(g.m, g.n)}, got {(<object>array).shape}")
+    return array
+
+
+cdef cnp.ndarray result_for(Gemm *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
+    """The array that the result is computed in: C itself, or a copy of it."""
+    if overwrite_c and is_usable(array, a, b):
+        return array
+    cdef cnp.ndarray target = empty_like(array, cnp.NPY_INT32)
+    if g.beta != 0:
+        target[...] = array
+    return target
+
+
+def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for uint8 A and int8 B.
+
+    Parameters
+    ----------
+    alpha : float
+        Finite.
+    a : array_like of uint8
+        A of shape (M, K), or (K, M) with `trans_a`; any strides, never copied.
+    b : array_like of int8, or PackedB
+        B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB` is faster.
+    beta : float, optional
+        Finite. If it is 0, C is not read.
+    c : ndarray of int32, optional
+        C of shape (M, N), any strides; zeros if it is not given.
+    trans_a, trans_b : bool or int, optional
+        op(X) is X, or X transposed if the flag is true (1, or 2 as in BLAS).
+    overwrite_c : bool, optional
+        Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
+    offsetc : {'F', 'C', 'R'}, optional
+        `co` is one value, M values of which one is added to each row of C (a column of values), or N of which one is
+        added to each column (a row of values). Either case.
+    ao, bo : int, or array_like of int, optional
+        Zero points, subtracted from A and B, in the range of their dtypes: one value, or one for each row of op(A) and
+        for each column of op(B).
+    co : int, or array_like of int, optional
+        Offsets in the range of int32.
+    numerics : {'exact', 'saturating'}, optional
+        'saturating' gives the results of CPUs without VNNI: the products of k = 0, 1 and of k = 2, 3 in each group of
+        four are added with saturation to int16, then in int32.
+
+    Returns
+    -------
+    ndarray of int32
+        Of shape (M, N): `c` itself with `overwrite_c`; a copy in c's memory order if only `c` is given; else a new
+        C-ordered array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an element was beyond int32, and saturated. :func:`matmul` with ``dtype=np.int64`` has the exact product.
+
+    Notes
+    -----
+    The product is exact for every K: where int32 sums could overflow, they are carried in int64. alpha = 1 with beta 0
+    or 1 is integer arithmetic throughout; otherwise the formula is evaluated in double precision in the order written,
+    without fused multiply-adds. As in oneDNN, zero points are subtracted (MKL adds them). The saturation is described
+    in oneDNN's "Nuances of int8 Computations".
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a = np.array([[255, 255, 0, 0]], np.uint8)
+    >>> b = np.array([[127], [127], [0], [0]], np.int8)
+    >>> int8blas.gemm_u8s8s32(1, a, b)
+    array([[64770]], dtype=int32)
+    >>> int8blas.gemm_u8s8s32(1, a, b, numerics="saturating")
+    array([[32767]], dtype=int32)
+    >>> int8blas.gemm_u8s8s32(0.5, a, b, ao=5, co=[7], offsetc="R")
+    array([[31757]], dtype=int32)
+    """
+    return call("gemm_u8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_UINT8, cnp.NPY_INT8)
+
+
+def gemm_s8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int8 A and int8 B.
+
+    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with int8 `a`.
+
+    Notes
+    -----
+    Computed as ``(A + 128) @ B - 128 * column sums of B``. With ``numerics="saturating"`` the shift comes first, as on
+    CPUs without VNNI.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a = np.array([[127, 127, 0, 0]], np.int8)
+    >>> int8blas.gemm_s8s8s32(1, a, a, trans_b=True)
+    array([[32258]], dtype=int32)
+    >>> int8blas.gemm_s8s8s32(1, a, a, trans_b=True, numerics="saturating")
+    array([[255]], dtype=int32)
+    """
+    return call("gemm_s8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_INT8, cnp.NPY_INT8)
+
+
+def gemm_s8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int8 A and uint8 B.
+
+    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with int8 `a` and uint8 `b`.
+
+    Notes
+    -----
+    Computed on A + 128 and B - 128, with the column sums of B and the row sums of A as compensation.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((1, 3), -128, np.int8), np.full((3, 2), 255, np.uint8)
+    >>> int8blas.gemm_s8u8s32(1, a, b)
+    array([[-97920, -97920]], dtype=int32)
+    """
+    return call("gemm_s8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_INT8, cnp.NPY_UINT8)
+
+
+def gemm_u8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for uint8 A and uint8 B.
+
+    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with uint8 `b`.
+
+    Notes
+    -----
+    Computed on A and B - 128, with the row sums of A as compensation.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a, b = np.full((1, 3), 255, np.uint8), np.full((3, 2), 255, np.uint8)
+    >>> int8blas.gemm_u8u8s32(1, a, b)
+    array([[195075, 195075]], dtype=int32)
+    """
+    return call("gemm_u8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_UINT8, cnp.NPY_UINT8)

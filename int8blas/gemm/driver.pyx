@@ -1,0 +1,210 @@
+"""The GEMM: ``gemm`` carries out what ``_plan.make_plan`` decides.
+
+Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others
+to ``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K; where sums
+could leave s32, K falls into segments, each a problem of its own, and their sums are added in s64.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from int8blas.core.kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.split cimport ceil_div, part_count, share
+from int8blas.core.threads cimport region_threads
+from int8blas.gemm.blocks cimport gemm_blocks
+from int8blas.gemm.few_columns cimport gemm_dots
+from int8blas.gemm.few_rows cimport gemm_rows
+from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.plan cimport (
+    PATH_DOTS,
+    PATH_ROWS,
+    PATH_THIN,
+    Gemm,
+    Plan,
+    arranged,
+    is_tiny,
+    make_plan,
+    plan_threads,
+    zero_of_row,
+)
+from int8blas.gemm.small_k cimport gemm_thin
+from int8blas.gemm.tiny cimport gemm_tiny
+
+
+cdef int multiply_own(const Gemm *g, const Plan *p, int part) noexcept nogil:
+    """One thread's rows, or columns, as a problem of its own. 0, or -1 if there is no memory."""
+    cdef Gemm own = g[0]
+    cdef int64_t first
+    if p.own_rows:
+        first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
+        own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
+        own.a += first * g.a_row
+        own.c += first * g.c_row
+        if g.co_rows is not NULL:
+            own.co_rows += first
+    else:
+        first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
+        own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
+        own.b += first * g.b_col
+        own.c += first * g.c_col
+        if g.co_cols is not NULL:
+            own.co_cols += first
+    own.threads = 1
+    return multiply(&own)
+
+
+cdef int64_t segment_start(const Gemm *g, const Plan *p, int64_t segment) noexcept nogil:
+    """The first k of a segment."""
+    return min(share(ceil_div(g.k, I8_GROUP), segment, p.segments) * I8_GROUP, g.k)
+
+
+cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:
+    """The product over one segment of K, to `sums`, as a problem of its own.
+
+    The zero points of a packed B's problem are left out: its column sums are those of all of K.
+    """
+    cdef int64_t first = segment_start(g, p, segment)
+    own[0] = g[0]
+    own.k = segment_start(g, p, segment + 1) - first
+    own.a += first * g.a_col
+    if g.packed is NULL:
+        own.b += first * g.b_row
+    else:
+        own.packed += first * I8_PANEL
+        own.split.panels = NULL
+        own.ao = own.bo = 0
+        own.ao_rows = own.bo_cols = NULL
+    own.alpha, own.beta = 1, 0
+    own.stage = NULL
+    own.col_init = NULL
+    own.co = 0
+    own.co_rows = own.co_cols = NULL
+    own.to_s64, own.saturated = False, NULL
+    own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
+    if p.k_parts > 1:
+        own.threads = 1
+
+
+cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int64_t *total, int32_t *sums) noexcept nogil:
+    """The product over one part of K, segment by segment, to `total`. 0, or -1 if there is no memory."""
+    cdef int64_t first = p.segments // p.k_parts * part, segment, i
+    cdef Gemm own
+    for segment in range(first, first + p.segments // p.k_parts):
+        set_segment(&own, g, p, segment, sums)
+        if multiply(&own):
+            return -1
+        if segment == first:
+            for i in range(g.m * g.n):
+                total[i] = sums[i]
+        else:
+            for i in range(g.m * g.n):
+                total[i] += sums[i]
+    return 0
+
+
+cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noexcept nogil:
+    """The sums of all parts go to C."""
+    cdef i8_output_args o
+    cdef int64_t total[I8_MAX_COLUMNS]
+    cdef int64_t bo[I8_MAX_COLUMNS]
+    cdef int64_t row, column, part, j, ao, row_term = 0
+    cdef int32_t co
+    cdef int cols
+    memset(&o, 0, sizeof(o))
+    set_formula(g, &o)
+    o.rows = 1
+    o.acc64 = total
+    memset(total, 0, sizeof(total))
+    memset(bo, 0, sizeof(bo))
+    for row in range(g.m):
+        ao = zero_of_row(g, row)
+        co = g.co if g.co_rows is NULL else g.co_rows[row]
+        if g.packed is not NULL:
+            o.ao = &ao
+            if g.bo != 0 or g.bo_cols is not NULL:
+                g.kernels.packing.row_sums(&row_term, 1, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+                row_term -= g.k * ao
+                o.row_term = &row_term
+        if g.co_cols is NULL:
+            o.co_row = &co
+        column = 0
+        while column < g.n:
+            cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
+            for j in range(cols):
+                total[j] = 0
+                bo[j] = g.bo if g.bo_cols is NULL else g.bo_cols[column + j]
+            for part in range(p.k_parts):
+                for j in range(cols):
+                    total[j] += totals[(part * g.m + row) * g.n + column + j]
+            o.cols, o.row, o.column = cols, row, column
+            o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
+            o.bo = bo if o.row_term is not NULL else NULL
+            o.col_sum = g.col_sums + column if o.ao is not NULL else NULL
+            o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
+            o.c = g.c + row * g.c_row + column * g.c_col
+            g.kernels.stage.output(&o)
+            column += cols
+
+
+cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
+    """A long K. 0, or -1 if there is no memory.
+
+    The memory that it takes depends on C and the number of threads, not on K.
+    """
+    cdef int status = 0
+    cdef int64_t part, size = g.m * g.n
+    cdef int64_t *totals = <int64_t *>acquire(p.k_parts * size * (sizeof(int64_t) + sizeof(int32_t)))
+    cdef int32_t *sums = <int32_t *>(totals + p.k_parts * size)
+    if totals is NULL:
+        return -1
+    if p.k_parts == 1:
+        status = multiply_part_of_k(g, p, 0, totals, sums)
+    else:
+        for part in prange(p.k_parts, num_threads=<int>p.k_parts, schedule="static"):
+            status += multiply_part_of_k(g, p, part, totals + part * size, sums + part * size)
+    if status == 0:
+        store_totals(g, p, totals)
+    release(totals)
+    return -1 if status else 0
+
+
+cdef int gemm(const Gemm *g) noexcept nogil:
+    """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
+    cdef Gemm other
+    return multiply(arranged(g, &other))
+
+
+cdef int multiply(const Gemm *g) noexcept nogil:
+    """`gemm` of a problem as it is arranged."""
+    cdef Plan p
+    cdef Gemm other
+    cdef int part, parts, threads, status = 0
+    if g.m == 0 or g.n == 0:
+        return 0
+    if is_tiny(g):
+        gemm_tiny(g)
+        return 0
+    make_plan(g, &p)
+    parts = part_count(&p.grid)
+    if parts > 1 or p.k_parts > 1:
+        threads = region_threads(plan_threads(g, &p))
+        if threads < plan_threads(g, &p):
+            other = g[0]
+            other.threads = threads
+            return multiply(&other)
+    if p.segments > 1:
+        return gemm_parts_of_k(g, &p)
+    if p.path == PATH_ROWS:
+        return gemm_rows(g, &p)
+    if p.path == PATH_DOTS:
+        return gemm_dots(g, &p)
+    if p.path == PATH_THIN:
+        return gemm_thin(g, &p)
+    if parts == 1 or not (p.own_columns or p.own_rows):
+        return gemm_blocks(g, &p)
+    for part in prange(parts, num_threads=parts, schedule="static"):
+        status += multiply_own(g, &p, part)
+    return -1 if status else 0

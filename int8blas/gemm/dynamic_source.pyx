@@ -1,0 +1,115 @@
+"""A in f32, f16 or bf16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/stage/source_body.h).
+
+The range of a row, or of all of A, extended to contain 0, gives scale and zero point::
+
+    symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
+    else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
+
+in f32, where a scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
+sat(rne(x * (1 / scale) + zero)). A range with infinities or NaN has no such numbers: its scale is NaN, so that all of
+its results are, its zero point is 0, and what it becomes is 0 in A'.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport NAN, isnan, rintf
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from int8blas.core.kernels cimport I8_GROUP
+from int8blas.core.split cimport round_up, share
+from int8blas.core.threads cimport region_threads
+from int8blas.gemm.plan cimport Gemm, Source
+
+cdef enum:
+    # Parts into which the rows fall for their common range, and numbers that pay for waking one more thread.
+    MAX_PARTS = 64
+    THREAD_NUMBERS = 1 << 17
+cdef float SMALLEST = 1.17549435e-38
+cdef float LARGEST = 3.402823466e38
+
+
+cdef void parameters(const Source *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
+    """Scale and zero point of a range (low, high) around 0."""
+    cdef float rounded
+    if isnan(range_[0]):
+        scale[0], zero[0] = NAN, 0
+        return
+    if s.symmetric:
+        scale[0] = max(max(-range_[0], range_[1]) / <float>127, SMALLEST)
+        zero[0] = 0
+        return
+    scale[0] = max(range_[1] / <float>255 - range_[0] / <float>255, SMALLEST)
+    rounded = rintf(-range_[0] * (<float>1 / scale[0]))
+    zero[0] = <int64_t>min(rounded, <float>255)
+
+
+cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
+    """Scale and zero point of each of some rows."""
+    cdef float range_[2]
+    cdef float largest
+    cdef const char *src
+    cdef int64_t i
+    for i in range(rows):
+        src = <const char *>g.a + (row + i) * g.a_row
+        if not g.source.per_row:
+            scales[i], zeros[i] = g.source.scale, g.source.zero
+            continue
+        if g.source.symmetric:
+            largest = g.kernels.stage.source_largest(src, g.source.type, g.a_col, g.k)
+            scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
+            continue
+        g.kernels.stage.source_range(range_, src, g.source.type, g.a_col, g.k)
+        parameters(g.source, range_, scales + i, zeros + i)
+
+
+cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
+                        int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
+    """`k` columns of some rows of A', `dst_row` bytes apart, with zeros up to a multiple of 4."""
+    cdef const char *src
+    cdef int64_t i, j
+    for i in range(rows):
+        src = <const char *>g.a + (row + i) * g.a_row + k0 * g.a_col
+        if isnan(scales[i]):
+            memset(dst, 0, k)
+        elif g.source.symmetric:
+            g.kernels.stage.quantize_within(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], g.a_flip)
+        else:
+            g.kernels.stage.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i],
+                                            False, g.a_flip)
+        for j in range(k, round_up(k, I8_GROUP)):
+            dst[j] = 0
+        dst += dst_row
+
+
+cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:
+    """Scale and zero point of a source with one range for all of A."""
+    cdef float ranges[2 * MAX_PARTS]
+    # Of a source or results without elements, of which there may be any number, the range is that of no row.
+    cdef int64_t rows = g.m if g.n and g.k else 0, part
+    cdef int64_t parts = min(min(<int64_t>threads, MAX_PARTS), min(rows, 1 + rows * g.k // THREAD_NUMBERS))
+    if parts <= 1:
+        range_of_rows(g, s.type, 0, rows, ranges)
+    else:
+        for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
+            range_of_rows(g, s.type, share(rows, part, parts), share(rows, part + 1, parts), ranges + 2 * part)
+    for part in range(1, parts):
+        extend(ranges, ranges + 2 * part)
+    parameters(s, ranges, &s.scale, &s.zero)
+
+
+cdef void range_of_rows(const Gemm *g, int type, int64_t row, int64_t end, float *range_) noexcept nogil:
+    cdef float one[2]
+    range_[0] = range_[1] = 0
+    while row < end:
+        g.kernels.stage.source_range(one, <const char *>g.a + row * g.a_row, type, g.a_col, g.k)
+        extend(range_, one)
+        row += 1
+
+
+cdef inline void extend(float *range_, const float *other) noexcept nogil:
+    """A range becomes one that contains another, NaN where either is."""
+    if isnan(other[0]):
+        range_[0] = range_[1] = NAN
+    elif not isnan(range_[0]):
+        range_[0], range_[1] = min(range_[0], other[0]), max(range_[1], other[1])

@@ -1,0 +1,291 @@
+"""``explain``: the plan of a multiplication, for people to read."""
+
+from dataclasses import dataclass
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown
+from int8blas.core.kernels cimport I8_MATRIX_ROWS, I8_PANEL, tile_panels
+from int8blas.core.split cimport ceil_div, round_up, split
+from int8blas.core.threads cimport max_threads
+from int8blas.gemm.blocks cimport thread_bytes
+from int8blas.gemm.driver cimport set_segment
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.plan cimport (
+    PATH_BLOCKS,
+    PATH_DOTS,
+    PATH_ROWS,
+    PATH_THIN,
+    PATH_TINY,
+    Gemm,
+    Plan,
+    arranged,
+    is_product,
+    is_turned,
+    make_plan,
+    plan_threads,
+    tile_rows,
+)
+from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
+
+cnp.import_array()
+
+
+PATHS = {
+    "tiny": "small enough to be computed on the stack",
+    "rows": "few rows, so B is read in place along its rows, once",
+    "dots": "few rows or columns, so the other operand is read in place along k",
+    "thin": "small K, so C is written row by row from a packed B in the cache",
+    "blocks": "tiles of C from packed panels of B",
+    "lines": "tiles of C from windows in a copy of some lines of the image",
+    "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
+    "groups": "a lane for four channels of a small group, from a copy of some lines of the image",
+}
+
+# How layers of a class are explained: a function of the layer and its source.
+_layers = {}
+
+
+def register(cls, function):
+    """Let :func:`explain` take layers of this class: function(layer, src) makes the Explanation."""
+    _layers[cls] = function
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How one multiplication would be done.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (M, N, K).
+    path : str
+        'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
+        columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'blocks' (B packed,
+        or packed by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small
+        groups of channels) and 'depthwise' (single ones).
+    isa : str
+        The kernels in use.
+    numerics : str
+        'exact' or 'saturating'.
+    tile : tuple of int
+        Rows and columns of the largest kernel of the path.
+    block : tuple of int, or None
+        Rows, columns and k of a block, for the path 'blocks'.
+    threads : int
+        Threads that take part.
+    thread_grid : tuple of int, or None
+        How they divide the rows and the columns of C; None if each takes a stretch of tiles, column by column, or if
+        they divide K.
+    k_parts : int
+        Into how many parts K falls, one for each thread: more than 1 if C has too few tiles for them and K is long.
+    segments : int
+        Into how many segments K falls, in all parts: more than `k_parts` if sums of a part could leave int32. Each is a
+        product of its own, which path, tile and block describe, and their sums are added in int64.
+    max_threads : int
+        Threads that might have.
+    workspace : int
+        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines', 'groups'
+        and 'depthwise'; panels of a plain B, which all share, come on top.
+    b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
+        B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
+        carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split.
+    transposed : bool
+        What is computed is C.T = B.T @ A.T; but for `shape`, all attributes describe that product.
+    certified_panels : tuple of int, or None
+        Panels of B with a certificate, and all of them, where that matters and is known before the call.
+    split_panels : tuple of int, or None
+        Panels of a packed B that are multiplied as a dense part, with sums in 16 bits, and outliers, and all of them;
+        None where no panel may be.
+    a_quantized : bool
+        A is real numbers: they are quantized to 8 bits before, which is described here.
+    """
+
+    shape: tuple[int, int, int]
+    path: str
+    isa: str
+    numerics: str
+    tile: tuple[int, int]
+    block: tuple[int, int, int] | None
+    threads: int
+    thread_grid: tuple[int, int] | None
+    k_parts: int
+    segments: int
+    max_threads: int
+    workspace: int
+    b_is_packed: bool
+    a_in_place: bool
+    a_shifted: bool
+    b_shifted: bool
+    wide_sums: bool
+    may_widen: bool
+    transposed: bool
+    certified_panels: tuple[int, int] | None
+    split_panels: tuple[int, int] | None
+    a_quantized: bool
+
+    @property
+    def kernel(self) -> str:
+        """The name of the main kernel, such as 'avx512vnni 8x48'."""
+        kind = f" {self.path}" if self.path in ("rows", "dots", "thin", "groups", "depthwise") else ""
+        return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
+
+    def __str__(self) -> str:
+        m, n, k = self.shape
+        lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
+        if self.transposed:
+            lines.append("  C.T = B.T @ A.T is computed, as C has few columns and A contiguous ones: A below is B.T")
+        if self.block is not None:
+            lines.append("  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
+                *self.block, -(-self.workspace // 1024)))
+            lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
+            if self.a_in_place:
+                lines.append("  A is read in place: it is uint8 with contiguous rows")
+            else:
+                lines.append("  A is packed block by block")
+        if self.a_quantized:
+            lines.append("  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time")
+        if self.a_shifted:
+            lines.append("  A is int8: one operand is shifted by 128, and compensated with sums of the other")
+        if self.b_shifted:
+            lines.append("  B is uint8: shifted by -128 unless A is int8 and read in place")
+        if self.wide_sums:
+            pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
+            lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
+        if self.may_widen:
+            lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
+            if self.certified_panels is not None:
+                lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
+            if self.split_panels is not None:
+                lines.append("  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(
+                    *self.split_panels))
+        if self.threads == self.max_threads:
+            reason = "all there are"
+        elif self.threads == 1:
+            reason = f"of {self.max_threads}: too little work to wake another"
+        else:
+            reason = f"of {self.max_threads}: too few tiles or too little work for more"
+        if self.path in ("depthwise", "groups", "lines"):
+            how = f"lines and channels of the output; {-(-self.workspace // 1024)} KiB of workspace a thread"
+        elif self.k_parts > 1:
+            how = "each all of C, for a part of k"
+        elif self.thread_grid is None:
+            how = "each a stretch of tiles"
+        else:
+            how = "grid {} x {}".format(*self.thread_grid)
+        lines.append(f"  {self.threads} thread(s), {reason}; {how}")
+        return "\n".join(lines)
+
+
+def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
+    """How ``(op(A), op(B))`` would be multiplied here and now, without zero points, to a new C: kernel, blocking,
+    threads, and why.
+
+    Parameters
+    ----------
+    a : array_like of uint8 or int8
+        A, as in :func:`gemm_u8s8s32`.
+    b : array_like of uint8 or int8, PackedB, Convolution or Deconvolution
+        B. For a layer `a` is its source, of its `src_dtype`, and what is explained is the product of one group of its
+        channels; of a deconvolution, of its first phase. The layer must have been created with all scales and zero
+        points.
+    trans_a, trans_b : bool or int, optional
+        Whether they are transposed.
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`.
+
+    Returns
+    -------
+    Explanation
+        Its attributes are the decisions, its ``str`` a readable account of them.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> with int8blas.use_isa("ref"), int8blas.num_threads(1):
+    ...     plan = int8blas.explain(np.zeros((64, 32), np.uint8), np.zeros((32, 48), np.int8))
+    >>> plan.isa, plan.tile, plan.threads
+    ('ref', (4, 16), 1)
+    """
+    cdef Gemm g
+    cdef cnp.ndarray array
+    cdef int b_type
+    if type(b) in _layers:
+        if check_transpose(trans_a, "trans_a") or check_transpose(trans_b, "trans_b"):
+            raise ValueError("trans_a and trans_b must be False for a layer")
+        if numerics != "exact":
+            raise ValueError(f"numerics must not be given for a layer, which has its own, got {shown(numerics)}")
+        return _layers[type(b)](b, as_array(a, "a"))
+    array = int8_operand(a, "a")
+    if isinstance(b, PackedB):
+        b_type = (<PackedB>b)._typenum
+    else:
+        b = int8_operand(b, "b")
+        b_type = cnp.PyArray_TYPE(b)
+    start(&g, check_numerics(numerics))
+    g.threads = max_threads()
+    set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a)
+    set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
+    g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
+    certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
+    return explain_problem(&g, numerics, certified)
+
+
+cdef object explain_problem(const Gemm *g, numerics, certified):
+    cdef Plan p
+    cdef Gemm other, segment
+    cdef const Gemm *given = g
+    cdef int64_t panels, i
+    shape, most = (g.m, g.n, g.k), g.threads
+    g = arranged(given, &other)
+    transposed = g is not given
+    panels = ceil_div(g.n, I8_PANEL)
+    memset(&p, 0, sizeof(p))
+    p.k_parts = p.segments = 1
+    split(1, 1, 1, False, &p.grid)
+    if g.m and g.n:
+        make_plan(g, &p)
+    threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
+    if segments > 1:
+        set_segment(&segment, g, &p, 0, NULL)
+        g = &segment
+        make_plan(g, &p)
+        threads = max(threads, plan_threads(g, &p))
+    path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
+            PATH_BLOCKS: "blocks"}[p.path]
+    width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
+    rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not is_turned(g))
+    tile = {
+        "rows": (g.kernels.gemm.rows_mr, g.kernels.gemm.rows_columns),
+        "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
+        "thin": (g.kernels.gemm.thin_rows, I8_PANEL),
+    }.get(path, (rows if g.m != 1 else 1, width))
+    if path == "blocks" and p.matrix is not NULL:
+        tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
+    return Explanation(
+        shape=shape,
+        path=path,
+        isa=g.kernels.name.decode(),
+        numerics=numerics,
+        tile=tile,
+        block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
+        threads=threads,
+        thread_grid=None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts),
+        k_parts=parts,
+        segments=segments,
+        max_threads=most,
+        workspace=thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0,
+        b_is_packed=g.packed is not NULL,
+        a_in_place=bool(p.direct_a),
+        a_shifted=g.a_flip != 0,
+        b_shifted=g.b_flip != 0 or g.bo == -128,
+        wide_sums=bool(wide),
+        may_widen=bool(p.may_widen),
+        transposed=transposed,
+        certified_panels=certified if p.may_widen else None,
+        split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
+        a_quantized=False,
+    )

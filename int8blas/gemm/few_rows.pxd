@@ -1,0 +1,4 @@
+from int8blas.gemm.plan cimport Gemm, Plan
+
+
+cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil

@@ -1,0 +1,247 @@
+"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (rows_body.h).
+
+Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
+
+    multiply_piece  some tiles of rows and blocks of columns
+      for each stretch of blocks:
+        for each few groups of k:
+          for each block:           copied first where its rows would push one another out of the cache
+            for each tile of rows:  the row kernel
+        for each block: the sums go to C
+
+Blocks begin where the lines of the cache do, if all rows of B agree on that. The first block of all, and the last, may
+then overlap their neighbours; each stores only the columns that are its own.
+
+Every problem with exact numerics and 32-bit sums can be computed so. Where a zero point of A needs the column sums of
+B, they come from one more row of A, of ones. A single row is multiplied less its zero point, where bytes are halved.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport (
+    I8_A_UNSIGNED,
+    I8_B_UNSIGNED,
+    I8_CHUNK,
+    I8_GROUP,
+    I8_MAX_COLUMNS,
+    I8_MAX_ROWS,
+    i8_output_args,
+    i8_rows_args,
+)
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
+from int8blas.gemm.output cimport output
+from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
+
+cdef enum:
+    STAGED_BYTES = 256          # of each row, where rows are copied
+
+
+# What the parts share.
+cdef struct Rows:
+    # The kernels read A as it is: where it is s8, B is the u8 operand. The zero points then differ by 128.
+    int unsigned_operand
+    uint8_t b_flip
+    int64_t shift               # of the zero points of A, and back of B's
+    int64_t rows, tiles         # of A, with the row of ones if there is one
+    int64_t groups              # of 4 k
+    int group                   # bytes of one in a packed row
+    uint8_t *a                  # packed, tile by tile
+    int32_t *offsets            # what a single zero point of B adds to each row
+    int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
+    int64_t *bo                 # NULL, or zero points of the columns of B, likewise
+    int64_t *row_term           # NULL, or the factor that goes with each bo: sums of the rows of A - ao
+    # of one part
+    int32_t *sums
+    uint8_t *staged
+
+
+cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
+    """Set the pointers of `w` into `memory`, and return how much of it they take."""
+    cdef char *start = memory
+    cdef int64_t parts = part_count(&p.grid)
+    w.a = <uint8_t *>carve(&memory, w.rows * w.groups * w.group)
+    w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
+    w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
+    w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
+    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.bo_cols is not NULL else 0)
+    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.rows_columns)
+    w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
+    return memory - start
+
+
+cdef void pack_tile(const Gemm *g, const Plan *p, const Rows *w, int64_t tile) noexcept nogil:
+    """One tile of rows of A, packed, and what zero points add to these rows."""
+    cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
+    cdef int64_t own = min(end, g.m) - row
+    cdef int height = <int>(end - row)
+    cdef uint8_t *halved = w.a + row * w.groups * w.group
+    # Where it is halved, in the second half of its place.
+    cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
+    g.kernels.packing.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
+    if own < height:
+        for k in range(g.k):
+            a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
+        w.offsets[g.m] = 0
+    if p.centered:
+        g.kernels.gemm.halve_centered(halved, a, g.k, g.a_flip == 0, <int32_t>(zero_of_row(g, 0) - g.a_flip))
+    elif w.group > I8_GROUP:
+        g.kernels.gemm.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
+    if g.bo + w.shift == 0 and w.bo is NULL:
+        memset(w.offsets + row, 0, own * sizeof(int32_t))
+    else:
+        g.kernels.packing.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        for i in range(row, row + own):
+            w.row_term[i] -= g.k * zero_of_row(g, i)
+            w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-(g.bo + w.shift) * <uint32_t>w.row_term[i])
+    if w.ao is not NULL:
+        for i in range(row, row + own):
+            w.ao[i] = zero_of_row(g, i) - w.shift
+
+
+cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
+                   int32_t *sums) noexcept nogil:
+    """The tiles of rows, times the groups and the blocks of columns in `t`."""
+    cdef int64_t row, height
+    for tile in range(tile, tile_end):
+        row = share(w.rows, tile, w.tiles)
+        height = share(w.rows, tile + 1, w.tiles) - row
+        t.a = w.a + w.group * (row * w.groups + group * height)
+        t.a_group = w.group * height
+        t.acc = sums + row * t.acc_row
+        g.kernels.gemm.rows[w.unsigned_operand][height - 1](t)
+
+
+cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
+    """The first column that a block stores; its last one is before the next block's first."""
+    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.rows_columns, g.n)
+
+
+cdef int64_t read_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
+    """The first column that a block reads."""
+    return min(own_column(g, p, block), g.n - g.kernels.gemm.rows_columns)
+
+
+cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t *sums, int64_t block, int64_t row,
+                      int64_t row_end) noexcept nogil:
+    """The finished sums of one block of columns, rows [row, row_end), go to C."""
+    cdef int width = g.kernels.gemm.rows_columns
+    cdef int64_t column = own_column(g, p, block), i, r
+    cdef int start = <int>(column - read_column(g, p, block)), height
+    cdef int columns = <int>(own_column(g, p, block + 1) - column)
+    cdef int32_t tile[I8_MAX_ROWS * I8_MAX_COLUMNS + I8_CHUNK]
+    cdef int64_t col_sum[I8_MAX_COLUMNS + I8_CHUNK]
+    cdef i8_output_args o
+    if p.from_registers:
+        for i in range(row, row_end):
+            if columns == width:
+                g.kernels.gemm.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
+            else:
+                g.kernels.gemm.finish_rows(tile, sums + i * width, w.offsets[i])
+                memcpy(<int32_t *>(g.c + i * g.c_row) + column, tile + start, columns * sizeof(int32_t))
+        return
+    memset(&o, 0, sizeof(o))
+    if w.ao is not NULL:
+        g.kernels.gemm.finish_rows(tile, sums + g.m * width, 0)
+        for i in range(width):
+            col_sum[i] = tile[i]
+        o.col_sum = col_sum + start
+    if w.bo is not NULL:
+        o.bo = w.bo + column
+    r = row
+    while r < row_end:
+        height = <int>min(<int64_t>I8_MAX_ROWS, row_end - r)
+        for i in range(height):
+            g.kernels.gemm.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
+        if w.ao is not NULL:
+            o.ao = w.ao + r
+        if w.bo is not NULL:
+            o.row_term = w.row_term + r
+        output(g, &o, tile + start, height, columns, width, r, column)
+        r += height
+
+
+cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t tile, int64_t tile_end, int64_t first,
+                         int64_t end) noexcept nogil:
+    """Some tiles of rows times blocks of columns from `first` to `end`."""
+    cdef int64_t width = g.kernels.gemm.rows_columns
+    cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
+    cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
+    cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
+    cdef int64_t last, block, count, group, step = p.kc // I8_GROUP
+    cdef i8_rows_args t
+    t.b_flip = <uint32_t>0x01010101 * w.b_flip
+    t.acc_row, t.acc_block = width, w.rows * width
+    t.centered = p.centered
+    t.ahead = p.ahead
+    while first < end:
+        last = min(first + p.nc, end)
+        group = 0
+        while group < w.groups:
+            t.first = group == 0
+            t.groups = min(step, g.k // I8_GROUP - group)
+            t.b_tail = <int>(g.k % I8_GROUP) if group + step >= w.groups else 0
+            block = first
+            while block < last:
+                count = 1 if block < whole or block >= whole_end else min(together, min(last, whole_end) - block)
+                t.b = g.b + I8_GROUP * group * g.b_row + read_column(g, p, block)
+                t.b_row = g.b_row
+                t.blocks = count
+                if p.staged:
+                    t.b_row = count * width
+                    g.kernels.gemm.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
+                    t.b = w.staged
+                multiply(g, w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
+                block += count
+            group += step
+        for block in range(first, last):
+            store_block(g, p, w, w.sums + (block - first) * t.acc_block, block, row, row_end)
+        first = last
+
+
+cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) noexcept nogil:
+    """What one thread does."""
+    cdef Rows w = shared[0]
+    cdef Piece pieces[MAX_PIECES]
+    cdef int i
+    w.sums += part * w.rows * p.nc * g.kernels.gemm.rows_columns
+    w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
+    for i in range(pieces_of(&p.grid, part, pieces)):
+        # The grid has one row for all tiles where each block needs the row of ones.
+        multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
+                       w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
+
+
+cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
+    """The problem, by the threads of the plan. 0, or -1 if there is no memory."""
+    cdef Rows w
+    cdef char *memory
+    cdef int64_t i
+    cdef int parts = part_count(&p.grid), part
+    w.unsigned_operand = I8_B_UNSIGNED if g.a_flip or p.centered else I8_A_UNSIGNED
+    w.shift = 128 if w.unsigned_operand == I8_B_UNSIGNED else 0
+    w.b_flip = g.b_flip ^ w.shift
+    w.groups = ceil_div(g.k, I8_GROUP)
+    w.rows = g.m + p.row_of_ones
+    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
+    w.tiles = ceil_div(w.rows, g.kernels.gemm.rows_mr)
+    memory = <char *>acquire(lay_out(g, p, &w, <char *>ALIGNMENT))
+    if memory is NULL:
+        return -1
+    lay_out(g, p, &w, memory)
+    if w.bo is not NULL:
+        for i in range(g.n):
+            w.bo[i] = g.bo_cols[i] + w.shift
+    if parts == 1:
+        for i in range(w.tiles):
+            pack_tile(g, p, &w, i)
+        rows_part(g, p, &w, 0)
+    else:
+        for i in prange(w.tiles, num_threads=parts, schedule="static"):
+            pack_tile(g, p, &w, i)
+        for part in prange(parts, num_threads=parts, schedule="static"):
+            rows_part(g, p, &w, part)
+    release(memory)
+    return 0

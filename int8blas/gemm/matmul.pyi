@@ -1,0 +1,66 @@
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import _Array, _Int8OrUInt8, _Integers, _MemoryT, _Numerics
+from int8blas.gemm.packing import PackedB
+
+_R = TypeVar("_R", np.int32, np.int64)
+
+# Results are arrays below; of two vectors they are scalars of the same type.
+@overload
+def matmul(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    out: None = None,
+    dtype: None = None,
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+) -> npt.NDArray[np.int32]: ...
+@overload
+def matmul(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    out: npt.NDArray[_R],
+    dtype: npt.DTypeLike | None = None,
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+) -> npt.NDArray[_R]: ...
+@overload
+def matmul(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    out: _MemoryT,
+    dtype: npt.DTypeLike | None = None,
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+) -> _MemoryT: ...
+@overload
+def matmul(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    out: None = None,
+    dtype: type[_R] | np.dtype[_R],
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+) -> npt.NDArray[_R]: ...
+@overload
+def matmul(
+    a: _Array[_Int8OrUInt8],
+    b: _Array[_Int8OrUInt8] | PackedB,
+    *,
+    out: None = None,
+    dtype: npt.DTypeLike,
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+) -> npt.NDArray[Any]: ...

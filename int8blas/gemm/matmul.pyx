@@ -1,0 +1,231 @@
+"""``matmul``: the shapes of numpy.matmul on the same GEMM."""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport check_numerics, int8_operand, product_output
+from int8blas.core.results cimport empty, empty_of
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport (
+    Stack,
+    is_usable,
+    run,
+    run_stack,
+    set_a,
+    set_ao,
+    set_b,
+    set_bo,
+    set_c,
+    start,
+    warn_saturated,
+)
+
+cnp.import_array()
+
+
+cdef object vector_to_matrix(cnp.ndarray array, str name, int axis):
+    """numpy.matmul's rule for 1-D operands: a becomes a row, b a column."""
+    if array.ndim == 0:
+        raise ValueError(f"{name} must have at least 1 dimension, got a scalar")
+    return array if array.ndim > 1 else array.reshape((1, -1) if axis == 0 else (-1, 1))
+
+
+def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
+    """The exact product of 8-bit arrays, with the shapes of :func:`numpy.matmul`.
+
+    Parameters
+    ----------
+    a, b : array_like of uint8 or int8
+        Matrices, stacks of matrices, or vectors, in any of the four combinations of types and with any strides. Leading
+        dimensions are broadcast. `b` may be a :class:`PackedB`.
+    out : ndarray of int32 or int64, optional
+        Where to store the result; it must have the result's shape, and may have any strides.
+    dtype : dtype, optional
+        Of the result: int32 or int64. By default that of `out`, else int32.
+    ao, bo : int, or array_like of int, optional
+        Zero points, subtracted from `a` and `b`: one value, or one for each row of `a`'s and for each column of `b`'s
+        matrices.
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`.
+
+    Returns
+    -------
+    ndarray of int32 or int64
+        ``out`` if it is given; a scalar if both operands are vectors. It is exact in int64; in int32 results beyond
+        that saturate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an element was beyond int32, and saturated.
+
+    Notes
+    -----
+    With K columns of `a` and no zero points, int32 holds every result for K up to 33,025 if both operands are uint8,
+    65,793 if one is, and 131,071 if none is.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> a = np.full((5, 2, 3), 100, np.uint8)
+    >>> int8blas.matmul(a, np.full(3, -100, np.int8)).shape
+    (5, 2)
+    >>> int8blas.matmul(a[0], np.full((3, 1), -100, np.int8), ao=99)
+    array([[-300],
+           [-300]], dtype=int32)
+    >>> x = np.full((100_000, 2), 255, np.uint8)
+    >>> int8blas.matmul(x.T, x, dtype=np.int64)
+    array([[6502500000, 6502500000],
+           [6502500000, 6502500000]])
+    """
+    cdef Gemm g
+    cdef cnp.ndarray x = int8_operand(a, "a"), y = None, given, _ao_array, _bo_array
+    cdef int typenum = cnp.NPY_INT32
+    cdef PackedB packed = None
+    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
+    cdef int64_t b_rows
+    start(&g, check_numerics(numerics))
+    given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
+    g.to_s64 = typenum == cnp.NPY_INT64
+    x = vector_to_matrix(x, "a", 0)
+    set_a(&g, x, False)
+    if type(b) is PackedB:
+        packed = <PackedB>b
+        packed.fill(&g)
+        b_rows = packed._k
+    else:
+        y = int8_operand(b, "b")
+        b_is_vector = cnp.PyArray_NDIM(y) == 1
+        y = vector_to_matrix(y, "b", 1)
+        set_b(&g, y, False)
+        b_rows = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2)
+    if b_rows != g.k:
+        raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
+    _ao_array = set_ao(&g, ao, "a row of a each")
+    _bo_array = set_bo(&g, bo, "a column of b each")
+    if cnp.PyArray_NDIM(x) == 2 and (y is None or cnp.PyArray_NDIM(y) == 2) and not a_is_vector and not b_is_vector:
+        product = multiply_matrices(&g, x, y, packed, given, typenum)
+    else:
+        product = multiply_stacks(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
+    return product if out is None else out
+
+
+cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):
+    """The product of two matrices, for which nothing is made but the result."""
+    cdef cnp.ndarray target
+    cdef int saturated
+    cdef cnp.npy_intp shape[2]
+    shape[0], shape[1] = g.m, g.n
+    if given is not None:
+        if cnp.PyArray_NDIM(given) != 2 or cnp.PyArray_DIM(given, 0) != g.m or cnp.PyArray_DIM(given, 1) != g.n:
+            raise ValueError(f"out must have shape {(g.m, g.n)}, got {(<object>given).shape}")
+    if given is not None and is_usable(given, x, y if packed is None else packed):
+        target = given
+    else:
+        target = empty(2, shape, typenum)
+    if packed is not None:
+        packed.fill_split(g, g.m)
+    set_c(g, target)
+    saturated = run(g, "matmul")
+    if given is not None and target is not given:
+        given[...] = target
+    if saturated:
+        warn_saturated("matmul")
+    return target
+
+
+cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
+                            bint a_is_vector, bint b_is_vector):
+    """The product where an operand is a vector or a stack of matrices."""
+    cdef cnp.ndarray target
+    cdef int saturated
+    cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
+    cdef bint in_place = True
+    if b_batch and b_batch != batch:
+        try:
+            batch = np.broadcast_shapes(batch, b_batch)
+        except ValueError:
+            raise ValueError(f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
+    # The result with both matrix dimensions, and the axes that vectors lose.
+    shape = (*batch, g.m, g.n)
+    vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
+    final_shape = shape if not vector_axes else tuple(n for axis, n in enumerate(shape) if axis not in vector_axes)
+    if given is not None:
+        if (<object>given).shape != final_shape:
+            raise ValueError(f"out must have shape {final_shape}, got {(<object>given).shape}")
+        in_place = is_usable(given, x, y if packed is None else packed)
+    if given is None or not in_place:
+        target = empty_of(shape, typenum)
+    else:
+        target = given.reshape(shape) if vector_axes else given
+    if packed is not None:
+        packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
+    if batch:
+        saturated = multiply_batch(g, x, y, target, batch)
+    else:
+        set_c(g, target)
+        saturated = run(g, "matmul")
+    if not in_place:
+        given[...] = target.reshape(final_shape)
+    if saturated:
+        warn_saturated("matmul")
+    return target.reshape(final_shape)[()] if vector_axes else target
+
+
+cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
+    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows.
+
+    Returns whether an element was saturated.
+    """
+    cdef Stack s
+    cdef int axis
+    cdef int64_t a_rows, c_rows
+    cdef ptrdiff_t a_row, c_row
+    set_c(g, target)
+    if (y is None or y.ndim == 2) and g.ao_rows is NULL and target.size:
+        a_row, c_row = g.a_row, g.c_row
+        if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
+            g.m, g.a_row, g.c_row = a_rows, a_row, c_row
+            return run(g, "matmul")
+    s.dims, s.count = len(batch), 1
+    for axis in range(s.dims):
+        s.shape[axis] = batch[axis]
+        s.count *= s.shape[axis]
+        s.c[axis] = target.strides[axis]
+    set_steps(s.a, x, s.dims)
+    if y is not None:
+        set_steps(s.b, y, s.dims)
+    return run_stack(g, &s, "matmul")
+
+
+cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
+    """Distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
+    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims  # the axis of `array` before its first one, if negative
+    for axis in range(dims):
+        steps[axis] = 0
+        if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
+            steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
+
+
+cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:
+    """Whether all rows of a stack of matrices are evenly spaced; how many they are, and the step from each to the next,
+    which stays as it is if there is one."""
+    cdef int axis
+    rows[0] = 1
+    for axis in range(cnp.PyArray_NDIM(array) - 2, -1, -1):
+        if cnp.PyArray_DIM(array, axis) == 1:
+            continue
+        if rows[0] == 1:
+            step[0] = cnp.PyArray_STRIDE(array, axis)
+        elif cnp.PyArray_STRIDE(array, axis) != step[0] * rows[0]:
+            return False
+        rows[0] *= cnp.PyArray_DIM(array, axis)
+    return True

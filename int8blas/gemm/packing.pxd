@@ -1,0 +1,56 @@
+# Packed matrices, for the modules that multiply by them.
+from libc.stdint cimport int8_t, int64_t, uint8_t
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport i8_kernels
+from int8blas.gemm.plan cimport Gemm, SplitB
+
+
+# A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
+cdef struct PackedMatrix:
+    const PackedMatrix *here        # where it is itself: tells it from other memory, and from a copy
+    int64_t k, n
+    bint unsigned
+    # The rest as in Gemm.
+    const int8_t *data
+    int64_t panel_size
+    const int64_t *sums
+    const uint8_t *certified
+    SplitB split
+
+
+cdef class PackedB:
+    cdef readonly int64_t _k, _n
+    cdef int _typenum
+    cdef cnp.ndarray _data          # int8 [panels, groups, 16, 4], read-only
+    cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
+    cdef cnp.ndarray _certified     # bool [panels]
+    # As in Gemm, None until they are needed; bool [panels], or [0] if no panel is split.
+    cdef cnp.ndarray _split
+    cdef cnp.ndarray _dense         # like _data
+    cdef cnp.ndarray _outliers      # bytes
+    cdef cnp.ndarray _starts        # int64
+    cdef PackedMatrix _matrix       # `split` and `here` are empty until `address` is asked for, and then stay
+    cdef object __weakref__
+
+    cdef void fill(self, Gemm *g) noexcept
+    cdef cnp.ndarray group_sums(self, int64_t size)
+    cdef int fill_split(self, Gemm *g, int64_t rows) except -1
+    cdef int64_t split_k(self) noexcept
+    cdef int split(self, const i8_kernels *kernels) except -1
+
+
+cdef PackedB pack(cnp.ndarray b, bint transpose)
+cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
+                    uint8_t flip) noexcept nogil
+cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                     uint8_t *certified) noexcept nogil
+
+
+cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
+    """Let `g` multiply by this matrix, without a zero point."""
+    g.n, g.bo = matrix.n, -128 if matrix.unsigned else 0
+    g.packed = matrix.data
+    g.panel_size = matrix.panel_size
+    g.col_sums = matrix.sums
+    g.certified = matrix.certified

@@ -1,0 +1,511 @@
+"""B in the layout that the kernels read, packed once and used many times.
+
+``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]: panels of 16 columns; in a panel, groups of 4 consecutive k; in a
+group, column 0's 4 bytes, then column 1's, and so on: 64 bytes, which is one AVX-512 register, two AVX2 registers or
+one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B where B is int8, and
+B - 128 where it is uint8. One layout serves every instruction set.
+
+The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
+Boost".
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy, memset
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core import file
+from int8blas.core.arrays cimport check_transpose, int8_operand, shown
+from int8blas.core.file import freeze, is_constant
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
+from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
+from int8blas.core.signatures import Signature
+from int8blas.core.split cimport ceil_div, even_size, round_up
+from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
+from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.verbose import spoken
+
+cnp.import_array()
+
+# Bytes that pay for waking one more thread to pack or check them.
+cdef int64_t THREAD_BYTES = 1 << 18
+# Looking for outliers takes so many times as long.
+cdef int64_t SPLIT_WORK = 32
+
+
+# A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
+# else, and where it has a certificate. The sums of the outliers cost as much as so many k besides.
+cdef enum:
+    WIDENED_PART = 9
+    CERTIFIED_PART = 32
+    SUMS_K = 80
+
+
+cdef int threads_for(int64_t size) noexcept nogil:
+    cdef int threads = <int>min(<int64_t>max_threads(), 1 + size // THREAD_BYTES)
+    return region_threads(threads)
+
+
+cdef inline void pack_some(const i8_kernels *kernels, int8_t *data, int64_t first, int64_t end, int64_t k, int64_t n,
+                           const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride, uint8_t flip) noexcept nogil:
+    """Panels [first, end) of pack_data."""
+    cdef int64_t panel_size = round_up(k, I8_GROUP) * I8_PANEL
+    kernels.packing.pack_panels(
+        <uint8_t *>data + first * panel_size, panel_size, min(end * I8_PANEL, n) - first * I8_PANEL, k,
+        b + first * I8_PANEL * n_stride, n_stride, k_stride, flip)
+
+
+cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
+                    uint8_t flip) noexcept nogil:
+    """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t panels = ceil_div(n, I8_PANEL), i
+    # Four panels are whole cache lines of a C-ordered B.
+    cdef int64_t step = 4, steps = ceil_div(panels, step)
+    cdef int threads
+    if k == 0:
+        return  # there are no bytes, of however many panels
+    threads = threads_for(panels * round_up(k, I8_GROUP) * I8_PANEL)
+    if threads == 1:
+        for i in range(steps):
+            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
+    else:
+        for i in prange(steps, num_threads=threads, schedule="static"):
+            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
+
+
+cdef void find_fact(const i8_kernels *kernels, int8_t *data, const int8_t *source, int64_t groups, int64_t panel,
+                    int64_t *sums, uint8_t *certified) noexcept nogil:
+    """One panel of find_facts."""
+    cdef int64_t size = groups * I8_GROUP * I8_PANEL
+    if source is not NULL:
+        memcpy(data + panel * size, source + panel * size, size)
+    kernels.packing.panel_sums(sums + panel * I8_PANEL, data + panel * size, groups)
+    certified[panel] = kernels.packing.panel_certified(data + panel * size, groups)
+
+
+cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                     uint8_t *certified) noexcept nogil:
+    """The column sums and certificates of packed bytes, after copying them from `source` if it is not NULL."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
+    cdef int threads = threads_for(panels * groups * I8_GROUP * I8_PANEL)
+    if threads == 1:
+        for i in range(panels):
+            find_fact(kernels, data, source, groups, i, sums, certified)
+    else:
+        for i in prange(panels, num_threads=threads, schedule="static"):
+            find_fact(kernels, data, source, groups, i, sums, certified)
+
+
+@cython.final
+cdef class PackedB:
+    """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
+
+    A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
+    and is saved to and mapped from a file. A copy of it (module ``copy``) is the matrix itself.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (K, N), the shape of B.
+    ndim : int
+        2.
+    dtype : numpy.dtype
+        int8 or uint8, of B.
+    data : numpy.ndarray
+        The packed bytes, a read-only int8 view of shape (ceil(N / 16), ceil(K / 4), 16, 4) with
+        ``data[n // 16, k // 4, n % 16, k % 4] == B[k, n]`` (minus 128 if B is uint8) and zeros as padding.
+    column_sums : numpy.ndarray
+        The sum of each column of B, int64 of shape (N,).
+    certified : numpy.ndarray
+        For each panel of 16 columns, whether no uint8 A can make VPMADDUBSW saturate on it: in every pair (k, k + 1),
+        k even, of the stored bytes the positive parts sum to at most 128 and the negative ones to at least -128.
+    nbytes : int
+        Size of `data`, without the second arrangement that products may keep on a CPU without VNNI (:func:`pack_b`).
+    address : int
+        Where the functions of ``int8blas.cython_blas`` find the matrix, as long as this object exists.
+
+    Notes
+    -----
+    A pickle has `data` once, and no more: sums and certificates are computed when it is loaded, so it does not depend
+    on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it begins at a
+    multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped for reading
+    and the buffers of another PackedB are. Any other is copied: what is written to it later has no effect.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> b = np.arange(10, dtype=np.int8).reshape(5, 2)
+    >>> packed = int8blas.pack_b(b)
+    >>> packed
+    PackedB(shape=(5, 2), dtype=int8)
+    >>> packed.data.shape
+    (1, 2, 16, 4)
+    >>> packed.data[0, 0, 1]  # column 1, the first four k
+    array([1, 3, 5, 7], dtype=int8)
+    >>> packed.column_sums
+    array([20, 25])
+    >>> bool((packed.unpack() == b).all())
+    True
+    """
+
+    __signature__ = Signature()
+
+    def __cinit__(self):
+        # Without elements, so that whatever comes from __new__ is safe to use.
+        self._typenum = cnp.NPY_INT8
+        self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
+        self._sums = np.empty(0, np.int64)
+        self._certified = np.empty(0, np.bool_)
+
+    @cython.binding(False)
+    def __init__(self, *args, **kwargs):
+        """A PackedB is made by :func:`pack_b` or :meth:`load`."""
+        raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
+
+    cdef void fill(self, Gemm *g) noexcept:
+        """Let `g` multiply by this matrix."""
+        set_packed(g, &self._matrix)
+
+    cdef cnp.ndarray group_sums(self, int64_t size):
+        """Column sums of B' of each group of `size` k, int32 [panels, groups, 16]."""
+        cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
+        cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32)
+        cdef int32_t *sums = <int32_t *>cnp.PyArray_DATA(array)
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef int64_t some[I8_PANEL]
+        cdef int i
+        with nogil:
+            # The groups of a panel lie one behind the other, and so do panels.
+            for part in range(panels * groups):
+                kernels.packing.panel_sums(some, self._matrix.data + part * size * I8_PANEL, size // I8_GROUP)
+                for i in range(I8_PANEL):
+                    sums[part * I8_PANEL + i] = <int32_t>some[i]
+        return array
+
+    cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
+        """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""
+        if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
+            if self._split is None:
+                with cython.critical_section(self):
+                    self.split(g.kernels)
+            if self._split.shape[0] == 0:
+                return 0
+            g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
+            g.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
+            g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
+            g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
+            g.split.k = self.split_k()
+        return 0
+
+    cdef inline int64_t split_k(self) noexcept:
+        """The k that a list of outliers is for, whole groups of I8_DOT8."""
+        return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
+
+    cdef int split(self, const i8_kernels *kernels) except -1:
+        """Divide all panels into a dense part and outliers; see csrc/gemm/outliers_body.h."""
+        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, part, total = 0
+        cdef int64_t size = self.split_k(), columns = ceil_div(self._k, size) * I8_PANEL
+        cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
+        cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
+        cdef cnp.ndarray count_array = np.empty((2, panels), np.int64), split_array = np.empty(panels, np.bool_)
+        cdef cnp.ndarray starts_array = np.empty(panels * columns + 1, np.int64), outliers_array
+        cdef int64_t *counts = <int64_t *>cnp.PyArray_DATA(count_array)     # outliers of each panel that is split
+        cdef int64_t *firsts = counts + panels                              # and those of the panels before it
+        cdef int64_t *starts = <int64_t *>cnp.PyArray_DATA(starts_array)
+        cdef uint8_t *is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
+        cdef i8_outliers *outliers
+        cdef cnp.ndarray dense_array
+        cdef int8_t *dense
+        cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
+        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+            counts[i] = kernels.gemm.split_panel(NULL, NULL, 0, starts + i * columns, data + i * panel_size, groups,
+                                            size // I8_GROUP)
+        for i in range(panels):
+            part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
+            is_split[i] = 4 * counts[i] * part < panel_size - SUMS_K * columns
+            counts[i] = counts[i] if is_split[i] else 0
+            firsts[i] = total
+            total += counts[i]
+        outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
+        outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
+        # Pages of panels that are not split are never touched.
+        dense_array = aligned_bytes(panels * panel_size if split_array.any() else 0)
+        dense = <int8_t *>cnp.PyArray_DATA(dense_array)
+        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
+            # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
+            if is_split[i] and counts[i] != kernels.gemm.split_panel(
+                    dense + i * panel_size, outliers + firsts[i], counts[i], starts + i * columns,
+                    data + i * panel_size, groups, size // I8_GROUP):
+                is_split[i] = False
+                memset(outliers + firsts[i], 0, counts[i] * sizeof(i8_outliers))
+            for j in range(columns):
+                starts[i * columns + j] = firsts[i] + (starts[i * columns + j] if is_split[i] else 0)
+        starts[panels * columns] = total
+        # Another thread may have come first; its arrays may be in use already.
+        if self._split is None:
+            self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
+            self._split = split_array if split_array.any() else split_array[:0]
+        return 0
+
+    @property
+    def shape(self):
+        return (self._k, self._n)
+
+    @property
+    def ndim(self):
+        return 2
+
+    @property
+    def dtype(self):
+        return np.dtype(np.uint8 if self._typenum == cnp.NPY_UINT8 else np.int8)
+
+    @property
+    def data(self):
+        return self._data.view()
+
+    @property
+    def column_sums(self):
+        sums = self._sums[:self._n] + (128 * self._k if self._typenum == cnp.NPY_UINT8 else 0)
+        sums.flags.writeable = False
+        return sums
+
+    @property
+    def certified(self):
+        return self._certified.view()
+
+    @property
+    def nbytes(self):
+        return self._data.nbytes
+
+    @property
+    def address(self):
+        cdef Gemm g
+        cdef PackedMatrix *matrix = &self._matrix
+        if matrix.here is NULL:
+            g.kernels, g.saturating = current_kernels(), False
+            g.split.panels = NULL
+            self.fill_split(&g, SPLIT_ROWS)
+            # Only once: from then on threads that hold no lock may read it.
+            with cython.critical_section(self):
+                if matrix.here is NULL:
+                    matrix.split = g.split
+                    matrix.here = matrix
+        return <uintptr_t>matrix
+
+    def __repr__(self):
+        return f"PackedB(shape={self.shape}, dtype={self.dtype})"
+
+    def __eq__(self, other):
+        if not isinstance(other, PackedB):
+            return NotImplemented
+        return self.shape == other.shape and self.dtype == other.dtype and np.array_equal(self.data, other.data)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype, self._data.tobytes()))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        # The array itself, not a view or bytes: NumPy pickles it out of band where the protocol can, and joblib, which
+        # knows arrays by their identity, writes a large one to shared memory once for all tasks and workers.
+        return _restore, (self._k, self._n, self.dtype.name, self._data)
+
+    # NumPy leaves `a @ packed` to the PackedB.
+    __array_ufunc__ = None
+
+    @cython.binding(False)
+    def __rmatmul__(self, a):
+        """``a @ packed`` is :func:`matmul`."""
+        from int8blas.gemm.matmul import matmul
+
+        return matmul(a, self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("a PackedB is no array: give .unpack() of it, or multiply by it from the left")
+
+    def unpack(self):
+        """The matrix B, as a new C-ordered array.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of shape (K, N) and B's dtype.
+        """
+        panels, groups = self._data.shape[:2]
+        b = self._data.transpose(1, 3, 0, 2).reshape(groups * I8_GROUP, panels * I8_PANEL)[:self._k, :self._n]
+        if self._typenum == cnp.NPY_UINT8:
+            return np.ascontiguousarray(b).view(np.uint8) ^ np.uint8(0x80)
+        return np.array(b, order="C")
+
+    def save(self, path):
+        """Write the matrix to a file that :meth:`load` maps.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
+        """
+        file.save(path, self)
+
+    @staticmethod
+    def load(path, mmap=None):
+        """A matrix from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, or a file object as of :func:`load`.
+        mmap : bool, optional
+            Map the file into memory, shared with all processes that do, rather than read it; by default a path is
+            mapped, and a file object is read. A mapped file must not change while it is in use.
+
+        Returns
+        -------
+        PackedB
+
+        Raises
+        ------
+        TypeError, OSError
+            If `path` is neither, or the file cannot be read.
+        ValueError
+            If the file is not one that `save` wrote, or is truncated or corrupted; the text says which.
+
+        Examples
+        --------
+        >>> import os, tempfile, numpy as np, int8blas
+        >>> packed = int8blas.pack_b(np.eye(20, dtype=np.int8))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     packed.save(os.path.join(folder, "b.i8"))
+        ...     int8blas.PackedB.load(os.path.join(folder, "b.i8"), mmap=False) == packed
+        True
+        """
+        packed = file.load(path, mmap)
+        if not isinstance(packed, PackedB):
+            raise ValueError(f"{name_of(path)} is not a packed matrix: it holds a {type(packed).__name__}")
+        return packed
+
+
+cdef object packed_bytes(object k, object n):
+    """How many a packed K x N matrix has; Python integers, which do not overflow."""
+    return -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
+
+
+def _restore(k, n, dtype, buffer):
+    """The inverse of PackedB.__reduce__; `buffer` has the packed bytes."""
+    cdef cnp.ndarray data
+    cdef const int8_t *source = NULL
+    if dtype not in ("int8", "uint8"):
+        raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {shown(dtype)}")
+    if k < 0 or n < 0:
+        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
+    # NumPy never makes an array on a read-only memoryview writeable.
+    view = memoryview(buffer).toreadonly()
+    if not view.c_contiguous:
+        raise ValueError("the bytes of a packed matrix must be C-contiguous")
+    data = np.frombuffer(view, np.int8)
+    wanted = packed_bytes(k, n)
+    if data.size != wanted:
+        raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
+    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
+        source = <const int8_t *>cnp.PyArray_DATA(data)
+        data = aligned_bytes(data.size)
+    return from_data(k, n, dtype, data, source)  # `view` keeps the source
+
+
+file.register(PackedB, _restore)
+
+
+cdef cnp.ndarray column_values(make, count, dtype):
+    """An array for values of columns, also of more than can be."""
+    try:
+        return make(count, dtype)
+    except ValueError:  # what NumPy says of a size beyond int64
+        raise MemoryError(f"no memory for {count} values of columns") from None
+
+
+cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
+    """A PackedB on packed bytes, which it keeps, after copying them from `source` if there is one; computes the sums
+    and certificates."""
+    cdef PackedB packed = PackedB.__new__(PackedB)
+    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
+    packed._k, packed._n = k, n
+    packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
+    # Without rows all of this is known: zeros take no memory before they are written to.
+    packed._sums = column_values(np.zeros if k == 0 else np.empty, panels * I8_PANEL, np.int64)
+    packed._certified = column_values(np.ones if k == 0 else np.empty, panels, np.bool_)
+    freeze(data)
+    packed._data = data.reshape(panels, groups, I8_PANEL, I8_GROUP)
+    packed._data.flags.writeable = False
+    cdef PackedMatrix *matrix = &packed._matrix
+    cdef int8_t *bytes_ = <int8_t *>cnp.PyArray_DATA(data)
+    cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)
+    cdef uint8_t *certified = <uint8_t *>cnp.PyArray_DATA(packed._certified)
+    matrix.k, matrix.n, matrix.unsigned = k, n, dtype == "uint8"
+    matrix.data, matrix.panel_size = bytes_, groups * I8_GROUP * I8_PANEL
+    matrix.sums, matrix.certified = sums, certified
+    if k:
+        with nogil:
+            find_facts(bytes_, source, k, n, sums, certified)
+    packed._sums.flags.writeable = False
+    packed._certified.flags.writeable = False
+    return packed
+
+
+cdef PackedB pack(cnp.ndarray b, bint transpose):
+    """Pack op(b), a 2-D array of uint8 or int8."""
+    cdef int64_t k = b.shape[1] if transpose else b.shape[0]
+    cdef int64_t n = b.shape[0] if transpose else b.shape[1]
+    cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
+    cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
+    cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
+    cdef cnp.ndarray data = aligned_bytes(packed_bytes(k, n))
+    cdef int8_t *target = <int8_t *>cnp.PyArray_DATA(data)
+    cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
+    with nogil:
+        pack_data(target, k, n, source, k_stride, n_stride, flip)
+    return from_data(k, n, "uint8" if flip else "int8", data)
+
+
+@spoken("b")
+def pack_b(b, *, trans_b=False):
+    """Pack B for repeated multiplication from the right.
+
+    Parameters
+    ----------
+    b : array_like of int8 or uint8
+        B of shape (K, N), in any memory order.
+    trans_b : bool, optional
+        `b` is B transposed, of shape (N, K).
+
+    Returns
+    -------
+    PackedB
+        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. Without VNNI it takes about twice as many from its first
+        product of 7 rows or more on, if it is multiplied in two parts there (see :func:`explain`).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `b` is not such an array.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = int8blas.pack_b(np.full((100, 40), -3, np.int8))
+    >>> int8blas.gemm_u8s8s32(1, np.ones((1, 100), np.uint8), weights)[0, :3]
+    array([-300, -300, -300], dtype=int32)
+    """
+    if isinstance(b, PackedB):
+        raise TypeError("b must be an array, got a PackedB")
+    cdef cnp.ndarray array = int8_operand(b, "b")
+    if array.ndim != 2:
+        raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
+    return pack(array, check_transpose(trans_b, "trans_b"))

@@ -1,0 +1,95 @@
+# A problem for the driver from Python arguments (see _problem.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport current_kernels
+from int8blas.gemm.plan cimport Gemm
+
+
+# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
+cdef struct Stack:
+    int64_t count
+    int dims
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t a[cnp.NPY_MAXDIMS]
+    ptrdiff_t b[cnp.NPY_MAXDIMS]
+    ptrdiff_t c[cnp.NPY_MAXDIMS]
+
+
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1
+cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
+cdef cnp.ndarray set_ao(Gemm *g, object value, str count)
+cdef cnp.ndarray set_bo(Gemm *g, object value, str count)
+cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
+cdef int run(Gemm *g, str name) except -1
+cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
+cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
+cdef int warn_saturated(str name) except -1
+
+
+cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
+    """An empty problem for the calling thread; `run` fills in how many threads it may use."""
+    # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
+    g.kernels = current_kernels()
+    g.saturating = saturating
+    g.m = g.n = g.k = 0
+    g.a = NULL
+    g.a_row = g.a_col = 0
+    g.a_flip = 0
+    g.packed = NULL
+    g.col_sums = NULL
+    g.certified = NULL
+    g.split.panels = NULL
+    g.b = NULL
+    g.b_row = g.b_col = 0
+    g.b_flip = 0
+    g.ao = g.bo = 0
+    g.ao_rows = NULL
+    g.bo_cols = NULL
+    g.alpha = 1
+    g.beta = 0
+    g.co = 0
+    g.co_rows = NULL
+    g.co_cols = NULL
+    g.c = NULL
+    g.c_row = g.c_col = 0
+    g.threads = 1
+    g.stage = NULL
+    g.row_scales = NULL
+    g.col_init = NULL
+    g.scale_groups = NULL
+    g.source = NULL
+    g.image = NULL
+    g.c_line = g.c_line_step = 0
+    g.doubled = False
+    g.to_s64 = False
+    g.saturated = NULL
+
+
+cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:
+    """A of the problem, from the last two dimensions of `a`, without a zero point; M and K with it."""
+    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
+    g.m, g.k = shape[transpose], shape[1 - transpose]
+    g.a_row, g.a_col = strides[transpose], strides[1 - transpose]
+    g.a = <const uint8_t *>cnp.PyArray_DATA(a)
+    if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
+        g.a_flip, g.ao = 0x80, 128
+
+
+cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
+    """Plain B of the problem, from the last two dimensions of `b`, without a zero point; N with it."""
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
+    g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
+    g.b_row, g.b_col = strides[transpose], strides[1 - transpose]
+    g.b = <const uint8_t *>cnp.PyArray_DATA(b)
+    if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:  # uint8, or bool
+        g.b_flip, g.bo = 0x80, -128
+
+
+cdef inline void set_c(Gemm *g, cnp.ndarray c) noexcept:
+    """C of the problem, from the last two dimensions of `c`."""
+    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(c) + cnp.PyArray_NDIM(c) - 2
+    g.c = <char *>cnp.PyArray_DATA(c)
+    g.c_row, g.c_col = strides[0], strides[1]

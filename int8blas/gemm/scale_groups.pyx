@@ -1,0 +1,153 @@
+"""Tiles of C from a packed B whose columns have a scale for each group of K.
+
+    y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
+
+in f32, each operation rounded once; the output stage makes C of y. All groups of some panels are taken by a tile of
+rows after the other, with integers and y in registers, where there is a micro-kernel for that (Plan.scaled_tiles). Else
+some tiles, one below the other, are multiplied and added group by group: their integers and y stay in the L1 cache.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
+
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_tile_args
+from int8blas.core.split cimport ceil_div, equal_parts
+from int8blas.gemm.block cimport Slab, Workspace, made_row, store_rows
+from int8blas.gemm.output cimport GATHERED, set_formula
+from int8blas.gemm.plan cimport Gemm, Plan, has_contiguous_rows, is_made, zero_of_row
+from int8blas.gemm.tiles cimport dot_of, pack_rows, wide_row, widen_rows
+
+
+cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
+    """For zero points of B: the sums over each group of A' less its zero point, of some rows of it."""
+    cdef int64_t size = g.scale_groups.size, groups = g.k // size, i, group, total, zero
+    for i in range(rows):
+        zero = zero_of_row(g, row + i) if w.ao is NULL else w.ao[i]
+        for group in range(groups):
+            if is_made(g):
+                g.kernels.packing.row_sums(&total, 1, size, w.a + i * made_row(g.k // I8_GROUP) + group * size, 0, 1, 0)
+            else:
+                g.kernels.packing.row_sums(&total, 1, size, g.a + (row + i) * g.a_row + group * size * g.a_col, 0,
+                                           g.a_col, g.a_flip)
+            w.group_terms[group * rows + i] = <int32_t>(total - size * zero)
+
+
+cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
+                       int64_t row, int height) noexcept nogil:
+    """A for tiles of `height` rows, the first of which is a row of a block of rows, from its first k on."""
+    cdef int64_t groups = g.k // I8_GROUP
+    t.a_group = I8_GROUP
+    if dot == I8_DOT2:
+        t.a = <const uint8_t *>(w.a_wide + row * wide_row(groups))
+        t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
+    elif p.direct_a:
+        t.a, t.a_row = g.a + (block + row) * g.a_row, g.a_row
+    elif is_made(g):
+        t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)
+    else:
+        t.a, t.a_row, t.a_group, t.a_tile = w.a + row * g.k, I8_GROUP, I8_GROUP * height, height * g.k
+        return
+    t.a_tile = height * t.a_row
+
+
+cdef void add_groups(const Gemm *g, const Workspace *w, const Slab *s, i8_tile_args *t, i8_scale_group_args *a, int dot,
+                     int64_t row, int64_t rows, int64_t panel, int height, int width) noexcept nogil:
+    """All groups of some tiles, which begin at a row of a block of `rows` rows and a panel of the slab, one by one."""
+    cdef int64_t size = g.scale_groups.size, group, x
+    # From one group to the next.
+    cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if dot == I8_DOT2 else 1)
+    cdef const int8_t *b = t.b
+    # -0.0 is what leaves every number as it is when it is added.
+    for x in range(a.rows * t.cols):
+        a.y[x] = <float>-0.0
+    for group in range(g.k // size):
+        t.b, t.b_panel = b, s.panel_size
+        if dot == I8_DOT2:
+            for x in range(width):
+                g.kernels.packing.widen_b(w.b_wide + x * size * I8_PANEL, b + x * s.panel_size, size // I8_GROUP)
+            t.b, t.b_panel = <const int8_t *>w.b_wide, 2 * size * I8_PANEL
+        g.kernels.gemm.tiles[dot].of[height - 1][width - 1](t)
+        a.row_term = w.group_terms + group * rows + row if w.group_terms is not NULL else NULL
+        g.kernels.stage.add_scale_group(a)
+        t.a += a_step
+        b += size * I8_PANEL
+        a.scale += I8_PANEL
+        if a.col_sum is not NULL:
+            a.col_sum += I8_PANEL
+
+
+cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row,
+                                int64_t rows, int64_t panel, int64_t panels) noexcept nogil:
+    """`rows` rows of A times `panels` panels of the slab, which are those of a packed B."""
+    cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
+    cdef int64_t i, j, r, c, column
+    cdef int height, width, dot
+    cdef bint a_is_packed = p.direct_a, a_is_wide = False
+    cdef i8_tile_args t
+    cdef i8_scale_group_args a
+    cdef i8_output_args o
+
+    if is_made(g):  # also for the terms of its groups
+        pack_rows(g, p, w, row, rows, 0, g.k)
+        a_is_packed = True
+    if w.group_terms is not NULL:
+        set_group_terms(g, w, row, rows)
+    t.more_segments = 0
+    t.in_turn = t.beside = False
+    t.fetch = t.ahead = NULL
+    t.output = NULL
+    t.a_tail = NULL
+    t.row_init = t.col_init = t.acc_in = NULL
+    t.dst = w.tile
+    a.acc, a.y = w.tile, w.scaled
+    a.ao = g.ao
+    a.panel_step = g.k // g.scale_groups.size * I8_PANEL
+    set_formula(g, &o)
+    o.acc32, o.acc64, o.acc_f32 = NULL, NULL, w.scaled
+    o.ao = o.bo = o.col_sum = o.row_term = NULL
+    o.co_row = o.co_col = NULL
+    o.row_scale = NULL
+
+    for j in range(column_tiles):
+        equal_parts(panels, j, column_tiles, &c, &width)
+        c += panel
+        column = (s.first + c) * I8_PANEL
+        dot = dot_of(g, p, s, c, width)
+        if dot == I8_DOT2:
+            if not a_is_packed and not has_contiguous_rows(g):
+                pack_rows(g, p, w, row, rows, 0, g.k)
+                a_is_packed = True
+            if not a_is_wide:
+                widen_rows(g, p, w, row, rows, 0, g.k)
+                a_is_wide = True
+        elif not a_is_packed:
+            pack_rows(g, p, w, row, rows, 0, g.k)
+            a_is_packed = True
+        t.groups = g.scale_groups.size // I8_GROUP * (2 if dot == I8_DOT2 else 1)
+        t.dst_row = t.acc_row = t.cols = width * I8_PANEL
+        a.panels, a.acc_row, a.y_row = width, t.dst_row, t.dst_row
+        a.bo = s.bo + c * I8_PANEL if s.bo is not NULL else NULL
+        o.cols = <int>min(<int64_t>t.cols, g.n - column)
+        o.acc_row = t.dst_row
+        i = 0
+        while i < row_tiles:
+            t.tiles = equal_parts(rows, i, row_tiles, &r, &height)
+            t.tiles = min(t.tiles, GATHERED // (width * I8_PANEL) // height)
+            i += t.tiles
+            set_a(g, p, w, &t, dot, row, r, height)
+            a.rows = <int>(t.tiles * height)
+            a.ao_rows = w.ao + r if w.ao is not NULL else NULL
+            a.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
+            if g.row_scales is not NULL:
+                a.row_scale = g.row_scales + row + r
+            a.scale = g.scale_groups.scales + (s.first + c) * a.panel_step
+            a.col_sum = NULL
+            if g.scale_groups.col_sums is not NULL:
+                a.col_sum = g.scale_groups.col_sums + (s.first + c) * a.panel_step
+            t.b, t.b_panel = s.data + c * s.panel_size, s.panel_size
+            if p.scaled_tiles:
+                g.kernels.gemm.scale_groups[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
+            else:
+                add_groups(g, w, s, &t, &a, dot, r, rows, c, height, width)
+            o.rows, o.row, o.column = a.rows, row + r, column
+            store_rows(g, &o)

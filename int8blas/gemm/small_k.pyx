@@ -1,0 +1,177 @@
+"""Small K, where the time is that of writing C (csrc/gemm/thin_body.h).
+
+All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
+speed of halves, and past the caches only full ones can be. Where C is not what the kernel stores, a part of the sums at
+a time goes to C by the output stage, while it is in the L1 cache.
+"""
+
+from cython.parallel cimport prange
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.split cimport ceil_div, part_count, share
+from int8blas.gemm.output cimport output
+from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
+
+cdef enum:
+    MAX_K = 32                  # at least thin_k of every kernel table
+    ROWS = 64                   # of A that are packed at a time
+    PANEL_BYTES = 1 << 14       # of B that should stay in the L1 cache
+    MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
+    LINE = 64
+    # Sums that go to C by the output stage at a time, and in how many panels.
+    PART = 1 << 13
+    PART_PANELS = 32
+
+
+# B as the kernel reads it: `lead` columns of the first panel do not exist.
+cdef struct Columns:
+    int lead, groups
+    int64_t panels
+    const int8_t *data
+    const int64_t *sums         # of its columns
+    const int32_t *init
+
+
+cdef bint has_row_terms(const Gemm *g) noexcept nogil:
+    """Whether zero points of B need the sums of the rows of A - ao."""
+    return g.bo != 0 or g.bo_cols is not NULL
+
+
+cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_t *terms, int32_t *init) noexcept nogil:
+    """These sums of a few rows, if needed, and the start values of the rows."""
+    cdef int i
+    if has_row_terms(g):
+        g.kernels.packing.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        for i in range(rows):
+            terms[i] -= g.k * zero_of_row(g, row + i)
+    for i in range(rows):
+        init[i] = 0 if not p.from_registers else g.co if g.co_rows is NULL else g.co_rows[row + i]
+        if g.bo != 0 and g.bo_cols is NULL:
+            init[i] = <int32_t>(<uint32_t>init[i] - <uint32_t>g.bo * <uint32_t>terms[i])
+
+
+cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
+    """Some of the rows of A by a B that is prepared."""
+    cdef uint8_t packed[ROWS * MAX_K]
+    cdef int64_t row_terms[ROWS]
+    cdef int32_t row_init[ROWS]
+    cdef int32_t sums[PART + I8_CHUNK]
+    cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP, stores = p.from_registers
+    cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
+    cdef int64_t step = max(<int64_t>1, PANEL_BYTES // (b.groups * I8_GROUP * I8_PANEL)), panel, column, next_column
+    cdef int64_t most = ROWS
+    cdef int rows
+    cdef const uint8_t *a
+    cdef i8_thin_args t
+    cdef i8_output_args o
+    t.groups = b.groups
+    t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
+    t.a_flip = g.a_flip if in_place else 0
+    t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
+    t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+    t.row_init = row_init if starts else NULL
+    if not stores:
+        step = min(min(step, b.panels), <int64_t>PART_PANELS)
+        most = min(most, PART // (step * I8_PANEL))
+        t.dst, t.dst_row, t.stream = sums, step * I8_PANEL, False
+        memset(&o, 0, sizeof(o))
+    while row < end:
+        rows = <int>min(most, end - row)
+        a = g.a + row * g.a_row
+        t.rows = rows
+        if in_place:
+            t.a, t.a_row, t.a_group = a, g.a_row, I8_GROUP
+        else:
+            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+            t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
+        if starts:
+            start_rows(g, p, row, rows, row_terms, row_init)
+        panel = column = 0
+        while panel < b.panels:
+            next_column = min((panel + step) * I8_PANEL - b.lead, g.n)
+            t.first = b.lead if panel == 0 else 0
+            t.b = b.data + panel * b.groups * I8_GROUP * I8_PANEL
+            t.col_init = b.init + panel * I8_PANEL
+            if stores:
+                t.dst = <int32_t *>(g.c + row * g.c_row) + column
+            t.cols = next_column - column
+            g.kernels.gemm.thin(&t)
+            if not stores:
+                if g.ao_rows is not NULL:
+                    o.ao, o.col_sum = g.ao_rows + row, b.sums + column
+                if g.bo_cols is not NULL:
+                    o.bo, o.row_term = g.bo_cols + column, row_terms
+                output(g, &o, sums, rows, <int>t.cols, t.dst_row, row, column)
+            column = next_column
+            panel += step
+        row += rows
+
+
+cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int groups, int lead) noexcept nogil:
+    """The columns of `panels` panels, `lead` places further on."""
+    cdef int64_t i
+    cdef int size = I8_GROUP * I8_PANEL, stay = (I8_PANEL - lead) * I8_GROUP, g
+    for i in range(panels):
+        for g in range(groups):
+            memcpy(dst + (i * groups + g) * size + size - stay, src + (i * groups + g) * size, stay)
+            memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
+
+
+cdef int multiply_part(const Gemm *g, const Plan *p, int64_t row, int64_t end) noexcept nogil:
+    """Some of the rows of C. 0, or -1 if there is no memory."""
+    cdef Columns b
+    cdef int64_t padded = p.panels * I8_PANEL, i
+    cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
+    cdef char *memory
+    cdef int64_t *sums
+    cdef int32_t *init
+    cdef int8_t *data
+    b.lead = 0
+    if p.from_registers and g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
+        b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
+    b.groups = <int>p.groups
+    b.panels = ceil_div(b.lead + g.n, I8_PANEL)
+    # Packed B, shifted B with one more panel, and sums and start values of the columns.
+    memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
+    if memory is NULL:
+        return -1
+    data = <int8_t *>memory
+    sums = <int64_t *>(data + 2 * size + panel_size)
+    init = <int32_t *>(sums + padded)
+    b.init = init
+    b.data = g.packed
+    if g.packed is NULL:
+        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
+        b.data = data
+        if g.ao != 0 or g.ao_rows is not NULL:
+            for i in range(p.panels):
+                g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
+    b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
+    for i in range(g.n):
+        init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0
+    if g.ao != 0 and g.ao_rows is NULL:
+        for i in range(g.n):
+            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.ao * <uint32_t>b.sums[i])
+    if b.lead:
+        shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
+        b.data = data + size
+    multiply_rows(g, p, &b, row, end)
+    release(memory)
+    return 0
+
+
+cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
+    """A small K. 0, or -1 if there is no memory.
+
+    Each thread prepares all of B, which takes less time than to get it from another one.
+    """
+    cdef int part, parts = part_count(&p.grid), status = 0
+    if parts == 1:
+        return multiply_part(g, p, 0, g.m)
+    for part in prange(parts, num_threads=parts, schedule="static"):
+        status += multiply_part(g, p, share(g.m, part, parts), share(g.m, part + 1, parts))
+    return -1 if status else 0

@@ -1,0 +1,26 @@
+# Tiles of C from a block (see _tiles.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint16_t
+
+from int8blas.core.memory cimport ALIGNMENT
+from int8blas.gemm.block cimport Slab, Workspace
+from int8blas.gemm.plan cimport Gemm, Plan
+
+cdef enum:
+    # The columns of A that outliers take are made for so many rows and k together, with the widest vectors.
+    COLUMN_ROWS = 128
+    COLUMN_K = 16
+
+
+cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                    int64_t k) noexcept nogil
+cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                     int64_t k) noexcept nogil
+cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil
+cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
+                         int64_t panel, int64_t panels, int64_t k_block) noexcept nogil
+
+
+cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
+    """Elements from one row that is widened to the next; not a power of two."""
+    return groups * 4 + ALIGNMENT // <ptrdiff_t>sizeof(uint16_t)

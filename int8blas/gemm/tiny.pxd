@@ -1,0 +1,5 @@
+# Very small problems (see _tiny.pyx).
+from int8blas.gemm.plan cimport Gemm
+
+
+cdef void gemm_tiny(const Gemm *g) noexcept nogil

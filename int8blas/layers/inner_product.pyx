@@ -1,0 +1,378 @@
+"""The inner product (fully connected, linear) layer on the GEMM, with its output stage fused::
+
+    dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
+    sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
+
+The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
+scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
+Where nothing after the sum is real, an int32 destination is exact: sat(sum + bias_s32 + zp_dst), in integers.
+
+Where weights have a scale for each group of k, the sums are those of the groups, which are scaled one by one and added
+in float32 (see _scale_groups).
+"""
+
+import functools
+from math import prod
+
+from libc.stdint cimport int64_t
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
+from int8blas.core.file import register
+from int8blas.stage.layer_arguments import (
+    FLOAT_DTYPES,
+    INT8_DTYPES,
+    PackedWeights,
+    check_dtype,
+    check_given,
+    group_size,
+    int8_weights,
+)
+from int8blas.core.results cimport empty, empty_of
+from int8blas.core.threads cimport max_threads
+from int8blas.gemm.dynamic_source cimport set_tensor_parameters
+from int8blas.gemm.plan cimport Gemm, Source
+from int8blas.gemm.problem cimport is_usable, run, set_a, set_c, start
+from int8blas.stage.output_stage cimport Bound, Layer, element_type
+from int8blas.stage.quantized_layer cimport QuantizedLayer
+from int8blas.stage.attributes import TENSORS
+from int8blas.gemm.packing cimport PackedB, pack
+
+cnp.import_array()
+
+
+cdef class InnerProduct(QuantizedLayer):
+    """A quantized fully connected layer: created once, executed many times.
+
+    Parameters
+    ----------
+    weights : array_like of int8, uint8 or float32, or PackedB
+        Of shape (oc, ic), or (oc, ic, kh, kw) and the like, whose last dimensions are flattened; a PackedB is their
+        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127] with ``scales["weights"]``, which must
+        be given: "per_channel", "per_tensor" (max|w| / 127), or values.
+    bias : array_like of float32 or int32, optional
+        Of shape (oc,): float32 in real units, int32 in units of the accumulator.
+    src_dtype : dtype, optional
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. Without it, or `dst_dtype`, the error says what to
+        give.
+    dst_dtype : dtype, optional
+        uint8, int8, int32, float32, float16 or bfloat16.
+    attributes : Attributes, optional
+        Masks of scales and zero points, post-ops. Masks may be left out where values are given here: one value has mask
+        0, a vector the mask of output channels (rows for "src").
+    scales, zero_points : mapping of str to numbers, optional
+        Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
+        execution. A tensor without a scale has scale 1. Zero points: src one value or one for each row, weights and
+        dst one value or one for each output channel.
+    dynamic : {'per_row', 'per_tensor'}, optional
+        Quantize a float source in each execution, by the range of each row or of all of it, while it is packed.
+        :meth:`dynamic` has the other arguments of such a layer as defaults.
+    dynamic_dtype : dtype, optional
+        To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
+        that contains 0).
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`, which this primitive calls.
+    group : int, optional
+        Weights have a scale for each `group` of k and each output channel; see Notes.
+
+    Attributes
+    ----------
+    weights_shape : tuple of int
+        The shape in which `weights` were given.
+    src_dtype, dst_dtype : numpy.dtype
+        Of source and destination.
+    attributes : Attributes
+        As given.
+    scales, zero_points : mapping of str to numpy scalar or ndarray
+        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+    bias : ndarray or None
+        As given; read-only.
+    group : int or None
+        The number of k that have one scale; None where a scale is that of all k.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    float32 arithmetic in the order of the formula, without fused multiply-adds: the same bits on every CPU. An int32
+    destination is exact, in integers and saturated once, where there is no scale, none declared either, no post-op, and
+    an int32 bias or none. A scale of the destination is more than 2**-128, and the product of the scales of source and
+    weights is finite. The source
+    and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
+    bias is added to the accumulator before it is scaled.
+
+    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): one for each output channel and
+    each `group` of the ic numbers that are summed, 32, 64 or 128 of them, say. A group is a multiple of 4 that divides
+    ic, at most 16384. Such scales are given when the layer is created, and `group` is then known from their shape; the
+    mask, if it is declared, is ``(1 << 0) | (1 << 1)``. With float32 weights, ``scales={"weights": "per_channel"}`` and
+    `group` quantize each group by its own range. The sums of groups are exact integers, scaled and added in float32,
+    each operation rounded once, the first group first::
+
+        sum[g] = sum over k of group g of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
+        y = f32(sum[0]) * (scale_src * scale_weights[0, oc])
+        y = y + f32(sum[g]) * (scale_src * scale_weights[g, oc])        for g = 1, 2, ...
+        dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
+
+    The bias is float32 then, and the requantization 'float'.
+
+    Where a row of a dynamic source (the whole, for 'per_tensor') has an infinity or a NaN, it has no range to be
+    quantized by, and all of its results are NaN before the post-ops. An integer destination has no NaN: it gets its
+    zero point, 0.0, as everywhere.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = np.array([[1.0, -0.5], [0.25, 2.0], [-1.0, 1.0]], np.float32)
+    >>> layer = int8blas.InnerProduct(weights, np.array([0.5, 0, 0], np.float32), src_dtype=np.uint8,
+    ...                               dst_dtype=np.float32, scales={"src": 0.5, "weights": "per_channel"})
+    >>> layer(np.array([[2, 4]], np.uint8))
+    array([[0.492126 , 4.2519684, 1.       ]], dtype=float32)
+    >>> dynamic = int8blas.InnerProduct.dynamic(weights)
+    >>> dynamic(np.array([[1, 2]], np.float32)).round(2)
+    array([[0.  , 4.25, 0.99]], dtype=float32)
+    >>> w = np.random.default_rng(0).normal(0, 1, (3, 256)).astype(np.float32)
+    >>> int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.float32, group=64,
+    ...                       scales={"src": 0.5, "weights": "per_channel"}).scales["weights"].shape
+    (4, 3)
+    """
+
+    cdef readonly object group
+    cdef PackedB _packed
+    cdef object _dynamic_dtype, _dynamic
+    cdef Source _source
+
+    @cython.binding(False)
+    def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
+                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None):
+        """Create the layer; the docstring of the class has the parameters."""
+        if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
+            raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
+        check_given(src_dtype, dst_dtype, dynamic)
+        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
+        self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
+        scales = by_tensor(scales, "scales", TENSORS)
+        self.set_weights(weights, scales, group)
+        size = group_size(scales.get("weights"), group, self._packed._n, self._packed._k)
+        self.group = size or None
+        self._dynamic = dynamic
+        quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
+        self._layer = Layer(self.attributes, self._packed._n, bias,
+                            self._packed.group_sums(size) if size else self._packed._sums, quantized_dtype,
+                            self._packed.dtype, self.dst_dtype, scales, zero_points,
+                            "static" if dynamic is None else "dynamic", size)
+        if dynamic is not None:
+            self._source.type = element_type(self._src_type)
+            self._source.symmetric = self._dynamic_dtype == np.int8
+            self._source.per_row = dynamic == "per_row"
+            self._source.scale, self._source.zero = 1, 0
+        self._constant = self._layer.bind_constants()
+
+    @classmethod
+    def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
+                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None):
+        """The layer that takes and gives float32: the constructor, with the defaults of a dynamic layer.
+
+        ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
+
+        Parameters
+        ----------
+        weights : array_like of float32, int8 or uint8, or PackedB
+            As of the class; float64, float16 and bfloat16 are taken as float32. Where they are real they are quantized
+            with a scale for each output channel, unless `scales` has others: ``{"weights": "per_tensor"}``, or values.
+        bias : array_like of float32 or int32, optional
+            As of the class.
+        dynamic : {'per_row', 'per_tensor'}, optional
+            Whether each row of a source has a range of its own.
+        dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
+            As of the class.
+        group : int, optional
+            A scale for each `group` of k and each output channel: as of the class.
+
+        Returns
+        -------
+        InnerProduct
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above; the error names it.
+
+        Examples
+        --------
+        >>> import numpy as np, int8blas
+        >>> w, b = np.array([[1.0, -0.5], [0.25, 2.0], [-1.0, 1.0]]), np.array([0.5, 0, 0])
+        >>> layer = int8blas.InnerProduct.dynamic(w, b)
+        >>> layer
+        InnerProduct(3, 2)[float32 -> float32, dynamic='per_row']
+        >>> layer(np.array([[1, 2]], np.float32)).round(2)
+        array([[0.5 , 4.25, 0.99]], dtype=float32)
+        >>> int8blas.InnerProduct.dynamic(np.ones((3, 128), np.float32), group=32)
+        InnerProduct(3, 128)[float32 -> float32, dynamic='per_row', group=32]
+        """
+        if dynamic is None:
+            raise ValueError("dynamic must be 'per_row' or 'per_tensor', got None")
+        scales = by_tensor(scales, "scales", TENSORS)
+        if not isinstance(weights, PackedB):
+            weights = in_float32(weights, "weights")
+            if weights.dtype == np.float32:
+                scales.setdefault("weights", "per_channel")
+        return cls(weights, bias, src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales,
+                   zero_points=zero_points, dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics,
+                   group=group)
+
+    cdef int set_weights(self, weights, dict scales, group) except -1:
+        cdef cnp.ndarray array
+        if isinstance(weights, PackedB):
+            self._packed = weights
+            self.weights_shape = (self._packed._n, self._packed._k)
+            return 0
+        if isinstance(weights, PackedWeights):
+            (self._packed,) = weights.of(1)
+            self.weights_shape = weights.shape
+            if self._packed.shape != (prod(weights.shape[1:]), *weights.shape[:1]):
+                raise ValueError(f"weights must have been packed in their shape {weights.shape}, got {self._packed}")
+            return 0
+        array = in_float32(weights, "weights")
+        if array.ndim < 2:
+            raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
+        array = int8_weights(array, scales, INT8_DTYPES[::-1], group)
+        self.weights_shape = (<object>array).shape
+        # Not -1, which NumPy cannot tell for an array without elements.
+        self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
+        return 0
+
+    @property
+    def weights(self):
+        """The packed weights, a PackedB of shape (ic, oc)."""
+        return self._packed
+
+    def __repr__(self):
+        dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
+        group = f", group={self.group}" if self.group else ""
+        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}]"
+
+    def __reduce__(self):
+        # The layer's own copies of the values, as the user's arrays may have changed since.
+        layer = functools.partial(
+            type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
+            scales=dict(self.scales), zero_points=dict(self.zero_points),
+            dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
+        return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
+
+    @cython.binding(False)
+    def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
+        """Execute the layer.
+
+        Parameters
+        ----------
+        src : array_like of `src_dtype`
+            (n, ic), with any strides. Its first dimensions may be several, (..., ic), or, as in oneDNN, its last
+            ones may be those of the weights, (n, c, h, w) for weights (oc, c, h, w), which are flattened.
+        scales, zero_points : mapping of str to numbers, optional
+            Values that were declared by mask and not given when the layer was created.
+        operands : sequence of array_like, optional
+            Operands of Binary and PReLU post-ops that were created without one, in their order.
+        out : ndarray of `dst_dtype`, optional
+            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+
+        Returns
+        -------
+        ndarray of `dst_dtype`
+            ``out`` if it is given; of shape (n, oc), or (..., oc).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        cdef Gemm g
+        cdef Source source
+        cdef cnp.ndarray x, matrix, target, result
+        cdef Bound bound = self._constant
+        cdef cnp.npy_intp shape[2]
+        cdef bint flat
+        if not cnp.PyArray_CheckExact(src):
+            src = as_array(src, "src")
+        x = src
+        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
+            x = input_of_type(x, "src", self._src_type)
+        flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._packed._k
+        matrix, leading = (x, None) if flat else self.flattened(x)
+        shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._packed._n
+        if scales is not None or zero_points is not None or operands is not None or bound is None:
+            bound = self._layer.bind(scales, zero_points, operands, shape[0],
+                                     (shape[0], shape[1]) if leading is None else (*leading, shape[1]))
+        if out is None:
+            if self._layer.has_sum:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            result = target = empty(2, shape, self._dst_type)
+            if leading is not None:
+                result = target.reshape(*leading, self._packed._n)
+        else:
+            result = output_of(out, "out", self._dst_type)
+            if (
+                leading is None and cnp.PyArray_NDIM(result) == 2 and cnp.PyArray_DIM(result, 0) == shape[0]
+                and cnp.PyArray_DIM(result, 1) == shape[1] and is_usable(result, x, self._packed)
+            ):
+                target = result
+            else:
+                target = self.target_for(result, leading, shape[0], x)
+
+        start(&g, self._saturating)
+        set_a(&g, matrix, False)
+        self._packed.fill(&g)
+        if self.group is None:
+            self._packed.fill_split(&g, g.m)
+        set_c(&g, target)
+        bound.fill(&g)
+        if self._dynamic is not None:
+            g.a_flip = 0x80 if self._source.symmetric else 0
+            g.source = &self._source
+            if not self._source.per_row:
+                source = self._source
+                with nogil:
+                    set_tensor_parameters(&g, &source, max_threads())
+                g.source = &source
+                if not source.symmetric:
+                    g.ao = source.zero
+                    g.col_init = NULL
+        run(&g, "inner_product")
+        if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):
+            result[...] = target.reshape((<object>result).shape)
+        return result if out is None else out
+
+    cdef tuple flattened(self, cnp.ndarray x):
+        """The source as a matrix with `ic` columns, and the dimensions before them, or None for one."""
+        cdef tuple shape = (<object>x).shape
+        wanted = self.weights_shape[1:]
+        if len(wanted) > 1 and shape[1:] == wanted:
+            return x.reshape(shape[0], self._packed._k), None
+        if x.ndim and shape[x.ndim - 1] == self._packed._k:
+            return x.reshape(-1, self._packed._k) if x.size else np.empty(
+                (int(np.prod(shape[:-1])), self._packed._k), x.dtype), shape[:-1]
+        if len(wanted) == 1 and x.ndim > 2 and int(np.prod(shape[1:])) == self._packed._k:
+            return x.reshape(shape[0], self._packed._k), None
+        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._packed._k}), "
+                         f"got {shape}")
+
+    cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
+        """The matrix to compute in: `result` itself, or a copy of it where the kernels cannot."""
+        wanted = (rows, self._packed._n) if leading is None else (*leading, self._packed._n)
+        if (<object>result).shape != wanted:
+            raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")
+        if is_usable(result, src, self._packed):
+            if result.ndim == 2:
+                return result
+            matrix = result.reshape(rows, self._packed._n)
+            if cnp.PyArray_DATA(matrix) == cnp.PyArray_DATA(result):
+                return matrix
+        copy = np.array(result, order="C") if self._layer.has_sum else empty_of(wanted, self._dst_type)
+        return copy.reshape(rows, self._packed._n)
+
+
+register(InnerProduct)

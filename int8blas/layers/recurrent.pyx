@@ -1,0 +1,446 @@
+"""The driver of recurrent layers: one layer, in one direction or both, over all time steps.
+
+    run_layer           for each stretch of time:
+      source_sums         the source times its weights, one GEMM for each direction
+      run_steps           one thread's rows and units, step by step      (in parallel; all wait for all after a step)
+        run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
+
+The state before times its weights is the other part of the gates' sums, which the cell turns into the new state while
+they are in the L1 cache. For that the gates of 16 units are neighbouring panels. A GRU whose reset gate is applied
+before the product has two phases in a step, each of which finds its gates' columns together.
+
+Sequences of different length are in order of length, so that those that have a time step are the first rows of it. The
+sums of the source have no others. A row that a step leaves out keeps its state in the buffer where it is: forwards its
+last one, where it ended; backwards its first one, until it begins.
+"""
+
+from cython.parallel cimport parallel, prange, threadid
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport (
+    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
+    I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, team_size
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.plan cimport Gemm
+
+cdef enum:
+    MAX_GATES = 4
+    # Weights beyond the L2 cache are read one panel after the other, which the hardware fetches ahead better than
+    # several side by side.
+    L2_BYTES = 1 << 20
+# Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
+cdef int64_t STRETCH_BYTES = 1 << 20
+# Numbers of a source whose copy pays for waking one more thread.
+cdef int64_t THREAD_NUMBERS = 1 << 17
+# Multiply-adds of a step that pay for one more thread, which all the others wait for.
+cdef int64_t STEP_WORK = 1 << 17
+
+
+# What one thread does of a layer: some rows and panels of one direction, or of both.
+cdef struct Part:
+    int first, end              # directions
+    int64_t row, row_end, panel, panel_end
+    bint waits                  # other threads make units of the same rows
+
+
+# A part of a step: some of the gates.
+cdef struct Phase:
+    int cell                    # I8_LSTM and so on
+    int first_gate, gates, biases
+
+
+cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
+    """Set the pointers to the workspace, and the end of it."""
+    cdef size_t states = layer.rows * layer.state_row
+    cdef Direction *d
+    cdef int i
+    for i in range(layer.directions):
+        d = &layer.direction[i]
+        d.states[0] = <uint8_t *>carve(&memory, states)
+        d.states[1] = <uint8_t *>carve(&memory, states)
+        d.reset = <uint8_t *>carve(&memory, states if layer.kind == GRU_CELL else 0)
+        d.memory = <float *>carve(&memory, 0 if layer.kind == GRU_LINEAR_CELL else 4 * states)
+        d.output = <float *>carve(&memory, 4 * states if layer.real or layer.real_state else 0)
+        d.sums = <int32_t *>carve(&memory, 4 * layer.stretch * layer.rows * layer.sums_row)
+    layer.source = <uint8_t *>carve(
+        &memory, 0 if is_in_place(layer) else layer.stretch * layer.rows * source_row(layer))
+    end[0] = memory
+
+
+cdef inline bint is_in_place(const Layer *layer) noexcept nogil:
+    """Whether the source is bytes whose rows of all time steps are evenly spaced."""
+    return layer.src_type == I8_TYPE_U8 and layer.src_col == 1 and layer.lengths is NULL and (
+        layer.rows == 1 or layer.steps == 1 or layer.src_step == layer.rows * layer.src_row)
+
+
+cdef inline ptrdiff_t source_row(const Layer *layer) noexcept nogil:
+    """Bytes from one row of a source that is copied to the next."""
+    return round_up(layer.inputs, ALIGNMENT) + ALIGNMENT
+
+
+cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil:
+    """Of all time steps before."""
+    return time * layer.rows if layer.begin is NULL else layer.begin[time]
+
+
+cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
+    """How many rows have a time step: the first ones."""
+    return rows_before(layer, time + 1) - rows_before(layer, time)
+
+
+cdef inline int64_t steps_of(const Layer *layer, int64_t row) noexcept nogil:
+    return layer.steps if layer.lengths is NULL else layer.lengths[row]
+
+
+cdef inline int64_t place_of(const Layer *layer, int64_t row) noexcept nogil:
+    """Where a row is in the batch."""
+    return row if layer.order is NULL else layer.order[row]
+
+
+cdef void start_states(const Layer *layer) noexcept nogil:
+    """The first states, and zeros where units end before a panel does."""
+    cdef const Direction *d
+    cdef int64_t i, k, place, size = layer.rows * layer.state_row
+    cdef uint8_t *state
+    if size == 0:  # without a workspace
+        return
+    for i in range(layer.directions):
+        d = &layer.direction[i]
+        memset(d.states[0], layer.data_shift, size)
+        if layer.lengths is not NULL and d.backwards:
+            memset(d.states[1], layer.data_shift, size)
+        if d.memory is not NULL:
+            memset(d.memory, 0, 4 * size)
+        for k in range(layer.rows):
+            place = place_of(layer, k)
+            state = d.states[(layer.steps - steps_of(layer, k)) & 1 if d.backwards else 0]
+            if d.h0 is not NULL:
+                memcpy(state + k * layer.state_row, d.h0 + place * layer.units, layer.units)
+            if d.c0 is not NULL:
+                memcpy(d.memory + k * layer.state_row, d.c0 + place * layer.units, 4 * layer.units)
+
+
+cdef void finish_states(const Layer *layer) noexcept nogil:
+    """The last states."""
+    cdef const Direction *d
+    cdef const uint8_t *state
+    cdef int64_t i, j, k, place, units = layer.units
+    for i in range(layer.directions):
+        d = &layer.direction[i]
+        for k in range(layer.rows):
+            place = place_of(layer, k)
+            state = d.states[(layer.steps if d.backwards else steps_of(layer, k)) & 1] + k * layer.state_row
+            if d.last_c is not NULL:
+                memcpy(d.last_c + place * units, d.memory + k * layer.state_row, 4 * units)
+            if not layer.real_state:
+                memcpy(d.last_h + place * units, state, units)
+            elif steps_of(layer, k) > 0:
+                memcpy(d.last_h + 4 * place * units, d.output + k * layer.state_row, 4 * units)
+            else:
+                for j in range(units):
+                    (<float *>d.last_h)[place * units + j] = (
+                        (<float>state[j] - <float>layer.data_shift) * layer.data_reciprocal)
+
+
+# --- the source ------------------------------------------------------------------------------------------------------
+
+cdef void copy_row(const Layer *layer, int64_t first, int64_t index) noexcept nogil:
+    """One of the rows of a stretch of time, whose first step is `first`, as bytes, unless it has ended."""
+    cdef int64_t time = first + index // layer.rows, row = index % layer.rows
+    cdef const char *src = layer.src + time * layer.src_step + place_of(layer, row) * layer.src_row
+    cdef uint8_t *dst = layer.source + (rows_before(layer, time) - rows_before(layer, first) + row) * source_row(layer)
+    if row >= rows_of(layer, time):
+        return
+    if layer.src_type == I8_TYPE_U8:
+        layer.kernels.packing.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
+    else:
+        layer.kernels.stage.quantize_source(dst, src, layer.src_type, layer.src_col, layer.inputs, layer.data_scale,
+                                      <float>layer.data_shift, False, 0)
+
+
+cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
+    """The sums of a stretch of time. 0, or -1 if there is no memory."""
+    cdef Gemm g = d.product
+    cdef int64_t i, rows = layer.rows, threads
+    g.m = rows_before(layer, time + steps) - rows_before(layer, time)
+    if g.m == 0:
+        return 0
+    if is_in_place(layer):
+        g.a = <const uint8_t *>layer.src + time * layer.src_step
+        g.a_row = layer.src_step if rows == 1 else layer.src_row
+    else:
+        g.a, g.a_row = layer.source, source_row(layer)
+        threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
+        if threads == 1:
+            for i in range(steps * rows):
+                copy_row(layer, time, i)
+        else:
+            for i in prange(steps * rows, num_threads=region_threads(<int>threads), schedule="static"):
+                copy_row(layer, time, i)
+    g.a_col = 1
+    g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
+    return gemm(&g)
+
+
+# --- a step ----------------------------------------------------------------------------------------------------------
+
+cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel,
+                          int panels, int32_t *sums) noexcept nogil:
+    """Sums of some rows of the state and some panels of its weights."""
+    cdef i8_tile_args t
+    cdef int largest = tile_panels(layer.kernels, height)
+    cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
+    t.tiles, t.groups = 1, ceil_div(layer.units, I8_GROUP)
+    t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
+    t.more_segments = t.beside = 0
+    t.in_turn = layer.in_turn
+    t.b_panel = d.panel_size
+    t.acc_in = t.row_init = NULL
+    t.fetch = t.ahead = NULL
+    t.output = NULL
+    t.dst_row = panels * I8_PANEL
+    for i in range(tiles):
+        p = <int>share(panels, i, tiles)
+        width = <int>share(panels, i + 1, tiles) - p
+        dot = I8_DOT4
+        if layer.kernels.gemm.exact != I8_DOT4:
+            dot = I8_DOT4_SAT
+            for j in range(width):
+                if not d.certified[panel + p + j]:
+                    dot = I8_DOT4
+        t.b = d.weights + (panel + p) * d.panel_size
+        t.col_init = d.start + (panel + p) * I8_PANEL
+        t.dst, t.cols = sums + p * I8_PANEL, width * I8_PANEL
+        layer.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
+
+
+cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t rows,
+                    const int32_t *x, const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
+    """Some gates of a step of `rows` rows; x are the sums of its source, `a` is what the gates' weights multiply."""
+    cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
+    cdef i8_cell_args c
+    cdef int64_t tiles, i, row, column
+    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels, together
+    rows = min(part.row_end, rows) - part.row
+    if rows <= 0:
+        return
+    tiles = ceil_div(rows, layer.kernels.gemm.mr)
+    together = I8_MAX_CELLS // ceil_div(rows, tiles)
+    c.x_row = layer.sums_row
+    c.state_row = c.memory_row = layer.state_row
+    c.data_scale, c.data_reciprocal, c.data_shift = layer.data_scale, layer.data_reciprocal, <float>layer.data_shift
+    while panel < part.panel_end:
+        c.panels = <int>min(together, part.panel_end - panel)
+        c.h, c.h_row = sums, phase.gates * c.panels * I8_PANEL
+        for i in range(tiles):
+            row = part.row + share(rows, i, tiles)
+            c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
+            column = first + panel * phase.gates
+            multiply(layer, d, a + row * layer.state_row, c.rows, column, phase.gates * c.panels, sums)
+            c.x = x + row * layer.sums_row + column * I8_PANEL
+            c.scale = d.scale + column * I8_PANEL
+            c.bias = d.bias + (first + panel * phase.biases) * I8_PANEL
+            column = row * layer.state_row + panel * I8_PANEL
+            c.before, c.after = before + column, after + column
+            c.memory = d.memory + column if d.memory is not NULL else NULL
+            c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
+            layer.kernels.recurrent.cells[phase.cell](&c)
+        panel += c.panels
+
+
+cdef inline int64_t time_of(const Layer *layer, const Direction *d, int64_t step) noexcept nogil:
+    return layer.steps - 1 - step if d.backwards else step
+
+
+cdef inline int64_t first_time(const Layer *layer, const Direction *d, int64_t first, int64_t steps) noexcept nogil:
+    """The earliest time of a stretch of so many steps, whose first is `first`."""
+    return layer.steps - first - steps if d.backwards else first
+
+
+cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64_t time, int64_t first,
+                                   int64_t steps) noexcept nogil:
+    """The sums of the source of one time step of such a stretch."""
+    cdef int64_t rows = rows_before(layer, time) - rows_before(layer, first_time(layer, d, first, steps))
+    return d.sums + rows * layer.sums_row
+
+
+cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
+                   int64_t steps) noexcept nogil:
+    """One step of a stretch of so many, whose first is `first`."""
+    cdef Phase phase
+    cdef const uint8_t *before = d.states[step & 1]
+    cdef uint8_t *after = d.states[~step & 1]
+    cdef int64_t time = time_of(layer, d, step), rows = rows_of(layer, time)
+    cdef const int32_t *x = sums_of(layer, d, time, first, steps)
+    if layer.kind == GRU_CELL:
+        phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
+        run_phase(layer, d, &phase, part, rows, x, before, d.reset, after)
+    else:
+        phase.cell = I8_LSTM if layer.kind == LSTM_CELL else I8_GRU_LINEAR
+        phase.first_gate, phase.gates, phase.biases = 0, layer.gates, MAX_GATES
+        run_phase(layer, d, &phase, part, rows, x, before, before, after)
+    store_step(layer, d, part, time, after)
+
+
+cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t time,
+                     const uint8_t *after) noexcept nogil:
+    """What a part made of a step goes to the destination, and 0.0 of sequences that do not have it."""
+    cdef int64_t unit = part.panel * I8_PANEL, units = min(part.panel_end * I8_PANEL, layer.units) - unit, row
+    cdef int64_t rows = rows_of(layer, time)
+    cdef char *dst
+    if units <= 0:
+        return
+    for row in range(part.row, part.row_end):
+        dst = d.dst + time * d.dst_step + place_of(layer, row) * d.dst_row
+        if row >= rows:
+            if layer.real:
+                memset(dst + 4 * unit, 0, 4 * units)
+            else:
+                memset(dst + unit, layer.data_shift, units)
+        elif layer.real:
+            memcpy(dst + 4 * unit, d.output + row * layer.state_row + unit, 4 * units)
+        else:
+            memcpy(dst + unit, after + row * layer.state_row + unit, units)
+
+
+cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
+                    int64_t steps) noexcept nogil:
+    """The first phase of a step of a GRU whose reset gate is applied before the product."""
+    cdef Phase phase
+    cdef const uint8_t *before = d.states[step & 1]
+    cdef int64_t time = time_of(layer, d, step)
+    phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
+    run_phase(layer, d, &phase, part, rows_of(layer, time), sums_of(layer, d, time, first, steps), before, before,
+              d.reset)
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
+    """As many of the threads as a step pays for."""
+    cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
+    cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
+    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
+
+
+cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
+    """The first row of a part that has as many steps to make from `time` on as the others, in so many steps."""
+    cdef int64_t row = 0, before = 0, wanted
+    if layer.lengths is NULL or part == parts:
+        return share(layer.rows, part, parts)
+    wanted = share(rows_before(layer, time + steps) - rows_before(layer, time), part, parts)
+    while before < wanted:
+        before += min(layer.lengths[row] - time, steps)
+        row += 1
+    return row
+
+
+cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_t steps) noexcept nogil:
+    """One of the parts of a stretch of so many steps, whose first is `first`: of a direction where each has a thread;
+    of the rows if there is a tile for each thread, else of the units."""
+    cdef int64_t time
+    cdef Part p
+    cdef int members = parts, member = part, largest
+    p.first, p.end = 0, layer.directions
+    if layer.directions == 2 and parts > 1:
+        p.first = part % 2
+        p.end = p.first + 1
+        member, members = part // 2, (parts + 1 - p.first) // 2
+    largest = parts if p.end - p.first == layer.directions else (parts + 1) // 2
+    p.row, p.row_end, p.panel, p.panel_end = 0, layer.rows, 0, layer.panels
+    p.waits = False
+    if layer.rows >= largest * layer.kernels.gemm.mr:
+        time = first_time(layer, &layer.direction[p.first], first, steps)
+        p.row = share_of_rows(layer, time, steps, member, members)
+        p.row_end = share_of_rows(layer, time, steps, member + 1, members)
+    else:
+        p.panel, p.panel_end = share(layer.panels, member, members), share(layer.panels, member + 1, members)
+        p.waits = largest > 1
+    return p
+
+
+cdef void run_steps(const Layer *layer, int thread, int threads, int64_t first, int64_t steps) noexcept nogil:
+    """What one thread does in a stretch of time."""
+    cdef Part part = part_of(layer, thread, threads, first, steps)
+    cdef int64_t step
+    cdef int i
+    for step in range(first, first + steps):
+        if layer.kind == GRU_CELL:
+            for i in range(part.first, part.end):
+                run_reset(layer, &layer.direction[i], &part, step, first, steps)
+            if part.waits:
+                i8_wait(layer.barrier, threads)
+        for i in range(part.first, part.end):
+            run_step(layer, &layer.direction[i], &part, step, first, steps)
+        if part.waits:
+            i8_wait(layer.barrier, threads)
+
+
+cdef int run_layer(Layer *layer) noexcept nogil:
+    """All time steps. 0, or -1 if there is no memory."""
+    cdef char *memory
+    cdef char *end
+    cdef const Direction *d
+    cdef int64_t first = 0, steps
+    cdef i8_barrier barrier = i8_barrier(0, 0)
+    cdef int i, threads
+    layer.barrier = &barrier
+    layer.panels = ceil_div(layer.units, I8_PANEL)
+    # One cache line more, so that rows do not meet in the same sets of the cache.
+    layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
+    layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
+    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
+                     and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
+    threads = threads_for(layer, layer.threads)
+    if threads > 1:
+        threads = region_threads(threads)
+    layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
+    layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
+    lay_out(layer, <char *>ALIGNMENT, &end)
+    memory = <char *>acquire(end - <char *>ALIGNMENT)
+    if memory is NULL:
+        return -1
+    lay_out(layer, memory, &end)
+    start_states(layer)
+    while first < layer.steps and layer.rows > 0:
+        steps = min(layer.stretch, layer.steps - first)
+        for i in range(layer.directions):
+            d = &layer.direction[i]
+            if source_sums(layer, d, first_time(layer, d, first, steps), steps):
+                release(memory)
+                return -1
+        if threads > 1:
+            with parallel(num_threads=threads):
+                run_steps(layer, threadid(), team_size(), first, steps)
+        else:
+            run_steps(layer, 0, 1, first, steps)
+        first += steps
+    finish_states(layer)
+    release(memory)
+    return 0
+
+
+cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
+                         bint real) noexcept nogil:
+    """The sum of both directions, which are contiguous f32, to f32 or u8. Overwrites the first."""
+    cdef int64_t time, row, i, units = layer.units
+    cdef float *x = <float *>layer.direction[0].dst
+    cdef const float *y = <const float *>layer.direction[1].dst
+    cdef char *to
+    for time in range(layer.steps):
+        for row in range(layer.rows):
+            for i in range(units):
+                x[i] += y[i]
+            to = dst + time * dst_step + row * dst_row
+            if real:
+                memcpy(to, x, 4 * units)
+            else:
+                layer.kernels.stage.quantize_source(<uint8_t *>to, <const char *>x, I8_TYPE_F32, sizeof(float), units,
+                                              layer.data_scale, <float>layer.data_shift, False, 0)
+            x += units
+            y += units

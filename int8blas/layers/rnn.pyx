@@ -1,0 +1,601 @@
+"""Recurrent layers with 8-bit states and weights, as oneDNN's RNN primitive has them: LSTM and GRU.
+
+Data are uint8 with a scale and a shift, weights int8 with a scale; these scales multiply::
+
+    data_u8 = sat(rne(data * data_scale + data_shift))          weights_s8 = sat(rne(weights * weights_scale))
+
+The sums of a gate are exact integers, everything after them is float32 in the order of the formulas::
+
+    gate = f32(sum) * (1 / (data_scale * weights_scale)) + bias
+    sum = sum over i of (x_u8[i] - data_shift) * weights_layer_s8[i]
+        + sum over k of (h_u8[k] - data_shift) * weights_iter_s8[k]
+"""
+
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uintptr_t
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport (
+    bounds, choice, divisor, elements, elements_of_type, elements_output, integers, widened)
+from int8blas.core.file import register
+from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
+from int8blas.stage.layer_arguments import check_dtype
+from int8blas.core.results cimport empty_of
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport start
+from int8blas.layers.recurrent cimport (
+    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
+from int8blas.core.signatures import Signature
+from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
+from int8blas.core.split cimport round_up
+from int8blas.core.threads cimport max_threads
+from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.packing cimport PackedB, pack
+from int8blas.stage.output_stage cimport element_type
+
+cnp.import_array()
+
+cdef float LARGEST = 3.402823466e38
+
+SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
+DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
+# Gates and biases of each phase of a step (see _rnn).
+PHASES = {LSTM_CELL: ((4,), (4,)), GRU_CELL: ((2, 1), (2, 1)), GRU_LINEAR_CELL: ((3,), (4,))}
+
+
+cdef class Cell:
+    """The packed weights of one direction of a layer, and the values of their columns."""
+
+    cdef PackedB of_source, of_state
+    cdef cnp.ndarray start, scale, bias
+    cdef int data_shift
+
+    def __cinit__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias):
+        for name, values in (("scale", scale), ("bias", bias)):
+            if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 1
+                    and values.flags.c_contiguous):
+                raise TypeError(f"{name} must be a contiguous vector of float32, got {values!r}")
+        self.of_source, self.of_state, self.data_shift = of_source, of_state, data_shift
+        self.scale, self.bias = scale, bias
+        self.start = (-data_shift * of_state._sums).astype(np.int32)
+
+    def __reduce__(self):
+        return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias)
+
+    cdef bint fits(self, int64_t inputs, int64_t units, int64_t columns, int64_t biases, int data_shift) except -1:
+        """Whether this is a cell of that size."""
+        return (
+            self.of_source.dtype == np.int8 and self.of_state.dtype == np.int8 and self.data_shift == data_shift
+            and self.of_source.shape == (inputs, columns) and self.of_state.shape == (units, columns)
+            and self.scale.shape[0] == columns and self.bias.shape[0] == biases
+        )
+
+    cdef void fill(self, Direction *d) noexcept:
+        cdef Gemm *g = &d.product
+        start(g, False)
+        g.k, g.n = self.of_source._k, self.of_source._n
+        self.of_source.fill(g)
+        g.ao = self.data_shift
+        d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
+        d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
+        d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)
+        d.start = <const int32_t *>cnp.PyArray_DATA(self.start)
+        d.scale = <const float *>cnp.PyArray_DATA(self.scale)
+        d.bias = <const float *>cnp.PyArray_DATA(self.bias)
+
+
+cdef class RecurrentLayer:
+    """What LSTM and GRU have in common: all but the names of their arguments."""
+
+    cdef readonly int layers, directions
+    cdef readonly Py_ssize_t input_size, units
+    cdef readonly str direction
+    cdef readonly object src_dtype, dst_dtype
+    cdef readonly float data_scale
+    cdef readonly int data_shift
+    cdef int _kind, _gates, _lead
+    cdef list _cells
+
+    __signature__ = Signature()
+
+    cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
+                    direction, src_dtype, dst_dtype) except -1:
+        phases, bias_phases = PHASES[kind]
+        src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
+        cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
+                               direction)
+        check_length(max([cell.weights_layer.shape[0] + cell.weights_iter.shape[0]
+                          for cells_ in cells for cell in cells_]), shift)
+        packed = [[Cell(pack(by_panel(cell.weights_layer, phases), False),
+                        pack(by_panel(cell.weights_iter, phases), False), shift,
+                        by_panel(factors(cell.scale, scale), phases), by_panel(cell.bias, bias_phases))
+                   for cell in cells_] for cells_ in cells]
+        self.set_up(kind, packed, lead, cells[0][0].bias.shape[1], direction, scale, shift, src_dtype, dst_dtype)
+        return 0
+
+    cdef int set_up(self, int kind, list cells, int lead, Py_ssize_t units, str direction, data_scale, int data_shift,
+                    src_dtype, dst_dtype) except -1:
+        self._kind, self._cells, self._lead = kind, cells, lead
+        self._gates = sum(PHASES[kind][0])
+        self.layers, self.directions = len(cells), len(cells[0])
+        self.input_size, self.units = (<Cell>cells[0][0]).of_source._k, units
+        self.direction, self.data_scale, self.data_shift = direction, data_scale, data_shift
+        self.src_dtype, self.dst_dtype = src_dtype, dst_dtype
+        return 0
+
+    def __reduce__(self):
+        return _restore, (self._kind, self._cells, self._lead, self.units, self.direction, self.src_dtype,
+                          self.dst_dtype, np.float32(self.data_scale), self.data_shift)
+
+    def __repr__(self):
+        linear = ", linear_before_reset=True" if self._kind == GRU_LINEAR_CELL else ""
+        return (f"{type(self).__name__}({self.input_size}, {self.units}, layers={self.layers}, "
+                f"direction={self.direction!r}{linear})[{self.src_dtype} -> {self.dst_dtype}]")
+
+    cdef cnp.ndarray first_state(self, x, str name, int64_t rows, tuple typenums):
+        """A first state as a contiguous array of (layers, directions, n, units), uint8 or float32, or None."""
+        cdef cnp.ndarray array
+        if x is None:
+            return None
+        shape = (self.layers, self.directions, rows, self.units)
+        array = elements(x, name, typenums)
+        if cnp.PyArray_TYPE(array) != cnp.NPY_UINT8:
+            array = widened(array, name)
+        given = (<object>array).shape
+        lead = 4 - len(given)
+        if not 0 <= lead <= 2 or given != shape[lead:] or shape[:lead] != (1,) * lead:
+            raise ValueError(f"{name} must have shape {shape}, of which leading ones may be left out, got {given}")
+        return np.ascontiguousarray(array).reshape(shape)
+
+    cdef cnp.ndarray quantized(self, cnp.ndarray x):
+        """A first state as uint8."""
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef cnp.ndarray state
+        if x is None or cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
+            return x
+        state = np.empty_like(x, dtype=np.uint8)
+        kernels.stage.quantize_source(<uint8_t *>cnp.PyArray_DATA(state), cnp.PyArray_BYTES(x),
+                                      element_type(cnp.NPY_FLOAT32), sizeof(float), cnp.PyArray_SIZE(x),
+                                      self.data_scale, <float>self.data_shift, False, 0)
+        return state
+
+    cdef tuple execute(self, src, h0, c0, lengths, out):
+        """The destination, h_t and c_t."""
+        cdef cnp.ndarray x = elements_of_type(src, "src", self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
+        cdef int i
+        if x.ndim != 3 or x.shape[2] != self.input_size:
+            raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
+        t, n = x.shape[0], x.shape[1]
+        channels = self.units * (2 if self.direction == "bidirectional_concat" else 1)
+        sequences = None
+        if lengths is not None:
+            lengths = integers(lengths, "lengths", 0, t, n, "sequences of src")
+            sequences = in_order_of_length(np.broadcast_to(lengths, n), t)
+        h = self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        lost = self.not_finite(x, h, c)
+        h = self.quantized(h)
+        if out is None:
+            result = target = empty_of((t, n, channels), self.dst_dtype.num)
+        else:
+            result = target = elements_output(out, "out", self.dst_dtype.num, (t, n, channels))
+            if not self.is_usable(target, x):
+                target = empty_of((t, n, channels), self.dst_dtype.num)
+        states = (self.layers, self.directions, n, self.units)
+        h_t = empty_of(states, self.dst_dtype.num)
+        if self._kind == LSTM_CELL:
+            c_t = empty_of(states, cnp.NPY_FLOAT32)
+        for i in range(self.layers):
+            y = target if i == self.layers - 1 else empty_of((t, n, channels), cnp.NPY_UINT8)
+            self.run(i, x, y, h, c, h_t, c_t, sequences)
+            x = y
+        if lost is not None:
+            lose(*lost, self.direction, lengths, target, h_t, c_t)
+        if target is not result:
+            result[...] = target
+        shape = states[2 - self._lead:]
+        return result if out is None else out, h_t.reshape(shape), None if c_t is None else c_t.reshape(shape)
+
+    cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c):
+        """Which rows (time, n) of a source, and which first states (layers, directions, n), have infinities or NaN;
+        None if none has."""
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef cnp.ndarray bad = rows_not_finite(x), state
+        cdef list states = []
+        for state in (h, c):
+            if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
+                if not kernels.stage.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32),
+                                                    sizeof(float), cnp.PyArray_SIZE(state)) <= LARGEST:
+                    states.append(state)
+        if bad is None and not states:
+            return None
+        begins = np.zeros((self.layers, self.directions, cnp.PyArray_DIM(x, 1)), bool)
+        for state in states:
+            begins |= ~np.isfinite(state).all(axis=3)
+        return np.zeros((cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)), bool) if bad is None else bad, begins
+
+    cdef bint is_usable(self, cnp.ndarray target, cnp.ndarray src):
+        """Whether the driver may write to `target` itself: rows are contiguous and share no memory with `src`."""
+        cdef uintptr_t low, high, from_, to
+        bounds(target, &low, &high)
+        bounds(src, &from_, &to)
+        return (cnp.PyArray_ISALIGNED(target) and (low >= to or from_ >= high)
+                and (cnp.PyArray_STRIDE(target, 2) == cnp.PyArray_ITEMSIZE(target) or cnp.PyArray_DIM(target, 2) == 1))
+
+    cdef int run(self, int index, cnp.ndarray x, cnp.ndarray y, cnp.ndarray h, cnp.ndarray c, cnp.ndarray h_t,
+                 cnp.ndarray c_t, tuple sequences) except -1:
+        """Execute one of the layers."""
+        cdef Layer layer
+        cdef Direction *d
+        cdef cnp.ndarray halves = None, place, lengths, order, begin
+        cdef int i, status
+        cdef int64_t size, offset
+        cdef double elapsed
+        layer.kernels = current_kernels()
+        layer.kind, layer.gates = <Kind>self._kind, self._gates
+        layer.steps, layer.rows, layer.units = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), self.units
+        layer.directions = self.directions
+        layer.data_scale, layer.data_shift = self.data_scale, self.data_shift
+        layer.data_reciprocal = <float>1 / self.data_scale
+        layer.inputs, layer.src_type = cnp.PyArray_DIM(x, 2), element_type(cnp.PyArray_TYPE(x))
+        layer.src = cnp.PyArray_BYTES(x)
+        layer.src_step, layer.src_row = cnp.PyArray_STRIDE(x, 0), cnp.PyArray_STRIDE(x, 1)
+        layer.src_col = cnp.PyArray_STRIDE(x, 2)
+        layer.lengths = layer.order = layer.begin = NULL
+        if sequences is not None:
+            lengths, order, begin = sequences
+            layer.lengths = <const int64_t *>cnp.PyArray_DATA(lengths)
+            layer.order = <const int64_t *>cnp.PyArray_DATA(order)
+            layer.begin = <const int64_t *>cnp.PyArray_DATA(begin)
+        layer.threads = max_threads()
+        layer.real = cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32
+        layer.real_state = cnp.PyArray_TYPE(h_t) == cnp.NPY_FLOAT32
+        if self.direction == "bidirectional_sum":
+            halves = np.empty((2, layer.steps, layer.rows, self.units), np.float32)
+            layer.real = True
+        size = layer.rows * layer.units
+        for i in range(layer.directions):
+            d = &layer.direction[i]
+            (<Cell>(<list>self._cells[index])[i]).fill(d)
+            d.product.threads = layer.threads
+            d.backwards = i == 1 or self.direction == "right2left"
+            place = y if halves is None else halves[i]
+            d.dst = cnp.PyArray_BYTES(place)
+            d.dst_step, d.dst_row = cnp.PyArray_STRIDE(place, 0), cnp.PyArray_STRIDE(place, 1)
+            if halves is None:
+                d.dst += i * layer.units * cnp.PyArray_ITEMSIZE(y)
+            offset = (index * layer.directions + i) * size
+            d.h0 = NULL if h is None else <uint8_t *>cnp.PyArray_DATA(h) + offset
+            d.c0 = NULL if c is None else <float *>cnp.PyArray_DATA(c) + offset
+            d.last_h = cnp.PyArray_BYTES(h_t) + offset * cnp.PyArray_ITEMSIZE(h_t)
+            d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + offset
+        with nogil:
+            elapsed = seconds()
+            status = run_layer(&layer)
+            elapsed = seconds() - elapsed
+        if status:
+            raise MemoryError(f"{type(self).__name__}: no memory for the workspace")
+        if verbose:
+            report(type(self).__name__.lower(), f"t={layer.steps},n={layer.rows},inputs={layer.inputs},"
+                   f"units={layer.units}", self.direction, layer.kernels, threads_for(&layer, layer.threads), elapsed)
+        if halves is not None:
+            with nogil:
+                add_directions(&layer, cnp.PyArray_BYTES(y), cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1),
+                               cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32)
+        return 0
+
+
+cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
+    """Of each row (i, j) of an array, whether it has an infinity or a NaN; None if none has."""
+    cdef const i8_kernels *kernels = current_kernels()
+    cdef int type = element_type(cnp.PyArray_TYPE(x))
+    cdef int64_t steps = cnp.PyArray_DIM(x, 0), rows = cnp.PyArray_DIM(x, 1), i, j
+    cdef cnp.ndarray found = None
+    cdef const char *row
+    if cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
+        return None
+    for i in range(steps):
+        for j in range(rows):
+            row = cnp.PyArray_BYTES(x) + i * cnp.PyArray_STRIDE(x, 0) + j * cnp.PyArray_STRIDE(x, 1)
+            if not kernels.stage.source_largest(row, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2)) <= LARGEST:
+                found = np.zeros((steps, rows), bool) if found is None else found
+                found[i, j] = True
+    return found
+
+
+def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
+    """The arguments of both layers but weights and bias: dtypes, scale and shift as they are used."""
+    choice(direction, "direction", DIRECTIONS)
+    src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
+    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+    scale = np.float32(divisor(data_scale, "data_scale"))
+    return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
+
+
+def check_length(longest, shift):
+    """The largest number of inputs and units of a layer, by which its sums are bounded."""
+    most = INT32_MAX // (128 * max(shift, 255 - shift))
+    if longest > most:
+        raise ValueError(f"weights_layer and weights_iter must have at most {most} inputs and units together, so "
+                         f"that sums fit int32, got {longest}")
+
+
+def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift):
+    """The inverse of RecurrentLayer.__reduce__, which nothing is taken on trust from."""
+    cdef RecurrentLayer layer
+    cdef Cell cell
+    if kind not in PHASES:
+        raise ValueError(f"kind must be one of {sorted(PHASES)}, got {kind!r}")
+    src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
+    units = int(integers(units, "units", 1, INT32_MAX, -1, ""))
+    directions = 2 if direction.startswith("bidirectional") else 1
+    if not (isinstance(cells, list) and cells and all(isinstance(part, list) and len(part) == directions
+                                                      for part in cells)):
+        raise ValueError(f"cells must be a list of lists of {directions}, got {cells!r}")
+    least = 2 if len(cells) > 1 else directions - 1
+    lead = int(integers(lead, "lead", least, 2, -1, ""))
+    channels = units * (directions if direction == "bidirectional_concat" else 1)
+    gates, biases = (sum(phases) * round_up(units, I8_PANEL) for phases in PHASES[kind])
+    inputs = None
+    for part in cells:
+        for item in part:
+            if not isinstance(item, Cell):
+                raise TypeError(f"cells must be cells, got {item!r}")
+            cell = item
+            if inputs is None:
+                inputs = cell.of_source._k
+            if inputs < 1 or not cell.fits(inputs, units, gates, biases, shift):
+                raise ValueError(f"cells must have been packed for {inputs} inputs and {units} units, got "
+                                 f"{cell.of_source} and {cell.of_state}")
+            check_length(inputs + units, shift)
+        inputs = channels
+    layer = LSTM.__new__(LSTM) if kind == LSTM_CELL else GRU.__new__(GRU)
+    layer.set_up(kind, cells, lead, units, direction, scale, shift, src_dtype, dst_dtype)
+    return layer
+
+
+@cython.final
+cdef class LSTM(RecurrentLayer):
+    """Long short-term memory in 8 bits: created once, executed many times.
+
+    ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
+
+    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, computed from a uint8 source and
+    state and int8 weights; c is float32. ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 =
+    sat(rne(weights * weights_scale))``: these scales are factors, as in oneDNN's RNN primitive.
+
+    Parameters
+    ----------
+    weights_layer : array_like of int8 or float32, or sequence of them
+        Of the source, (input, gates, units) with the gates i, f, c~, o. Both directions are (directions, input, gates,
+        units), several layers (layers, directions, input, gates, units), or, as the first layer may have another input
+        than the others, a list with an array for each layer.
+    weights_iter : array_like of the same dtype, or sequence of them
+        Of the state, (units, gates, units), with the same leading dimensions.
+    bias : array_like of float32, optional
+        (gates, units), with the same leading dimensions; zeros by default.
+    data_scale : float, optional
+        Of source, state and destination, 127 by default.
+    data_shift : int, optional
+        The uint8 that is 0.0, 128 by default.
+    weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
+        For float32 weights: 63 / max|w| of the weights of source and state together, one for each layer and direction,
+        or one for each gate and unit. Or values, which int8 weights need: one, or (gates, units), or any array that
+        broadcasts to (layers, directions, gates, units). These are the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
+    direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
+        From the first time step to the last, or back; or both, where the destination has the units of both side by
+        side, or their sum.
+    src_dtype : dtype, optional
+        uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`.
+    dst_dtype : dtype, optional
+        uint8; or float32, which is h before it is quantized.
+
+    Attributes
+    ----------
+    layers, directions, input_size, units : int
+        Sizes.
+    direction, data_scale, data_shift, src_dtype, dst_dtype
+        As given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it. Also where sums could leave int32, with more inputs and
+        units together than 131071 for the shift 128, 65793 for 0 or 255.
+
+    See Also
+    --------
+    GRU : gated recurrent units.
+
+    Notes
+    -----
+    The same bits on every CPU, with any number of threads, and for a sequence in one call or in several that pass on
+    h_t and c_t. The source of a further layer is the uint8 destination of the one before, whatever `dst_dtype` is.
+
+    tanh and the logistic function are those of :class:`Eltwise`, but for the latter below -87.3, where it is 0.
+
+    Where a float source or first state has an infinity or a NaN, all float results of that sequence and direction are
+    NaN from that step on, in further layers too; uint8 results have no NaN.
+
+    As on oneDNN's page "Nuances of int8 computations", the source is never int8. Its recommended values are the
+    defaults, and ``weights_scale="per_tensor"``; with weights of at most 63 in magnitude the kernels without VNNI are
+    at their fastest.
+
+    Weights of ``torch.nn.LSTM``, whose gates are in the same order::
+
+        weights_layer = weight_ih_l0.reshape(4, units, input).transpose(2, 0, 1)
+        weights_iter = weight_hh_l0.reshape(4, units, units).transpose(2, 0, 1)
+        bias = (bias_ih_l0 + bias_hh_l0).reshape(4, units)
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> rng = np.random.default_rng(0)
+    >>> weights_layer, weights_iter = rng.normal(0, 0.3, (8, 4, 3)), rng.normal(0, 0.3, (3, 4, 3))
+    >>> layer = int8blas.LSTM(weights_layer.astype(np.float32), weights_iter.astype(np.float32),
+    ...                       weights_scale="per_tensor", src_dtype=np.float32, dst_dtype=np.float32)
+    >>> layer
+    LSTM(8, 3, layers=1, direction='left2right')[float32 -> float32]
+    >>> dst, h_t, c_t = layer(np.ones((5, 2, 8), np.float32))  # 5 time steps, batch of 2
+    >>> dst.shape, h_t.shape, c_t.shape
+    ((5, 2, 3), (2, 3), (2, 3))
+    >>> bool((dst[-1] == h_t).all())
+    True
+
+    Sequences of 5 and of 2 time steps:
+
+    >>> dst, h_t, c_t = layer(np.ones((5, 2, 8), np.float32), lengths=[5, 2])
+    >>> bool((h_t == [dst[4, 0], dst[1, 1]]).all()), bool(dst[2:, 1].any())
+    (True, False)
+    """
+
+    @cython.binding(False)
+    def __init__(self, weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None,
+                 direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+        """Create the layer; the docstring of the class has the parameters."""
+        self.create(LSTM_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
+                    src_dtype, dst_dtype)
+
+    @cython.binding(False)
+    def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
+        """Execute the layers over a sequence.
+
+        Parameters
+        ----------
+        src : array_like of `src_dtype`
+            (t, n, input), with any strides.
+        h0 : array_like of uint8 or float32, optional
+            The first states, (layers, directions, n, units), of which leading dimensions of size 1 may be left out;
+            float32 is quantized. 0.0 by default.
+        c0 : array_like of float32, optional
+            The same for c.
+        lengths : array_like of int, optional
+            How many time steps each of the n sequences has, from 0 to t, or one number for all; t by default. What
+            `src` has beyond is not read, and `dst` is 0.0 there, as uint8 `data_shift`. The last states of a sequence
+            are those after its own last step, of further layers too, and the other direction begins with that step.
+            With a length of 0 they are the first states. Sequences may be in any order; steps that they do not have
+            are not computed.
+        out : ndarray of `dst_dtype`, optional
+            Where to store dst, with any strides.
+
+        Returns
+        -------
+        dst : ndarray of `dst_dtype`
+            ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for 'bidirectional_concat'.
+        h_t : ndarray of `dst_dtype`
+            The last states, (n, units) with the leading dimensions of the weights, layers and directions for a list.
+        c_t : ndarray of float32
+            The same of c.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        return self.execute(src, h0, c0, lengths, out)
+
+
+@cython.final
+cdef class GRU(RecurrentLayer):
+    """Gated recurrent units in 8 bits: created once, executed many times.
+
+    ``h_t = u * h_(t-1) + (1 - u) * o``
+
+    with ``u = logistic(x_t W_u + h_(t-1) W'_u + b_u)``, r the same, and
+    ``o = tanh(x_t W_o + (r * h_(t-1)) W'_o + b_o)``, where ``r * h_(t-1)`` is quantized as a state is; with
+    `linear_before_reset` ``o = tanh((x_t W_o + b_o) + r * (h_(t-1) W'_o + b'_o))``. Source and state are uint8, weights
+    int8: ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 = sat(rne(weights * weights_scale))``.
+    These scales are factors, as in oneDNN's RNN primitive.
+
+    Parameters
+    ----------
+    weights_layer : array_like of int8 or float32, or sequence of them
+        Of the source, (input, gates, units) with the gates u, r, o. Both directions are (directions, input, gates,
+        units), several layers (layers, directions, input, gates, units), or, as the first layer may have another input
+        than the others, a list with an array for each layer.
+    weights_iter : array_like of the same dtype, or sequence of them
+        Of the state, (units, gates, units), with the same leading dimensions.
+    bias : array_like of float32, optional
+        (gates, units), or with `linear_before_reset` (gates + 1, units), whose last row is b'_o, with the same leading
+        dimensions; zeros by default.
+    linear_before_reset : bool, optional
+        Apply the reset gate after the product with the weights, as cuDNN and PyTorch do, False by default.
+    data_scale, data_shift, weights_scale, direction, src_dtype, dst_dtype
+        As of :class:`LSTM`.
+
+    Attributes
+    ----------
+    layers, directions, input_size, units : int
+        Sizes.
+    direction, linear_before_reset, data_scale, data_shift, src_dtype, dst_dtype
+        As given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :class:`LSTM`.
+
+    See Also
+    --------
+    LSTM : with notes that hold for both.
+
+    Notes
+    -----
+    Weights of ``torch.nn.GRU``, whose gates are r, z, n with z = u and n = o, and which has `linear_before_reset`::
+
+        weights_layer = weight_ih_l0.reshape(3, units, input)[[1, 0, 2]].transpose(2, 0, 1)
+        weights_iter = weight_hh_l0.reshape(3, units, units)[[1, 0, 2]].transpose(2, 0, 1)
+        b, b_iter = bias_ih_l0.reshape(3, units), bias_hh_l0.reshape(3, units)
+        bias = numpy.stack([b[1] + b_iter[1], b[0] + b_iter[0], b[2], b_iter[2]])
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights_layer, weights_iter = np.full((8, 3, 2), 5, np.int8), np.full((2, 3, 2), -9, np.int8)
+    >>> layer = int8blas.GRU(weights_layer, weights_iter, weights_scale=63)
+    >>> dst, h_t = layer(np.full((3, 1, 8), 200, np.uint8))  # 0.57 in 8 channels
+    >>> dst[:, 0]
+    array([[146, 146],
+           [156, 156],
+           [161, 161]], dtype=uint8)
+    """
+
+    @cython.binding(False)
+    def __init__(self, weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127,
+                 data_shift=128, weights_scale=None, direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+        """Create the layer; the docstring of the class has the parameters."""
+        if not isinstance(linear_before_reset, (bool, np.bool_)):
+            raise TypeError(f"linear_before_reset must be a bool, got {type(linear_before_reset).__name__}")
+        self.create(GRU_LINEAR_CELL if linear_before_reset else GRU_CELL, weights_layer, weights_iter, bias, data_scale,
+                    data_shift, weights_scale, direction, src_dtype, dst_dtype)
+
+    @property
+    def linear_before_reset(self):
+        return self._kind == GRU_LINEAR_CELL
+
+    @cython.binding(False)
+    def __call__(self, src, h0=None, *, lengths=None, out=None):
+        """Execute the layers over a sequence.
+
+        Parameters
+        ----------
+        src, h0, lengths, out
+            As of :class:`LSTM`.
+
+        Returns
+        -------
+        dst, h_t : ndarray of `dst_dtype`
+            As of :class:`LSTM`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        return self.execute(src, h0, None, lengths, out)[:2]
+
+
+register(Cell)
+register(LSTM, _restore)
+register(GRU, _restore)

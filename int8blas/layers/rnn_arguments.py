@@ -1,0 +1,221 @@
+"""Arguments of the recurrent layers: weights and biases by layer and direction, and the scales of weights."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import dtype_error, dtype_name, either, in_float32, shown
+
+DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
+WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
+# A largest weight is taken to be at least this, as a scale must be finite.
+SMALLEST_WEIGHT = np.float32(2.0**-64)
+
+
+class Cell(NamedTuple):
+    """What one direction of a layer is created from."""
+
+    weights_layer: npt.NDArray[np.int8]  # (input, gates, units)
+    weights_iter: npt.NDArray[np.int8]  # (units, gates, units)
+    bias: npt.NDArray[np.float32]  # (biases, units)
+    scale: npt.NDArray[np.float32]  # (gates, units)
+
+
+def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[npt.NDArray[Any]]], int]:
+    """The arrays of each layer and direction, and how many leading dimensions these were given in."""
+    ndim = len(dimensions)
+    wanted = ", ".join(dimensions)
+    if isinstance(x, (list, tuple)):
+        layers = [in_float32(array, name) for array in x]
+        if not layers or any(array.ndim not in (ndim, ndim + 1) for array in layers):
+            raise ValueError(
+                f"{name} must have an array of shape ({wanted}) or (directions, {wanted}) for each layer, got shapes "
+                f"{[array.shape for array in layers]}"
+            )
+        return [[array] if array.ndim == ndim else list(array) for array in layers], 2
+    array = in_float32(x, name)
+    if not ndim <= array.ndim <= ndim + 2:
+        raise ValueError(
+            f"{name} must have shape ({wanted}), (directions, {wanted}) or (layers, directions, {wanted}), "
+            f"got {array.shape}"
+        )
+    lead = array.ndim - ndim
+    return [list(layer) for layer in array.reshape((1,) * (2 - lead) + array.shape)], lead
+
+
+def check_arrays(
+    layers: list[list[npt.NDArray[Any]]],
+    name: str,
+    shapes: list[tuple[int, ...]],
+    directions: int,
+    dtypes: tuple[np.dtype[Any], ...],
+) -> None:
+    """There is an array of a layer's shape for each of its directions, of one of these types."""
+    if len(layers) != len(shapes):
+        raise ValueError(f"{name} must have {len(shapes)} layers, as weights_layer has, got {len(layers)}")
+    for arrays, shape in zip(layers, shapes, strict=True):
+        if len(arrays) != directions:
+            raise ValueError(f"{name} must have {directions} directions, as direction says, got {len(arrays)}")
+        for array in arrays:
+            if array.dtype not in dtypes:
+                if array.dtype == np.uint8:
+                    raise TypeError(f"{name} must be {either(dtypes)}, got uint8: weights of a uint8 state are signed")
+                raise dtype_error(array, name, dtypes)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape} in each layer and direction, got {array.shape}")
+            if array.dtype == np.float32 and not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite in float32")
+
+
+def cells_of(
+    weights_layer: Any, weights_iter: Any, bias: Any, weights_scale: Any, gates: int, biases: int, direction: str
+) -> tuple[list[list[Cell]], int]:
+    """The cell of each layer and direction, and how many leading dimensions the weights were given in."""
+    directions = 2 if direction.startswith("bidirectional") else 1
+    of_source, lead = by_layer(weights_layer, "weights_layer", ("input", "gates", "units"))
+    of_state, _ = by_layer(weights_iter, "weights_iter", ("units", "gates", "units"))
+    inputs, units = (arrays[0][0].shape[0] if arrays and arrays[0] else 0 for arrays in (of_source, of_state))
+    if inputs == 0 or units == 0:
+        raise ValueError(
+            "weights_layer and weights_iter must have at least 1 input, unit, layer and direction, got "
+            f"{[array.shape for arrays in of_source for array in arrays]} and "
+            f"{[array.shape for arrays in of_state for array in arrays]}"
+        )
+    channels = 2 * units if direction == "bidirectional_concat" else units
+    shapes: list[tuple[int, ...]] = [(channels, gates, units)] * len(of_source)
+    shapes[0] = (inputs, gates, units)
+    check_arrays(of_source, "weights_layer", shapes, directions, WEIGHTS_DTYPES)
+    dtype = of_source[0][0].dtype
+    if any(array.dtype != dtype for arrays in of_source for array in arrays):
+        raise TypeError("weights_layer must have the same dtype in all layers, got int8 and float32")
+    check_arrays(of_state, "weights_iter", [(units, gates, units)] * len(shapes), directions, (dtype,))
+    if bias is None:
+        biases_of = [[np.zeros((biases, units), np.float32)] * directions for _ in shapes]
+    else:
+        biases_of, _ = by_layer(bias, "bias", ("gates", "units"))
+        check_arrays(biases_of, "bias", [(biases, units)] * len(shapes), directions, WEIGHTS_DTYPES[1:])
+    shape = (len(shapes), directions, gates, units)
+    scales = scale_values(weights_scale, shape, of_source, of_state)
+    return [
+        [Cell(quantized(x, scale), quantized(h, scale), b, scale) for x, h, b, scale in zip(*arrays, strict=True)]
+        for arrays in zip(of_source, of_state, biases_of, scales, strict=True)
+    ], lead
+
+
+def scale_values(
+    weights_scale: Any,
+    shape: tuple[int, ...],
+    of_source: list[list[npt.NDArray[Any]]],
+    of_state: list[list[npt.NDArray[Any]]],
+) -> npt.NDArray[np.float32]:
+    """The scale of every gate and unit, of shape (layers, directions, gates, units)."""
+    is_int8 = of_source[0][0].dtype == np.int8
+    wanted = f"values that broadcast to {shape}" if is_int8 else "'per_tensor', 'per_channel' or values"
+    if weights_scale is None or (is_int8 and isinstance(weights_scale, str)):
+        error = ValueError if weights_scale is None else TypeError
+        weights = of_source[0][0].dtype
+        raise error(f"weights_scale must be {wanted} for weights of {weights}, got {shown(weights_scale)}")
+    if isinstance(weights_scale, str):
+        if weights_scale not in ("per_tensor", "per_channel"):
+            raise ValueError(f"weights_scale must be {wanted}, got {shown(weights_scale)}")
+        axis = 0 if weights_scale == "per_channel" else None
+        largest = [
+            [np.abs(np.concatenate([x, h])).max(axis=axis) for x, h in zip(*arrays, strict=True)]
+            for arrays in zip(of_source, of_state, strict=True)
+        ]
+        values = np.float32(63) / np.maximum(np.asarray(largest, np.float32), SMALLEST_WEIGHT)
+        values = values if values.ndim == 4 else values[..., np.newaxis, np.newaxis]
+    else:
+        values = in_float32(weights_scale, "weights_scale")
+        if values.dtype.kind not in "fiu":
+            raise TypeError(f"weights_scale must be {wanted}, got {dtype_name(values.dtype)}")
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError("weights_scale must be positive and finite in float32")
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(f"weights_scale must have a shape that broadcasts to {shape}, got {values.shape}") from None
+
+
+def quantized(weights: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
+    """sat(rne(weights * scale)) of float32 weights; others as they are."""
+    if weights.dtype == np.int8:
+        return weights
+    with np.errstate(over="ignore"):
+        return np.clip(np.rint(weights * scale), -128, 127).astype(np.int8)
+
+
+def factors(scale: npt.NDArray[np.float32], data_scale: np.float32) -> npt.NDArray[np.float32]:
+    """1 / (data_scale * scale), of sums."""
+    with np.errstate(all="ignore"):
+        values = np.float32(1) / (data_scale * scale)
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(
+            "weights_scale times data_scale must have a reciprocal in float32, got "
+            f"{scale.min()} to {scale.max()} times {data_scale}"
+        )
+    return values
+
+
+def in_order_of_length(
+    lengths: npt.NDArray[np.int64], steps: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Lengths of sequences, the longest first; where these are in the batch; and how many sequences all time steps
+    before each have, and in all. None if all have all steps."""
+    if (lengths == steps).all():
+        return None
+    order = np.argsort(-lengths, kind="stable")
+    ended = np.bincount(lengths, minlength=steps + 1)[:steps].cumsum()
+    begin = np.concatenate([[0], (lengths.size - ended).cumsum()])
+    return lengths[order], order.astype(np.int64), begin.astype(np.int64)
+
+
+def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
+    """(..., gates, units) as columns, zeros behind the last unit: for the gates of each phase, gate after gate of each
+    16 units."""
+    *lead, _, units = values.shape
+    panels = -(-units // 16)
+    columns, first = [], 0
+    for gates in phases:
+        padded = np.zeros((*lead, gates, panels * 16), values.dtype)
+        padded[..., :units] = values[..., first : first + gates, :]
+        padded = np.moveaxis(padded.reshape(*lead, gates, panels, 16), -2, -3)
+        columns.append(padded.reshape(*lead, panels * gates * 16))
+        first += gates
+    return np.concatenate(columns, axis=-1)
+
+
+def lose(
+    bad: npt.NDArray[np.bool_],
+    begins: npt.NDArray[np.bool_],
+    direction: str,
+    lengths: Any,
+    dst: npt.NDArray[Any],
+    h_t: npt.NDArray[Any],
+    c_t: npt.NDArray[Any] | None,
+) -> None:
+    """NaN in float results, from the first step of a sequence with something that is not finite on, in its direction.
+
+    `bad` says it of the steps (t, n) of the source, `begins` of the first states (layers, directions, n).
+    """
+    inside = np.arange(len(bad))[:, np.newaxis] < (len(bad) if lengths is None else lengths)
+    layers, directions = begins.shape[:2]
+    units = h_t.shape[-1]
+    for layer in range(layers):
+        bad = bad & inside
+        seen = np.zeros_like(bad)
+        for way in range(directions):
+            order = slice(None, None, -1 if way or direction == "right2left" else 1)
+            lost = (np.logical_or.accumulate(bad[order], axis=0) | begins[layer, way])[order] & inside
+            last = bad.any(axis=0) | begins[layer, way]
+            for state in (h_t, c_t):
+                if state is not None and state.dtype.kind == "f":
+                    state[layer, way][last] = np.nan
+            if layer == layers - 1 and dst.dtype.kind == "f":
+                columns = slice(way * units, (way + 1) * units) if dst.shape[2] > units else slice(None)
+                dst[:, :, columns][lost] = np.nan
+            seen |= lost
+        bad = seen

@@ -1,0 +1,191 @@
+"""What follows or precedes a layer in float32 becomes part of its weights and bias, before they are quantized.
+
+Both functions compute in float64 and round to float32 once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import dtype_name, shown, widened
+from int8blas.core.parameters import real
+
+__all__ = ["fold_batch_norm", "shifted_bias"]
+
+Float32s = npt.NDArray[np.float32]
+Float64s = npt.NDArray[np.float64]
+
+
+def fold_batch_norm(
+    weights: npt.ArrayLike,
+    bias: npt.ArrayLike | None,
+    gamma: npt.ArrayLike,
+    beta: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    variance: npt.ArrayLike,
+    epsilon: float = 1e-5,
+) -> tuple[Float32s, Float32s]:
+    """Weights and bias of one layer in place of a layer and the batch normalization of its output.
+
+    With y = W x + b, the layer of the result computes gamma * (y - mean) / sqrt(variance + epsilon) + beta::
+
+        W'[oc] = W[oc] * gamma[oc] / sqrt(variance[oc] + epsilon)
+        b'[oc] = (b[oc] - mean[oc]) * gamma[oc] / sqrt(variance[oc] + epsilon) + beta[oc]
+
+    Parameters
+    ----------
+    weights : array_like
+        Of shape (oc, ic, ...), real and finite, as are the others: a linear layer's or a convolution's. Those with a
+        dimension of groups are given as (oc, ic / groups, ...).
+    bias : array_like or None
+        Of shape (oc,); None is 0.
+    gamma, beta : array_like
+        What the normalized output is multiplied by, and then added, of shape (oc,).
+    mean, variance : array_like
+        Of the output in training, of shape (oc,).
+    epsilon : float, optional
+        Added to the variance, at least 0.
+
+    Returns
+    -------
+    weights : ndarray of float32
+        In the shape of `weights`.
+    bias : ndarray of float32
+        Of shape (oc,).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, variance + epsilon is not positive, or a result exceeds float32.
+
+    Notes
+    -----
+    "Batch Normalization" in Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
+    Boost". It holds for inference, where mean and variance are constants, and for a layer with nothing between it and
+    the normalization. Scales of weights are to be found after folding.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = np.array([[1, -2], [3, 4]], np.float32)
+    >>> int8blas.fold_batch_norm(weights, None, gamma=[2, 1], beta=[0, 1], mean=[3, -1], variance=[4, 0.25], epsilon=0)
+    (array([[ 1., -2.],
+           [ 6.,  8.]], dtype=float32), array([-3.,  3.], dtype=float32))
+    """
+    w = _weights(weights)
+    b = np.zeros(len(w)) if bias is None else _per_channel(bias, "bias", w)
+    multiplier, addend = _per_channel(gamma, "gamma", w), _per_channel(beta, "beta", w)
+    means, variances = _per_channel(mean, "mean", w), _per_channel(variance, "variance", w)
+    small = real(epsilon, "epsilon")
+    if not 0 <= small < math.inf:
+        raise ValueError(f"epsilon must be finite and at least 0, got {shown(epsilon)}")
+    if variances.min(initial=math.inf) < 0:
+        raise ValueError(f"variance must not be negative, got {variances.min()}")
+    if variances.min(initial=math.inf) + small == 0:
+        raise ValueError("variance must be positive where epsilon is 0, got 0.0")
+    with np.errstate(over="ignore", invalid="ignore"):  # found by _rounded
+        factor = multiplier / np.sqrt(variances + small)
+        folded = w * factor.reshape(-1, *(1,) * (w.ndim - 1))
+        folded_bias = (b - means) * factor + addend
+    return _rounded(folded, "weights", "once folded"), _rounded(folded_bias, "bias", "once folded")
+
+
+def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: float) -> Float32s:
+    """The bias of a layer whose source is shifted: with it, x + shift gives what x gave.
+
+    ::
+
+        b'[oc] = b[oc] - shift * (sum of all W[oc])        so that W (x + shift) + b' = W x + b
+
+    Parameters
+    ----------
+    bias : array_like or None
+        Of shape (oc,), real and finite; None is 0.
+    weights : array_like
+        Of shape (oc, ic, ...), real and finite: a linear layer's or a convolution's. Those with a dimension of groups
+        are given as (oc, ic / groups, ...).
+    shift : float
+        What is added to each element of the source, in its units: 128 where int8 becomes uint8 and the weights are
+        int8, 128 * scale of the source where bias and weights are in real units, the mean where the layer was made for
+        pixels less their mean and gets the pixels themselves.
+
+    Returns
+    -------
+    ndarray of float32
+        Of shape (oc,).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, or a result exceeds float32.
+
+    Notes
+    -----
+    "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of Intel's article "Accelerate
+    Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a convolution has to be shifted
+    as well. The layers of int8blas do all of this by themselves, for an int8 source or one with a zero point; for
+    other libraries and formats it may have to be done by hand.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights = np.array([[1, -2, 3], [0, 1, 0]], np.int8)
+    >>> x = np.array([-100, 0, 27])
+    >>> bias = int8blas.shifted_bias([5, 6], weights, 128)
+    >>> bias
+    array([-251., -122.], dtype=float32)
+    >>> weights @ (x + 128) + bias
+    array([-14.,   6.])
+    >>> weights @ x + [5, 6]
+    array([-14,   6])
+    """
+    w = _weights(weights)
+    b = np.zeros(len(w)) if bias is None else _per_channel(bias, "bias", w)
+    amount = real(shift, "shift")
+    if not math.isfinite(amount):
+        raise ValueError(f"shift must be finite, got {shown(shift)}")
+    with np.errstate(over="ignore", invalid="ignore"):  # found by _rounded
+        shifted = b - amount * w.sum(axis=tuple(range(1, w.ndim)))
+    return _rounded(shifted, "bias", "once shifted")
+
+
+def _finite(values: Any, name: str) -> Float64s:
+    """Finite real numbers of any shape, in float64."""
+    array = widened(values, name)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
+    with np.errstate(over="ignore"):
+        numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(numbers)][0]}")
+    return numbers
+
+
+def _weights(weights: Any) -> Float64s:
+    """Weights (oc, ic, ...)."""
+    numbers = _finite(weights, "weights")
+    if numbers.ndim < 2:
+        raise ValueError(f"weights must have shape (oc, ic, ...), got {numbers.shape}")
+    return numbers
+
+
+def _per_channel(values: Any, name: str, weights: Float64s) -> Float64s:
+    """A value for each output channel of the weights."""
+    numbers = _finite(values, name)
+    if numbers.shape != weights.shape[:1]:
+        raise ValueError(f"{name} must have shape {weights.shape[:1]}, as weights have shape {weights.shape}, "
+                         f"got {numbers.shape}")  # fmt: skip
+    return numbers
+
+
+def _rounded(values: Float64s, name: str, when: str) -> Float32s:
+    """A result in float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = values.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        raise ValueError(f"{name} must be finite in float32 {when}, got {values[~np.isfinite(rounded)][0]}")
+    return rounded

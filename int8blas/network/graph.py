@@ -1,0 +1,426 @@
+"""From a float network to an int8 one: what is observed, which scales follow, and where strides belong.
+
+A network is plain data: a mapping from the name of each layer to the names of its sources, in an order in which they
+can be computed::
+
+    graph = {
+        "stem": ("image",),
+        "first": ("stem",),
+        "second": ("first", "stem"),
+    }
+
+The first source is what a layer reads; others join its result: what a Sum post-op adds, the second operand of an
+addition, the rest of a concatenation. A name that is no layer, such as "image", is a source of the network. A layer is
+all that is computed in one go, so that its result is quantized once: a convolution with its bias, the batch
+normalization that was folded into it, the sum that it takes part in and its ReLU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from int8blas.core.parameters import QuantizationParameters, integer, scale_of_range
+from int8blas.network.calibration import MinMaxObserver
+from int8blas.network.observer import Observer
+from int8blas.stage.attributes import Sum
+
+__all__ = ["LayerQuantization", "calibrate", "fuse_quantization", "move_strides"]
+
+Report = Callable[[str, Any], Any]
+Layers = Sequence[tuple[str, Callable[[Any], Any]]]
+Graph = Mapping[str, Sequence[str]]
+
+
+def calibrate(
+    network: Layers | Callable[[Any, Report], Any],
+    batches: Iterable[Any],
+    observer: Callable[[str], Observer] | None = None,
+) -> dict[str, QuantizationParameters]:
+    """Scales and zero points of the activations of a float network, from what they are on some batches.
+
+    Parameters
+    ----------
+    network : sequence of (str, callable), or callable
+        Layers that follow one another, each with the name of its result: a callable that takes what the one before it
+        gave. Or any network, called as ``network(batch, report)``, which passes each activation that is to be quantized
+        to ``report(name, activation)``; that gives the activation back.
+    batches : iterable
+        What the network is called with, one after another; at least one. Activations are float arrays of NumPy, or
+        become such.
+    observer : callable, optional
+        Makes the observer of an activation from its name. The default is
+        ``lambda name: MinMaxObserver(dtype=np.uint8, symmetric=False)``: the zero point is 0 after a ReLU. Activations
+        with the same observer get the same parameters.
+
+    Returns
+    -------
+    dict of str to QuantizationParameters
+        In the order in which the activations came first. `calibration.save_parameters` writes it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, or an observer refuses an activation; the error names it.
+
+    See Also
+    --------
+    int8blas.calibration : The observers.
+    fuse_quantization : What follows for each layer.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> w = np.array([[1, -1], [2, 0]], np.float32)
+    >>> network = [("hidden", lambda x: np.maximum(x @ w, 0)), ("scores", lambda x: x.sum(axis=1))]
+    >>> batches = np.array([[[1, 2]], [[30, -10]]], np.float32)
+    >>> parameters = int8blas.calibrate(network, batches)
+    >>> parameters["hidden"].scale * 255, parameters["scores"].zero_point
+    (np.float32(10.0), 0)
+
+    A network of any form reports its activations, the image too if that is to be quantized:
+
+    >>> def network(x, report):
+    ...     x = report("image", x)
+    ...     y = report("hidden", np.maximum(x @ w, 0))
+    ...     return report("sum", y + x)
+    >>> list(int8blas.calibrate(network, batches, lambda name: int8blas.calibration.EntropyObserver()))
+    ['image', 'hidden', 'sum']
+    """
+    observers: dict[str, Observer] = {}
+    make = observer or (lambda _: MinMaxObserver(dtype=np.uint8, symmetric=False))
+
+    def report(name: str, activation: Any) -> Any:
+        if not isinstance(name, str):
+            raise TypeError(f"name of an activation must be a str, got {type(name).__name__}")
+        if name not in observers:
+            observers[name] = make(name)
+            if not isinstance(observers[name], Observer):
+                raise TypeError(f"observer must make an observer, got {type(observers[name]).__name__} for {name!r}")
+        try:
+            observers[name].observe(activation)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"activation {name!r}: {error}") from None
+        return activation
+
+    run = network if callable(network) else _chain(network)
+    count = 0
+    for batch in batches:
+        run(batch, report)
+        count += 1
+    if not observers:
+        missing = "network must report an activation" if count else "batches must have at least one"
+        raise ValueError(f"{missing}, got none")
+    return {name: observer.parameters() for name, observer in observers.items()}
+
+
+def _chain(layers: Layers) -> Callable[[Any, Report], None]:
+    """The layers as a network that reports their results."""
+    try:
+        pairs = [(name, function) for name, function in layers]
+    except (TypeError, ValueError):
+        raise TypeError("network must be a callable or a sequence of (name, callable)") from None
+    names = [name for name, _ in pairs]
+    for name, function in pairs:
+        if not callable(function):
+            raise TypeError(f"network[{name!r}] must be callable, got {type(function).__name__}")
+        if names.count(name) > 1:
+            raise ValueError(f"network must have different names, got {name!r} {names.count(name)} times")
+
+    def run(x: Any, report: Report) -> None:
+        for name, function in pairs:
+            x = report(name, function(x))
+
+    return run
+
+
+@dataclass(frozen=True)
+class LayerQuantization:
+    """How a layer's sources and its result are quantized; made by :func:`fuse_quantization`.
+
+    Attributes
+    ----------
+    sources : tuple of QuantizationParameters
+        Of what the layer reads, then of what joins it.
+    dst : QuantizationParameters or None
+        Of the result, which is what the layers that read it have as source; None if it stays float32.
+    """
+
+    sources: tuple[QuantizationParameters, ...]
+    dst: QuantizationParameters | None
+
+    def arguments(self, weights: Any = "per_channel") -> dict[str, Any]:
+        """Arguments of a primitive: `src_dtype`, `dst_dtype`, `scales` and `zero_points`.
+
+        Parameters
+        ----------
+        weights : str or array_like, optional
+            ``scales["weights"]``.
+
+        Returns
+        -------
+        dict
+            For ``Convolution(weights, bias, **quantization.arguments())`` and other layers.
+        """
+        src = self.sources[0]
+        given = {"src": src} if self.dst is None else {"src": src, "dst": self.dst}
+        return {
+            "src_dtype": src.dtype,
+            "dst_dtype": np.dtype(np.float32) if self.dst is None else self.dst.dtype,
+            "scales": {"weights": weights} | {tensor: parameters.scale for tensor, parameters in given.items()},
+            "zero_points": {tensor: parameters.zero_point for tensor, parameters in given.items()},
+        }
+
+    def sum(self) -> Sum:
+        """The post-op that adds the second source, which must be in `out` when the layer is executed.
+
+        Returns
+        -------
+        Sum
+            With the scale and the zero point of that source: it need not have those of the result.
+
+        Raises
+        ------
+        ValueError
+            If there are not two sources, or the result is not quantized.
+        """
+        if len(self.sources) != 2:
+            raise ValueError(f"a layer must have 2 sources to add one to its result, got {len(self.sources)}")
+        if self.dst is None:
+            raise ValueError("a layer must have a quantized result to add a source to, got one in float32")
+        added = self.sources[1]
+        return Sum(added.scale, added.zero_point, added.dtype)
+
+
+def fuse_quantization(
+    graph: Graph, parameters: Mapping[str, QuantizationParameters], same: Collection[str] = ()
+) -> dict[str, LayerQuantization]:
+    """For each layer of a network the scales and zero points with which its result is quantized once.
+
+    A layer writes its result as the layers that read it want it, in its output stage, instead of giving float32 or
+    int32 that is quantized later: its ``dst`` is their ``src``.
+
+    Parameters
+    ----------
+    graph : mapping of str to sequence of str
+        The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
+    parameters : mapping of str to QuantizationParameters
+        From :func:`calibrate`: of the sources of the network and the results of its layers. What is in it besides is
+        not used. A result that is not in it stays float32; nothing can read it then.
+    same : collection of str, optional
+        Layers that give values as they read them: max pooling, a change of shape, concatenation. The sources and the
+        result of each get one scale and zero point, for the union of their ranges, and so does all that is
+        connected to them in this way. They need not be in `parameters`.
+
+    Returns
+    -------
+    dict of str to LayerQuantization
+        By the name of the layer, in the order of `graph`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    Where a skip connection joins, the sources keep scales and zero points of their own: the Sum post-op has those of
+    what it adds (:meth:`LayerQuantization.sum`).
+
+    The union of ranges with equal zero points has that zero point and the largest scale. Otherwise it goes from the
+    least of ``scale * (qmin - zero_point)`` to the largest of ``scale * (qmax - zero_point)``, and is quantized as the
+    table in :mod:`int8blas.calibration` says for ranges that are not symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> from int8blas.calibration import QuantizationParameters
+    >>> graph = {"stem": ("image",), "left": ("stem",), "right": ("stem",),
+    ...          "both": ("left", "right"), "head": ("both",)}
+    >>> parameters = {name: QuantizationParameters(scale, 0, np.uint8)
+    ...               for name, scale in [("image", 0.5), ("stem", 0.25), ("left", 2), ("right", 4)]}
+    >>> layers = int8blas.fuse_quantization(graph, parameters, same={"both"})
+    >>> layers["left"].dst.scale, layers["right"].dst.scale, layers["head"].sources[0].scale  # one for both
+    (np.float32(4.0), np.float32(4.0), np.float32(4.0))
+    >>> layers["stem"].arguments()["scales"]
+    {'weights': 'per_channel', 'src': np.float32(0.5), 'dst': np.float32(0.25)}
+    >>> layers["head"].arguments()["dst_dtype"]
+    dtype('float32')
+    """
+    sources = _checked_graph(graph)
+    for name, value in parameters.items():
+        if not isinstance(value, QuantizationParameters):
+            raise TypeError(f"parameters[{name!r}] must be QuantizationParameters, got {type(value).__name__}")
+        if value.axis is not None and name in {*sources, *(source for all_ in sources.values() for source in all_)}:
+            raise ValueError(f"parameters[{name!r}] must have one scale for the tensor, got {value.scale.size}")
+    for name in same:
+        if name not in sources:
+            raise ValueError(f"same must have names of layers, got {name!r}")
+
+    found = dict(parameters)
+    for group in _connected([{name, *sources[name]} for name in same]):
+        known = [parameters[name] for name in sorted(group) if name in parameters]
+        if not known:
+            raise ValueError(f"parameters must be given for one of {', '.join(sorted(group))}, got none")
+        found.update(dict.fromkeys(group, _union(known)))
+    for name, read in sources.items():
+        for source in read:
+            if source not in found:
+                raise ValueError(f"parameters[{source!r}] must be given, as {name!r} reads it")
+    return {
+        name: LayerQuantization(tuple(found[source] for source in read), found.get(name))
+        for name, read in sources.items()
+    }
+
+
+def _checked_graph(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The sources of each layer; each source is one of the network or an earlier layer."""
+    if not isinstance(graph, Mapping):
+        raise TypeError(f"graph must be a mapping of names to sources, got {type(graph).__name__}")
+    sources: dict[str, tuple[str, ...]] = {}
+    for name, read in graph.items():
+        if isinstance(read, str) or not isinstance(read, Sequence) or not all(isinstance(s, str) for s in read):
+            raise TypeError(f"graph[{name!r}] must be a sequence of names, got {read!r}")
+        if not read:
+            raise ValueError(f"graph[{name!r}] must have a source, got none")
+        for source in read:
+            if source in graph and source not in sources:
+                raise ValueError(f"graph[{name!r}] must come after its source {source!r}")
+        sources[name] = tuple(read)
+    return sources
+
+
+def _connected(groups: Iterable[set[str]]) -> list[set[str]]:
+    """Those groups that have a name in common become one."""
+    merged: list[set[str]] = []
+    for group in groups:
+        apart = [other for other in merged if not other & group]
+        merged = [*apart, group.union(*(other for other in merged if other & group))]
+    return merged
+
+
+def _union(parameters: Sequence[QuantizationParameters]) -> QuantizationParameters:
+    """The parameters of the union of ranges, all of one dtype."""
+    dtypes = {value.dtype for value in parameters}
+    if len(dtypes) > 1:
+        raise ValueError(
+            f"parameters must have one dtype where layers share them, got {' and '.join(map(str, dtypes))}"
+        )
+    (dtype,) = dtypes
+    scales = np.array([value.scale for value in parameters], np.float64)
+    zero_points = np.array([value.zero_point for value in parameters])
+    if (zero_points == zero_points[0]).all():
+        return QuantizationParameters(scales.max(), zero_points[0], dtype)
+    info = np.iinfo(dtype)
+    low = (scales * (info.min - zero_points)).min()
+    high = (scales * (info.max - zero_points)).max()
+    scale, zero_point = scale_of_range(np.array([low]), np.array([high]), dtype, symmetric=False)
+    return QuantizationParameters(scale[0], zero_point[0], dtype)
+
+
+def move_strides(
+    graph: Graph, strides: Mapping[str, int], pointwise: Collection[str], outputs: Collection[str] = ()
+) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
+    """The same network with strides in earlier layers, which then compute less.
+
+    A window of one element with stride s reads every s-th element in each spatial dimension and none of the others. If
+    all layers that read a result leave out the same elements, the layer that computes it need not compute them: it gets
+    the stride, and they lose theirs.
+
+    Parameters
+    ----------
+    graph : mapping of str to sequence of str
+        The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
+    strides : mapping of str to int
+        The stride of each layer that has windows, in all spatial dimensions: convolutions, pooling, and, with 1,
+        element-wise layers such as an addition. No other layer gets or loses a stride. Sources that join a layer do so
+        at the places that it computes, one element each.
+    pointwise : collection of str
+        Those of them with windows of one element and no padding: convolutions of 1 x 1, element-wise layers.
+    outputs : collection of str, optional
+        Layers whose result is needed as it is although others read it. Where no other layer reads it, it always is.
+
+    Returns
+    -------
+    graph : dict of str to tuple of str
+        The network. What joins a layer that has got a stride s must be the s-th elements too: where the layer that
+        gives it cannot get the stride, there is a new layer between them, ``"name[::s]"``, for ``x[:, ::s, ::s]``.
+    strides : dict of str to int
+        The stride of each layer, also of the new ones. An element-wise layer that is left with a stride s takes
+        ``x[:, ::s, ::s]`` of its first source.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    Notes
+    -----
+    "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision Inference
+    with Intel Deep Learning Boost". What moves is the greatest common divisor of the strides; the results are the same
+    numbers, in int8 as in float32. Padding stays as it is. A deconvolution's stride is another thing: leave it out.
+
+    Examples
+    --------
+    Two residual blocks, as in ResNet-50; the second one halves the image. The stride moves through the sum of the first
+    block into its 3 x 3 convolution, which is left with a fourth of the work:
+
+    >>> import int8blas
+    >>> graph = {
+    ...     "1.a": ("x",), "1.b": ("1.a",), "1.c": ("1.b", "x"),
+    ...     "2.a": ("1.c",), "2.b": ("2.a",), "2.shortcut": ("1.c",), "2.c": ("2.b", "2.shortcut"),
+    ... }
+    >>> strides = dict.fromkeys(graph, 1) | {"2.a": 2, "2.shortcut": 2}
+    >>> graph, strides = int8blas.move_strides(graph, strides, {"1.a", "1.c", "2.a", "2.c", "2.shortcut"})
+    >>> graph["1.c"]
+    ('1.b', 'x[::2]')
+    >>> [name for name, stride in strides.items() if stride != 1]
+    ['1.b', 'x[::2]']
+    """
+    sources = _checked_graph(graph)
+    moved = {}
+    for name, stride in strides.items():
+        moved[name] = integer(stride, f"strides[{name!r}]")
+        if moved[name] < 1:
+            raise ValueError(f"strides[{name!r}] must be at least 1, got {stride}")
+    for argument, names, known in (
+        ("strides", strides, sources), ("pointwise", pointwise, strides), ("outputs", outputs, sources),
+    ):  # fmt: skip
+        for name in names:
+            if name not in known:
+                where = "strides" if known is strides else "graph"
+                raise ValueError(f"{argument} must have names of layers in {where}, got {name!r}")
+
+    # The stride with which a layer takes each of its sources, and which could be that source's.
+    taken = {name: [1] * len(read) for name, read in sources.items()}
+    for name in pointwise:
+        taken[name][0] = moved[name]
+    for name in reversed(sources):
+        # All layers that read it have been here before.
+        readers = [(reader, i) for reader, read in sources.items() for i, source in enumerate(read) if source == name]
+        common = math.gcd(*(taken[reader][i] for reader, i in readers))
+        if name not in moved or name in outputs or common < 2:
+            continue
+        for reader, i in readers:
+            taken[reader][i] //= common
+            if i == 0:
+                moved[reader] //= common
+        moved[name] *= common
+        taken[name] = [common * stride if i or name in pointwise else stride for i, stride in enumerate(taken[name])]
+
+    result: dict[str, tuple[str, ...]] = {}
+    for name, read in sources.items():
+        new = [read[0]]
+        for source, stride in zip(read[1:], taken[name][1:], strict=True):
+            new.append(source if stride == 1 else f"{source}[::{stride}]")
+            if stride != 1:
+                if new[-1] in sources:
+                    raise ValueError(f"graph must not have a layer {new[-1]!r}, which is the name of a new one")
+                result[new[-1]], moved[new[-1]] = (source,), stride
+        result[name] = tuple(new)
+    return result, moved

@@ -1,0 +1,151 @@
+"""Histograms of bounded size that do not depend on the order of what they count, and what they tell about ranges."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.parameters import scale_of_range
+
+Floats = npt.NDArray[np.float64]
+
+# Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
+SMALLEST_EXPONENT = -148
+
+# What q is, of p, where only clipped values are: an outlier far off is then dear, but not beyond any price.
+EMPTY = 1e-4
+
+# Values counted at a time, which bounds temporary memory.
+STRETCH = 1 << 16
+
+
+class Histogram:
+    """Counts of float32 values in 2 * bins bins of equal width from -2**exponent to 2**exponent.
+
+    Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
+    smallest power of two above every |x|: where a value needs a larger one, neighbouring bins are merged. The width is
+    a power of two too, so merging is exact, floor(x / 2w) = floor(floor(x / w) / 2), and the counts are the same
+    whatever the order of the values.
+    """
+
+    def __init__(self, bins: int) -> None:
+        self.bins = bins
+        self.exponent = SMALLEST_EXPONENT
+        self.counts = np.zeros(2 * bins, np.int64)
+        self.zeros = 0
+        self.low = math.inf
+        self.high = -math.inf
+
+    @property
+    def width(self) -> float:
+        """The width of a bin."""
+        return math.ldexp(1.0, self.exponent) / self.bins
+
+    @property
+    def largest(self) -> float:
+        """The largest |x|."""
+        return max(-self.low, self.high)
+
+    def add(self, values: npt.NDArray[np.float32]) -> None:
+        """Count finite values, at least one."""
+        self.low = min(self.low, float(values.min()))
+        self.high = max(self.high, float(values.max()))
+        if self.largest > 0:
+            self._grow(math.frexp(self.largest)[1])
+        self.zeros += values.size - int(np.count_nonzero(values))
+        for start in range(0, values.size, STRETCH):
+            # In double precision, where no float32 underflows when it is scaled.
+            scaled = values[start : start + STRETCH].astype(np.float64) / self.width
+            index = np.floor(scaled).astype(np.intp) + self.bins
+            self.counts += np.bincount(index, minlength=2 * self.bins)
+
+    def _grow(self, exponent: int) -> None:
+        """Merge bins until the range is up to 2**exponent."""
+        if exponent > self.exponent:
+            index = np.arange(-self.bins, self.bins) >> min(exponent - self.exponent, 63)
+            merged = np.zeros_like(self.counts)
+            np.add.at(merged, index + self.bins, self.counts)
+            self.counts, self.exponent = merged, exponent
+
+    def magnitudes(self) -> npt.NDArray[np.int64]:
+        """The histogram of |x|: bin j counts j * width <= |x| <= (j + 1) * width."""
+        folded: npt.NDArray[np.int64] = self.counts[self.bins :] + self.counts[self.bins - 1 :: -1]
+        return folded
+
+    def candidates(self, symmetric: bool) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
+        """The ranges that a search considers: (i, low, high), |x| limited to T = i * width for i = 1, 2, ...
+
+        The last T is the largest |x|. A range is -T to T, or 0 to T where no value is negative, or, if not symmetric,
+        that part of -T to T which the values and 0 reach.
+        """
+        count = int(np.flatnonzero(self.magnitudes())[-1]) + 1
+        i = np.arange(1, count + 1)
+        thresholds = np.minimum(i * self.width, self.largest)
+        low, high = min(self.low, 0.0), max(self.high, 0.0)
+        if symmetric:
+            return i, -thresholds if low < 0 else np.zeros(count), thresholds
+        return i, np.maximum(low, -thresholds), np.minimum(high, thresholds)
+
+    def squared_errors(self, low: Floats, high: Floats, dtype: np.dtype[Any], symmetric: bool) -> Floats:
+        """For each range the sum over all values of (x - scale * (q - zp))**2, q = sat(rne(x / scale + zp)).
+
+        A bin's values count as its middle, except zeros, which are exact in every range.
+        """
+        weights = self.counts.copy()
+        weights[self.bins] -= self.zeros
+        used = np.flatnonzero(weights)
+        weights = weights[used]
+        middles = (used - self.bins + 0.5) * self.width
+        info = np.iinfo(dtype)
+        errors = np.empty(low.size)
+        scales, zero_points = scale_of_range(low, high, dtype, symmetric)
+        for i, (scale, zero_point) in enumerate(zip(scales.astype(np.float64), zero_points, strict=True)):
+            q = np.clip(np.rint(middles / scale + zero_point), info.min, info.max)
+            errors[i] = np.sum(weights * (middles - scale * (q - zero_point)) ** 2)
+        return errors
+
+    def divergences(self, i: npt.NDArray[np.int64], dtype: np.dtype[Any], symmetric: bool) -> Floats:
+        """For each i of :meth:`candidates` the divergence of the values and their quantization in that range.
+
+        Zeros do not count, they are exact in every range. Infinite where the range has fewer bins than the quantized
+        values have levels, unless it is the last one.
+        """
+        if symmetric:
+            counts, left = self.magnitudes(), 0
+            levels = 256 if dtype == np.uint8 and self.low >= 0 else 128
+            before = after = i[-1]
+        else:
+            counts, left, levels = self.counts.copy(), self.bins, 256
+            before = -int(np.floor(min(self.low, 0.0) / self.width))
+            after = int(np.floor(max(self.high, 0.0) / self.width)) + 1
+        counts[left] -= self.zeros
+        found = np.full(i.size, np.inf)
+        for index, limit in enumerate(i):
+            start = left - min(limit, before, left)
+            stop = left + min(limit, after)
+            if stop - start >= levels or index == i.size - 1:
+                found[index] = divergence(counts, start, stop, levels)
+        return found
+
+
+def divergence(counts: npt.NDArray[np.int64], start: int, stop: int, levels: int) -> float:
+    """The Kullback-Leibler divergence sum p log(p / q) of a histogram clipped to bins start..stop and its quantization.
+
+    p is the counts of those bins, with what lies outside added to the first and the last. q is the counts without what
+    lies outside, each of `levels` equal stretches of bins levelled out over its occupied bins (p > 0), and p * EMPTY
+    where such a stretch has no counts: the sum has no value for q = 0. Both are normalized.
+    """
+    inside = counts[start:stop].astype(np.float64)
+    p = inside.copy()
+    p[0] += counts[:start].sum()
+    p[-1] += counts[stop:].sum()
+    level = np.arange(p.size) * levels // p.size
+    occupied = p > 0
+    mass = np.bincount(level, inside, levels)
+    share = mass / np.maximum(np.bincount(level, occupied, levels), 1)
+    p, q = p[occupied], share[level[occupied]]
+    q = np.where(q > 0, q, p * EMPTY)
+    p /= p.sum()
+    q /= q.sum()
+    return float(np.sum(p * np.log(p / q)))

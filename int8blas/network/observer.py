@@ -1,0 +1,131 @@
+"""What all observers share: checks, the division into channels, histograms, the parameters of a range."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import dtype_error, shown, widened
+from int8blas.core.parameters import QuantizationParameters, int8_dtype, integer, scale_of_range
+from int8blas.network.histogram import Histogram
+
+Float32s = npt.NDArray[np.float32]
+Ranges = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+class Observer(ABC):
+    """An observer, which finds a range for each channel."""
+
+    def __init__(self, *, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None) -> None:
+        if not isinstance(symmetric, (bool, np.bool_)):
+            raise TypeError(f"symmetric must be a bool, got {type(symmetric).__name__}")
+        self.dtype = int8_dtype(dtype, "dtype")
+        self.symmetric = bool(symmetric)
+        self.axis = None if axis is None else integer(axis, "axis")
+        self._channels: int | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dtype={self.dtype}, symmetric={self.symmetric}, axis={self.axis})"
+
+    def observe(self, x: npt.ArrayLike) -> Self:
+        """Take the values of a batch into account.
+
+        Parameters
+        ----------
+        x : array_like of bfloat16, float16, float32 or float64
+            Of any shape; with `axis`, of as many channels along it as earlier batches had. Finite.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `x` is not such an array. The observer is then as it was before.
+        """
+        array = widened(x, "x")
+        if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+            raise dtype_error(array, "x", ("float32", "float64", "float16", "bfloat16"))
+        with np.errstate(over="ignore", under="ignore"):
+            # A copy, which no other thread writes to between the check and the counting.
+            values = array.astype(np.float32)
+        if self.axis is None:
+            channels = values.reshape(1, -1)
+        elif not -values.ndim <= self.axis < values.ndim:
+            raise ValueError(f"x must have the dimension {self.axis} that axis names, got shape {values.shape}")
+        else:
+            values = np.moveaxis(values, self.axis, 0)
+            channels = values.reshape(values.shape[0], values.size // max(values.shape[0], 1))
+        if channels.size == 0:
+            return self
+        if self._channels not in (None, len(channels)):
+            raise ValueError(f"x must have {self._channels} channels along axis {self.axis}, as earlier batches had, "
+                             f"got {len(channels)}")  # fmt: skip
+        if not np.isfinite(channels).all():
+            nans = int(np.isnan(channels).sum())
+            infinite = int(np.isinf(channels).sum())
+            raise ValueError(f"x must be finite in float32, got {nans} NaN and {infinite} infinite of {channels.size} "
+                             f"values")  # fmt: skip
+        first = self._channels is None
+        self._channels = len(channels)
+        self._update(channels, first)
+        return self
+
+    def parameters(self) -> QuantizationParameters:
+        """The scale and the zero point for what has been observed.
+
+        Returns
+        -------
+        QuantizationParameters
+            With an array of C scales and zero points if `axis` is given. More batches may be observed afterwards.
+
+        Raises
+        ------
+        ValueError
+            If no value has been observed.
+        """
+        if self._channels is None:
+            raise ValueError("observe must have been called with at least one value before parameters")
+        scale, zero_point = scale_of_range(*self._ranges(), self.dtype, self.symmetric)
+        if self.axis is None:
+            return QuantizationParameters(scale[0], zero_point[0], self.dtype)
+        return QuantizationParameters(scale, zero_point, self.dtype, self.axis)
+
+    @abstractmethod
+    def _update(self, channels: Float32s, first: bool) -> None:
+        """Take (C, n) finite values into account, n > 0; whether they are the first."""
+
+    @abstractmethod
+    def _ranges(self) -> Ranges:
+        """(low, high), each of shape (C,)."""
+
+
+class HistogramObserver(Observer):
+    """An observer that keeps a histogram for each channel and finds a range in it."""
+
+    def __init__(
+        self, *, bins: int = 2048, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None
+    ) -> None:
+        super().__init__(dtype=dtype, symmetric=symmetric, axis=axis)
+        self.bins = integer(bins, "bins")
+        if self.bins < 2 or self.bins & (self.bins - 1):
+            raise ValueError(f"bins must be a power of two and at least 2, got {shown(bins)}")
+        self._histograms: list[Histogram] = []
+
+    def _update(self, channels: Float32s, first: bool) -> None:
+        if first:
+            self._histograms = [Histogram(self.bins) for _ in channels]
+        for histogram, values in zip(self._histograms, channels, strict=True):
+            histogram.add(values)
+
+    def _ranges(self) -> Ranges:
+        ranges = np.array([self._range(h) if h.largest > 0 else (0.0, 0.0) for h in self._histograms])
+        return ranges[:, 0], ranges[:, 1]
+
+    @abstractmethod
+    def _range(self, histogram: Histogram) -> tuple[float, float]:
+        """(low, high) for the values of a histogram, some of which are not 0."""

@@ -1,0 +1,393 @@
+"""What a quantized primitive does besides its integer operation: scales, zero points and post-ops::
+
+    x_f32 = scale * (x_int8 - zero_point)
+
+for source, weights and destination, where a mask says for which dimensions there are values of their own: bit i selects
+the logical dimension i, 0 is one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h, w) for data,
+(oc, ic, ...) for weights. The model is that of oneDNN's specification ("Int8"); `output_scales` is the one that came
+before it ("Primitive Attributes: Quantization").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import by_tensor, dtype_name, either, items_of, real_from, shown, widened
+from int8blas.core.file import register
+from int8blas.core.parameters import int8_dtype, integer
+
+TENSORS = ("src", "weights", "dst")
+
+# Names of the element-wise functions in the order of csrc/stage/stage.h, and their formulas.
+ELTWISE = {
+    "relu": "x if x >= 0 else alpha * x",
+    "tanh": "tanh(x)",
+    "logistic": "1 / (1 + exp(-x))",
+    "elu": "x if x > 0 else alpha * (exp(x) - 1)",
+    "gelu_erf": "x * (1 + erf(x / sqrt(2))) / 2",
+    "gelu_tanh": "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2",
+    "swish": "x / (1 + exp(-alpha * x))",
+    "hardswish": "x * min(max(alpha * x + beta, 0), 1)",
+    "clip": "min(max(x, alpha), beta)",
+    "abs": "|x|",
+    "square": "x * x",
+    "sqrt": "sqrt(x)",
+    "linear": "alpha * x + beta",
+    "round": "x rounded half to even",
+}
+# alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
+ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
+# Arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
+SCHEMES = ("float", "doubling", "single")
+BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
+
+
+def _real(value: Any, name: str) -> float:
+    """A finite number, rounded to f32 as it will be used."""
+    with np.errstate(over="ignore"):
+        number = float(np.float32(real_from(value, name)))
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
+    return number
+
+
+class _PostOp:
+    """A dataclass that is restored from its fields."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Sum(_PostOp):
+    """Post-op: y = y + scale * (dst - zero_point), with the value that the destination had before (accumulation).
+
+    Parameters
+    ----------
+    scale : float, optional
+        Of the old values.
+    zero_point : int, optional
+        Of the old values.
+    dtype : dtype, optional
+        As what the old values are read: that of the destination, or the other 8-bit one.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> layer = int8blas.InnerProduct(np.array([[1, 2]], np.int8), src_dtype=np.uint8, dst_dtype=np.float32,
+    ...                               attributes=int8blas.Attributes(post_ops=[int8blas.Sum(0.5)]))
+    >>> layer(np.array([[3, 4]], np.uint8), out=np.array([[100]], np.float32))
+    array([[61.]], dtype=float32)
+    """
+
+    scale: float = 1.0
+    zero_point: int = 0
+    dtype: npt.DTypeLike | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _real(self.scale, "scale of Sum"))
+        if not isinstance(self.zero_point, (int, np.integer)) or isinstance(self.zero_point, bool):
+            raise TypeError(f"zero_point of Sum must be an integer, got {type(self.zero_point).__name__}")
+        if not -(2**31) <= self.zero_point < 2**31:
+            raise ValueError(f"zero_point of Sum must be in the range of int32, got {shown(self.zero_point)}")
+        object.__setattr__(self, "zero_point", int(self.zero_point))
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", int8_dtype(self.dtype, "dtype of Sum"))
+
+
+@dataclass(frozen=True)
+class Eltwise(_PostOp):
+    """Post-op: y = scale * f(y) for a function f of one number.
+
+    Parameters
+    ----------
+    algorithm : str
+        relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear or round.
+    alpha, beta : float, optional
+        Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu and swish (1), the limits of
+        clip, which must be given, alpha * x + beta of linear (1 and 0) and hardswish (1 / 6 and 1 / 2).
+    scale : float, optional
+        Factor of the result.
+
+    Notes
+    -----
+    Evaluated in float32, with the same bits on every CPU. Largest errors, in units in the last place (ulp) of the exact
+    value, that is 2**-149 for subnormal numbers, for a `scale` of 1:
+
+    ==================================  ===============================================================================
+    relu, clip, abs, sqrt, square,      every operation of the formula is rounded once: 0.5 for each; with two of them,
+    round, linear, hardswish            as in alpha * x + beta, an error may be large beside a sum near 0
+    tanh, logistic                      3
+    elu                                 3, near 0 too
+    gelu_erf                            9, and 2**-140
+    gelu_tanh                           3, and ``|2 * u|`` times 4, as the argument u of tanh is rounded
+    swish                               3, and ``|alpha * x|`` times 1.1 unless alpha is 1, as that product is rounded;
+                                        2**-122 for ``|x|`` above 2**102
+    ==================================  ===============================================================================
+
+    An infinity gives the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf. NaN stays
+    NaN, and linear and hardswish with alpha 0 make it of an infinity.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.Eltwise("clip", 0, 6)
+    Eltwise(algorithm='clip', alpha=0.0, beta=6.0, scale=1.0)
+    """
+
+    algorithm: str
+    alpha: float | None = None
+    beta: float | None = None
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.algorithm, str) or self.algorithm not in ELTWISE:
+            raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {shown(self.algorithm)}")
+        if self.algorithm == "clip" and (self.alpha is None or self.beta is None):
+            raise ValueError("alpha and beta of Eltwise('clip'), the limits, must be given")
+        alpha, beta = ELTWISE_DEFAULTS.get(self.algorithm, (0.0, 0.0))
+        alpha = _real(alpha if self.alpha is None else self.alpha, "alpha of Eltwise")
+        beta = _real(beta if self.beta is None else self.beta, "beta of Eltwise")
+        if self.algorithm == "clip" and alpha > beta:
+            raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {alpha} and {beta}")
+        for name, value in (("alpha", alpha), ("beta", beta), ("scale", _real(self.scale, "scale of Eltwise"))):
+            object.__setattr__(self, name, value)
+
+
+def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
+    """Post-op: y = scale * (y if y >= 0 else slope * y); short for ``Eltwise("relu", slope, 0, scale)``.
+
+    Parameters
+    ----------
+    slope : float, optional
+        Of negative values: 0 for ReLU, another for leaky ReLU.
+    scale : float, optional
+        A factor of the result.
+
+    Returns
+    -------
+    Eltwise
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> int8blas.ReLU(0.1).alpha
+    0.10000000149011612
+    """
+    return Eltwise("relu", slope, 0.0, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithOperand(_PostOp):
+    """A post-op with an operand that is broadcast to the destination's shape; None if each execution gives it."""
+
+    operand: npt.ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.operand is not None:
+            object.__setattr__(self, "operand", as_operand(self.operand, f"operand of {type(self).__name__}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(_WithOperand):
+    """Post-op: y = y + operand, and the same with ``-``, ``*``, ``/``, min and max; 1 or 0 for the comparisons.
+
+    Parameters
+    ----------
+    operand : array_like, optional
+        Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
+        execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
+    algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
+        The operation. A comparison with NaN is false, apart from 'ne'.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> clipped = int8blas.Attributes(post_ops=[int8blas.Binary([6, 4], "min")])
+    >>> layer = int8blas.InnerProduct(np.eye(2, dtype=np.int8), src_dtype=np.uint8, dst_dtype=np.float32,
+    ...                               attributes=clipped)
+    >>> layer(np.array([[5, 5]], np.uint8))
+    array([[5., 4.]], dtype=float32)
+    """
+
+    algorithm: str = "add"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.algorithm not in BINARY:
+            raise ValueError(f"algorithm of Binary must be one of {', '.join(BINARY)}, got {shown(self.algorithm)}")
+
+
+@dataclass(frozen=True, eq=False)
+class PReLU(_WithOperand):
+    """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel.
+
+    Parameters
+    ----------
+    operand : array_like, optional
+        The slopes, as the operand of :class:`Binary`.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> slopes = int8blas.Attributes(post_ops=[int8blas.PReLU([0.5, 0.25])])
+    >>> layer = int8blas.InnerProduct(np.eye(2, dtype=np.int8), src_dtype=np.int8, dst_dtype=np.float32,
+    ...                               attributes=slopes)
+    >>> layer(np.array([[-8, -8]], np.int8))
+    array([[-4., -2.]], dtype=float32)
+    """
+
+
+PostOp = Sum | Eltwise | Binary | PReLU
+
+
+def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
+    """A read-only float32 copy of an operand of a post-op."""
+    array = widened(value, name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
+    with np.errstate(over="ignore", under="ignore"):
+        array = np.array(array, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
+    """One post-op, or those of a sequence."""
+    items = [ops] if isinstance(ops, PostOp) else items_of(ops, name)
+    for op in items:
+        if not isinstance(op, PostOp):
+            raise TypeError(f"{name} must be Sum, Eltwise, Binary or PReLU, got {type(op).__name__}")
+    return tuple(items)
+
+
+def _is_range(op: PostOp) -> bool:
+    """Whether a post-op does nothing but limit its argument."""
+    if not isinstance(op, Eltwise) or op.scale != 1:
+        return False
+    return op.algorithm == "clip" or (op.algorithm == "relu" and op.alpha == 0)
+
+
+def _name_of(op: PostOp) -> str:
+    return op.algorithm if isinstance(op, (Eltwise, Binary)) else type(op).__name__
+
+
+def _masks(masks: Mapping[str, int] | None, name: str) -> Mapping[str, int]:
+    checked = {}
+    for tensor, mask in by_tensor(masks, name, TENSORS).items():
+        mask = integer(mask, f"{name}[{tensor!r}]")
+        if not 0 <= mask < 1 << 12:
+            raise ValueError(f"{name}[{tensor!r}] must be a mask of at most 12 dimensions, got {shown(mask)}")
+        checked[tensor] = mask
+    return MappingProxyType(checked)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Scales, zero points and post-ops of a quantized primitive.
+
+    Parameters
+    ----------
+    scales, zero_points : mapping of str to int, optional
+        The mask of "src", "weights" and "dst", for those that have a scale or a zero point. The values themselves are
+        given to each execution, or once to the primitive.
+    post_ops : post-op, or sequence of them, optional
+        :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
+        this order, in float32, before the destination's scale.
+    output_scales : (int, array_like), optional
+        The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
+        is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and
+        no zero points then.
+    requantization : {'float', 'doubling', 'single'}, optional
+        The arithmetic from the sums to the destination: float32, or the integer arithmetic of these schemes of
+        :func:`int8blas.requantize`, see below.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute is not as above; the error names it.
+
+    Notes
+    -----
+    With a `requantization` in integers, the destination is what :func:`int8blas.requantize` makes of the exact sums,
+    limited to the range of an activation::
+
+        acc = sat_s32(sum + bias_s32)
+        y = sat_s32(requantized(acc, scale_src * scale_weights / scale_dst) + zp_dst)
+        dst = min(max(y, low), high)
+
+    The scale is computed from the float32 scales in float64, for all or for each output channel, and becomes a
+    multiplier and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the
+    destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``, whose
+    limits, ``zp_dst + round(limit / scale_dst)`` with the quotient in float32 and ties away from zero, narrow that
+    range. A bias is int32, the source has one scale and is not quantized dynamically. This is the arithmetic of
+    TensorFlow Lite's reference kernels for int8.
+
+    Examples
+    --------
+    >>> import int8blas
+    >>> attributes = int8blas.Attributes(scales={"src": 0, "weights": 1 << 0, "dst": 0}, post_ops=[int8blas.ReLU()])
+    >>> attributes.post_ops
+    (Eltwise(algorithm='relu', alpha=0.0, beta=0.0, scale=1.0),)
+    """
+
+    scales: Mapping[str, int] = field(default_factory=dict)
+    zero_points: Mapping[str, int] = field(default_factory=dict)
+    post_ops: PostOp | Iterable[PostOp] = ()
+    output_scales: tuple[int, npt.ArrayLike] | None = None
+    requantization: str = "float"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scales", _masks(self.scales, "scales"))
+        object.__setattr__(self, "zero_points", _masks(self.zero_points, "zero_points"))
+        object.__setattr__(self, "post_ops", as_post_ops(self.post_ops, "post_ops"))
+        self._check_requantization()
+        if self.output_scales is None:
+            return
+        try:
+            mask, values = self.output_scales
+        except (TypeError, ValueError):
+            raise TypeError(f"output_scales must be (mask, values), got {shown(self.output_scales)}") from None
+        mask = integer(mask, "mask of output_scales")
+        if mask not in (0, 2):
+            raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {shown(mask)}")
+        values = as_operand(values, "output_scales")
+        values = values.reshape(1) if values.ndim == 0 else values
+        if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
+            raise ValueError("output_scales must be finite, one value for mask 0, or one for each output channel")
+        object.__setattr__(self, "output_scales", (mask, values))
+        for name in ("scales", "zero_points"):
+            if getattr(self, name):
+                raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")
+
+    def _check_requantization(self) -> None:
+        """Refuse what has no place in integer arithmetic."""
+        scheme = self.requantization
+        if not isinstance(scheme, str) or scheme not in SCHEMES:
+            raise ValueError(f"requantization must be {either(list(map(repr, SCHEMES)))}, got {shown(scheme)}")
+        if scheme == "float":
+            return
+        if self.output_scales is not None:
+            raise ValueError(f"output_scales must not be given with requantization={scheme!r}")
+        ops = as_post_ops(self.post_ops, "post_ops")
+        if len(ops) > 1 or not all(_is_range(op) for op in ops):
+            raise ValueError(
+                f"post_ops must be at most one, ReLU or Eltwise('clip') of scale 1, with requantization={scheme!r}, "
+                f"got {', '.join(map(_name_of, ops))}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
+        # Not where it is the default, so that earlier versions read what they can compute.
+        return type(self), values if self.requantization == "float" else (*values, self.requantization)
+
+
+for cls in (Attributes, Sum, Eltwise, Binary, PReLU):
+    register(cls)

@@ -1,0 +1,65 @@
+# The output stage of a quantized primitive, with its values (see _stage.pyx).
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+
+from int8blas.core.kernels cimport i8_post_op, i8_stage
+from int8blas.gemm.plan cimport Gemm, ScaleGroups
+
+cdef enum:
+    MAX_POST_OPS = 32
+
+
+cdef class Layer:
+    cdef readonly object attributes
+    cdef readonly int64_t columns
+    cdef int dst_type
+    cdef int64_t src_shift, weights_shift
+    cdef bint integer_bias
+    cdef bint integral              # nothing in the formula is real: the result is exact
+    cdef bint requantizes           # in integers: Attributes.requantization is not "float"
+    cdef object _bias, _column_sums
+    cdef dict dtypes                # of "src", "weights" and "dst"
+    cdef readonly dict masks, constants
+    cdef tuple operands
+    cdef readonly bint has_sum
+    cdef object window_zeros        # of a convolution: the zero points of its packed weights, or None
+    cdef int64_t group              # k of a scale group, 0 without
+    cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
+
+    cdef object set_bias(self, bias)
+    cdef object check_groups(self)
+    cdef object checked(self, parameter, tensor, value)
+    cdef dict checked_masks(self, parameter, declared, values)
+    cdef object fitted(self, parameter, tensor, array)
+    cdef object check_post_ops(self)
+    cdef object bind_scales(self, Bound bound, dict scales)
+    cdef object bind_groups(self, Bound bound, object scales)
+    cdef object bind_zero_points(self, Bound bound, dict zero_points)
+    cdef object bind_integers(self, Bound bound, object zero_points)
+    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part)
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
+                             tuple part)
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                    bint channels_last=?, tuple part=?)
+    cdef Bound bind_constants(self, bint channels_last=?)
+    cdef bint lacks_source_alone(self)
+
+
+cdef class Bound:
+    cdef i8_stage stage
+    cdef i8_post_op ops[MAX_POST_OPS]
+    cdef ScaleGroups scale_groups   # of size 0 without
+    cdef int64_t ao, bo
+    cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
+    cdef list _arrays
+    cdef int64_t src_shift
+
+    cdef void fill(self, Gemm *g) noexcept
+    cdef int64_t padding(self) noexcept
+    cdef int set_nan(self) except -1
+    cdef bint reads_pixels(self) noexcept
+
+
+cdef int element_type(int typenum) noexcept
+cdef int binary_kind(str algorithm) except -1
+cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1

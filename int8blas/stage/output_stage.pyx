@@ -1,0 +1,495 @@
+"""The output stage of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
+
+A ``Layer`` is what a primitive knows when it is created: attributes, bias, types, and the values that are the same for
+every execution. It binds them, with those of one execution, into a ``Bound``: C structures, and the arrays they point
+to. Where nothing is left to an execution, one ``Bound`` serves all of them.
+"""
+
+from types import MappingProxyType
+
+from libc.stdint cimport int32_t, int64_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport by_tensor, dtype_error, in_float32, items_of
+from int8blas.core.kernels cimport (
+    I8_ABS,
+    I8_ADD,
+    I8_CHUNK,
+    I8_CLIP,
+    I8_DIV,
+    I8_ELU,
+    I8_EQ,
+    I8_GE,
+    I8_GELU_ERF,
+    I8_GELU_TANH,
+    I8_GT,
+    I8_HARDSWISH,
+    I8_LE,
+    I8_LINEAR,
+    I8_LOGISTIC,
+    I8_LT,
+    I8_MAX,
+    I8_MIN,
+    I8_MUL,
+    I8_NE,
+    I8_PRELU,
+    I8_RELU,
+    I8_ROUND,
+    I8_SQRT,
+    I8_SQUARE,
+    I8_SUB,
+    I8_SUM,
+    I8_SWISH,
+    I8_TANH,
+    I8_TYPE_BF16,
+    I8_TYPE_F16,
+    I8_TYPE_F32,
+    I8_TYPE_S8,
+    I8_TYPE_S32,
+    I8_TYPE_U8,
+    i8_column_values,
+    i8_post_op,
+)
+from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
+from int8blas.gemm.plan cimport Gemm
+from int8blas.stage.requantization cimport check_requantization, set_requantization
+from int8blas.stage.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
+
+cnp.import_array()
+
+cdef dict ELTWISE_KINDS = {
+    "relu": I8_RELU, "tanh": I8_TANH, "logistic": I8_LOGISTIC, "elu": I8_ELU, "gelu_erf": I8_GELU_ERF,
+    "gelu_tanh": I8_GELU_TANH, "swish": I8_SWISH, "hardswish": I8_HARDSWISH, "clip": I8_CLIP, "abs": I8_ABS,
+    "square": I8_SQUARE, "sqrt": I8_SQRT, "linear": I8_LINEAR, "round": I8_ROUND,
+}
+cdef dict BINARY_KINDS = {
+    "add": I8_ADD, "sub": I8_SUB, "mul": I8_MUL, "div": I8_DIV, "min": I8_MIN, "max": I8_MAX, "ge": I8_GE, "gt": I8_GT,
+    "le": I8_LE, "lt": I8_LT, "eq": I8_EQ, "ne": I8_NE,
+}
+# Masks that a primitive with one output channel for each column can have, and the length that each stands for.
+cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
+                   "dst": {0: None, 2: "columns"}}
+cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
+                        "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
+
+
+cdef int element_type(int typenum) noexcept:
+    """The kernels' name of a NumPy type, or -1."""
+    if typenum == cnp.NPY_UINT8:
+        return I8_TYPE_U8
+    if typenum == cnp.NPY_INT8:
+        return I8_TYPE_S8
+    if typenum == cnp.NPY_INT32:
+        return I8_TYPE_S32
+    if typenum == cnp.NPY_FLOAT:
+        return I8_TYPE_F32
+    if typenum == cnp.NPY_FLOAT16:
+        return I8_TYPE_F16
+    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # the only such type that is let in
+
+
+cdef int binary_kind(str algorithm) except -1:
+    """The kernels' name of a binary operation."""
+    return BINARY_KINDS[algorithm]
+
+
+cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
+    """A post-op as the kernels have it, without its operand."""
+    p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
+    p.operand_row = p.operand_col = 0
+    if isinstance(op, Sum):
+        p.kind = I8_SUM
+        p.scale, p.alpha = op.scale, op.zero_point
+        p.type = element_type(dst_type if op.dtype is None else op.dtype.num)
+    elif isinstance(op, Eltwise):
+        p.kind = ELTWISE_KINDS[op.algorithm]
+        p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
+    else:
+        p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
+    return 0
+
+
+cdef object padded(object values, object dtype):
+    """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
+    array = np.zeros(len(values) // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, dtype)
+    array[:len(values)] = values
+    return array
+
+
+cdef void set_columns(i8_column_values *columns, object values, list arrays):
+    """One value or one for each column; `arrays` keeps the memory."""
+    array = np.full(I8_CHUNK, values, np.float32) if np.ndim(values) == 0 else padded(values, np.float32)
+    arrays.append(array)
+    columns.values = <const float *>cnp.PyArray_DATA(array)
+    columns.step = 0 if np.ndim(values) == 0 else 1
+
+
+cdef class Layer:
+    """What a primitive knows of its output stage when it is created."""
+
+    def __init__(self, attributes, columns, bias, column_sums, src_dtype, weights_dtype, dst_dtype, scales, zero_points,
+                 kind, group=0):
+        self.attributes = attributes
+        self.columns = columns
+        self.dst_type = np.dtype(dst_dtype).num
+        self.src_shift = 128 if src_dtype == np.int8 else 0
+        self.weights_shift = -128 if weights_dtype == np.uint8 else 0
+        self.kind = kind
+        # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
+        self.group = group
+        self._column_sums = column_sums if group else padded(column_sums, np.int64)
+        self.set_bias(bias)
+        self.dtypes = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
+        self.masks, self.constants = {}, {}
+        for parameter, declared, values in (("scales", attributes.scales, scales),
+                                            ("zero_points", attributes.zero_points, zero_points)):
+            values = {tensor: self.checked(parameter, tensor, value)
+                      for tensor, value in by_tensor(values, parameter, TENSORS).items()}
+            self.masks[parameter] = self.checked_masks(parameter, declared, values)
+            self.constants[parameter] = MappingProxyType({
+                tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
+        self.check_post_ops()
+        self.check_groups()
+        check_requantization(attributes, kind, self.dtypes["dst"], self._bias, self.masks["scales"])
+        self.requantizes = attributes.requantization != "float"
+        self.integral = (
+            not self.requantizes and self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
+            and attributes.output_scales is None and not attributes.post_ops
+            and (self._bias is None or self.integer_bias)
+        )
+
+    cdef object set_bias(self, bias):
+        cdef object array
+        self.integer_bias = False
+        self._bias = None
+        if bias is None:
+            return
+        array = in_float32(bias, "bias").copy()
+        if array.dtype not in (np.dtype(np.float32), np.dtype(np.int32)):
+            raise dtype_error(array, "bias", ("float32", "int32"))
+        if array.shape != (self.columns,):
+            raise ValueError(f"bias must have shape {(self.columns,)}, a value for each output channel, got "
+                             f"{array.shape}")
+        if array.dtype == np.float32 and not np.isfinite(array).all():
+            raise ValueError("bias must be finite in float32")
+        self.integer_bias = array.dtype == np.int32
+        self._bias = array
+        self._bias.flags.writeable = False
+
+    cdef object check_groups(self):
+        if not self.group:
+            return
+        if self.integer_bias:
+            raise TypeError("bias must be float32 with scales by groups of k, whose sums have no unit in common, got "
+                            "int32")
+        if self.attributes.requantization != "float":
+            raise ValueError("requantization must be 'float' with scales by groups of k, got "
+                             f"{self.attributes.requantization!r}")
+
+    cdef object checked(self, parameter, tensor, value):
+        """The values of one tensor: a number or a vector, or a matrix of groups and columns."""
+        name = f"{parameter}[{tensor!r}]"
+        if parameter == "scales":
+            array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
+        elif self.dtypes[tensor].kind not in "iu":
+            raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
+        else:
+            # The destination's may be any int32: the range of its real values need not contain 0.
+            dtype = np.dtype(np.int32) if tensor == "dst" else self.dtypes[tensor]
+            array = zero_point_values(value, name, dtype).astype(np.int64)
+        if array.ndim == 2 and parameter == "scales" and tensor == "weights":
+            if self.group:
+                return array
+            raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}: scales by groups of k "
+                             "are given to InnerProduct when it is created")
+        if array.ndim > 1:
+            raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
+        return array
+
+    cdef dict checked_masks(self, parameter, declared, values):
+        """The masks that the attributes declare, and for other tensors those that the values have."""
+        cdef dict masks = dict(declared)
+        for tensor, array in values.items():
+            masks.setdefault(tensor, 3 if array.ndim == 2 else 0 if array.size == 1 else 2 if tensor == "dst" else 1)
+        for tensor, mask in masks.items():
+            name = f"{parameter}[{tensor!r}]"
+            by_group = MASKS[tensor].get(mask) == "groups"
+            if mask not in MASKS[tensor] or (by_group and (parameter == "zero_points" or self.kind == "convolution")):
+                raise ValueError(f"{name} must have the mask {MASK_NAMES[tensor]}, got {mask}")
+            if by_group and not self.group:
+                raise ValueError(f"{name} must be given when the layer is created, of shape (ic / group, oc), as its "
+                                 "mask is (1 << 0) | (1 << 1)")
+            if self.group and parameter == "scales" and tensor == "weights" and not by_group:
+                raise ValueError(f"{name} must have the mask (1 << 0) | (1 << 1) for values of shape (ic / group, oc), "
+                                 f"got {mask}")
+            if tensor == "src" and mask and self.kind == "convolution":
+                raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
+            if tensor == "src" and self.kind == "dynamic":
+                raise ValueError(f"{name} must not be given for a source that is quantized dynamically")
+            if parameter == "zero_points":
+                if tensor == "weights" and self.kind == "convolution" and tensor not in values:
+                    raise ValueError(f"{name} must be given when a convolution is created, as its weights are packed "
+                                     "with them")
+                if self.dtypes[tensor].kind not in "iu":
+                    raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
+        if masks and self.attributes.output_scales is not None:
+            raise ValueError(f"{parameter} must not be given together with output_scales, which is a model of its own")
+        return masks
+
+    cdef object fitted(self, parameter, tensor, array):
+        """Checked values of the shape that the mask asks for; vectors of rows are checked later."""
+        name = f"{parameter}[{tensor!r}]"
+        if tensor not in self.masks[parameter]:
+            raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
+        length = MASKS[tensor][self.masks[parameter][tensor]]
+        if length is None:
+            if array.size != 1:
+                raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
+            return array.reshape(())[()]
+        if length == "groups":
+            array.flags.writeable = False
+            return array
+        if array.ndim != 1:
+            raise ValueError(f"{name} must be a vector, as its mask is not 0, got one value")
+        if length == "columns" and array.shape != (self.columns,):
+            raise ValueError(f"{name} must have {self.columns} values, one for each output channel, got "
+                             f"{array.shape[0]}")
+        array.flags.writeable = False
+        return array
+
+    cdef object check_post_ops(self):
+        ops = self.attributes.post_ops
+        if len(ops) > MAX_POST_OPS:
+            raise ValueError(f"post_ops must be at most {MAX_POST_OPS}, got {len(ops)}")
+        self.has_sum = any(isinstance(op, Sum) for op in ops)
+        self.operands = tuple(op.operand for op in ops if isinstance(op, (Binary, PReLU)))
+        dst = cnp.PyArray_DescrFromType(self.dst_type)
+        for op in ops:
+            if isinstance(op, Sum) and op.dtype is not None and dst.itemsize != 1:
+                raise ValueError(f"dtype of Sum must not be given for a destination of {dst}")
+        if self.attributes.output_scales is not None:
+            mask, values = self.attributes.output_scales
+            if mask and len(values) != self.columns:
+                raise ValueError(f"output_scales must have {self.columns} values, one for each output channel, got "
+                                 f"{len(values)}")
+
+    cdef Bound bind_constants(self, bint channels_last=True):
+        """What serves every execution, or None if there is something that only an execution can give."""
+        for parameter in ("scales", "zero_points"):
+            for tensor, mask in self.masks[parameter].items():
+                if tensor not in self.constants[parameter] or MASKS[tensor][mask] == "rows":
+                    return None
+        for operand in self.operands:
+            if operand is None or operand.ndim > (1 if channels_last else 0):
+                return None
+        return self.bind(None, None, None, 0, (self.columns,))
+
+    cdef bint lacks_source_alone(self):
+        """Whether executions have nothing to give but what is the source's."""
+        for parameter in ("scales", "zero_points"):
+            if any(tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]):
+                return False
+        return all(operand is not None and operand.ndim <= 1 for operand in self.operands)
+
+    cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                    bint channels_last=True, tuple part=None):
+        """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
+        dimension, or its second one; operands for a part of it alone, given as slices of it with the channels last."""
+        cdef Bound bound = Bound.__new__(Bound)
+        cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
+        bound._arrays = []
+        for parameter, values in (("scales", scales), ("zero_points", zero_points)):
+            for tensor, value in by_tensor(values, parameter, TENSORS).items():
+                name = f"{parameter}[{tensor!r}]"
+                if tensor in self.constants[parameter]:
+                    raise ValueError(f"{name} must not be given again: the primitive was created with it")
+                given[parameter][tensor] = self.fitted(parameter, tensor, self.checked(parameter, tensor, value))
+            for tensor, mask in self.masks[parameter].items():
+                name = f"{parameter}[{tensor!r}]"
+                if tensor not in given[parameter]:
+                    raise ValueError(f"{name} must be given: its mask was when the primitive was created")
+                if MASKS[tensor][mask] == "rows" and given[parameter][tensor].shape != (rows,):
+                    raise ValueError(f"{name} must have {rows} values, one for each row, got "
+                                     f"{given[parameter][tensor].shape[0]}")
+        self.bind_scales(bound, given["scales"])
+        self.bind_zero_points(bound, given["zero_points"])
+        if self.requantizes:
+            set_requantization(&bound.stage.requantization, self.attributes, given["scales"],
+                               given["zero_points"].get("dst", 0), self.dtypes["dst"], self.columns, bound._arrays)
+        else:
+            self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
+        bound.stage.type = element_type(self.dst_type)
+        return bound
+
+    cdef object bind_scales(self, Bound bound, dict scales):
+        one = np.float32(1)
+        src, weights = scales.get("src", one), scales.get("weights", one)
+        bound.stage.bias_first = 0
+        if self.attributes.output_scales is not None:
+            mask, values = self.attributes.output_scales
+            weights = values if mask else values[0]
+            bound.stage.bias_first = 1
+        with np.errstate(over="ignore", under="ignore"):
+            if not np.isfinite(np.max(src, initial=0) * np.max(weights, initial=0)):
+                raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
+                                 f"{np.max(src)} * {np.max(weights)}")
+            if np.ndim(src):
+                bound._row_scales = np.ascontiguousarray(src)
+                scale = weights
+            else:
+                scale = np.float32(src) * weights
+        if self.group:
+            self.bind_groups(bound, scale)
+            scale = one
+        set_columns(&bound.stage.scale, scale, bound._arrays)
+        reciprocal = one / scales["dst"] if "dst" in scales else one
+        set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
+        bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
+        # Groups may add up infinities of both signs.
+        bound.stage.finite = bool(not self.group and np.isfinite(scale).all() and np.isfinite(reciprocal).all())
+        # -0.0 is what leaves every number as it is when it is added.
+        bias = np.float32(-0.0) if self._bias is None or self.integer_bias else self._bias
+        set_columns(&bound.stage.bias, bias, bound._arrays)
+        if self.integer_bias:
+            bound._co_cols = padded(self._bias, np.int32)
+
+    cdef object bind_groups(self, Bound bound, object scales):
+        """Scales (groups, columns), in panels; with those of a source that has one."""
+        cdef cnp.ndarray array
+        panels, groups, width = self._column_sums.shape
+        by_column = np.zeros((groups, panels * width), np.float32)
+        by_column[:, :self.columns] = scales
+        array = np.ascontiguousarray(by_column.reshape(groups, panels, width).transpose(1, 0, 2))
+        bound._arrays.append(array)
+        bound.scale_groups.size = self.group
+        bound.scale_groups.scales = <const float *>cnp.PyArray_DATA(array)
+        bound.scale_groups.col_sums = <const int32_t *>cnp.PyArray_DATA(self._column_sums)
+
+    cdef object bind_zero_points(self, Bound bound, dict zero_points):
+        src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
+        bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
+        if self.kind == "convolution":
+            # Part of its packed weights, or of the sums of its windows.
+            weights, bound.bo = 0, 0
+            if self.window_zeros is not None:
+                bound._bo_cols = padded(self.window_zeros, np.int64)
+        if np.ndim(src):
+            bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
+        else:
+            bound.ao += int(src)
+        if np.ndim(weights):
+            bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
+        else:
+            bound.bo += int(weights)
+        if self.group and not np.ndim(src) and not bound.ao and self.kind != "dynamic":
+            bound.scale_groups.col_sums = NULL
+        if not np.ndim(src) and bound.ao and not self.group:
+            # The compensation, modulo 2**32 like the sums that it is added to.
+            bound._col_init = (-bound.ao * self._column_sums).astype(np.uint32).view(np.int32)
+        bound.stage.col_sums = NULL
+        if (np.ndim(src) or self.kind == "dynamic") and not self.group:
+            bound._arrays.append(self._column_sums.astype(np.uint32))
+            bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
+        bound.stage.integral, bound.stage.offset = self.integral, NULL
+        dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
+        if self.integral:
+            self.bind_integers(bound, zero_points.get("dst", 0))
+            bound.stage.rescales, dst = 0, np.float32(-0.0)
+        set_columns(&bound.stage.dst_zero, dst, bound._arrays)
+        bound.stage.shifts = bool(np.any(dst))
+
+    cdef object bind_integers(self, Bound bound, object zero_points):
+        """The destination's zero points as integers: part of the bias, or apart where int32 has no room for both."""
+        offsets = np.zeros(self.columns, np.int64) + zero_points
+        both = offsets if self._bias is None else offsets + self._bias
+        if not np.any(offsets):
+            return
+        if (both == both.astype(np.int32)).all():
+            bound._co_cols = padded(both, np.int32)
+            return
+        bound._arrays.append(padded(offsets, np.int32))
+        bound.stage.offset = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
+
+    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
+        cdef i8_post_op *p
+        cdef int count = 0
+        given = [] if operands is None else items_of(operands, "operands")
+        wanted = sum(operand is None for operand in self.operands)
+        if len(given) != wanted:
+            raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got "
+                             f"{len(given)}")
+        bound.stage.relu = 0
+        for i, op in enumerate(self.attributes.post_ops):
+            if i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1:
+                bound.stage.relu = 1
+                continue
+            p = &bound.ops[count]
+            count += 1
+            set_post_op(p, op, self.dst_type)
+            if isinstance(op, (Binary, PReLU)):
+                operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
+                self.bind_operand(bound, p, operand, dst_shape, channels_last, part)
+        bound.stage.op_count = count
+        bound.stage.ops = bound.ops
+
+    cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
+                             tuple part):
+        try:
+            array = np.broadcast_to(operand, dst_shape)
+        except ValueError:
+            raise ValueError(f"operands must broadcast to the destination's shape {dst_shape}, got "
+                             f"{operand.shape}") from None
+        if not channels_last and array.ndim > 2:
+            array = np.moveaxis(array, 1, -1)
+        if part is not None:
+            array = array[part]
+        if array.ndim == 1:
+            array = array[np.newaxis]
+        elif array.ndim > 2 and not any(array.strides[:-1]) and array.size:
+            array = array[(0,) * (array.ndim - 1)][np.newaxis]
+        elif array.ndim > 2:
+            array = array.reshape(int(np.prod(array.shape[:-1], dtype=np.int64)), self.columns)
+        bound._arrays.append(array)
+        p.operand = <const float *>cnp.PyArray_DATA(array)
+        p.operand_row = array.strides[0] // 4 if array.shape[0] > 1 else 0
+        p.operand_col = array.strides[1] // 4
+
+
+cdef class Bound:
+    """Values in the form that the kernels read; constant, so it may serve many threads at once."""
+
+    cdef bint reads_pixels(self) noexcept:
+        """Whether a post-op has an operand with values for each row."""
+        cdef int i
+        for i in range(self.stage.op_count):
+            if self.ops[i].operand is not NULL and self.ops[i].operand_row != 0:
+                return True
+        return False
+
+    cdef int set_nan(self) except -1:
+        """Let every sum become NaN, as a source has no scale."""
+        set_columns(&self.stage.scale, np.float32(np.nan), self._arrays)
+        self.stage.finite = False
+        return 0
+
+    cdef int64_t padding(self) noexcept:
+        """The source's zero point, if it is one value."""
+        return self.ao - self.src_shift
+
+    cdef void fill(self, Gemm *g) noexcept:
+        """Set the output stage, zero points and offsets of a problem."""
+        g.stage = &self.stage
+        g.ao, g.bo = self.ao, self.bo
+        if self.scale_groups.size:
+            g.scale_groups = &self.scale_groups
+        if self._ao_rows is not None:
+            g.ao_rows = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
+        if self._bo_cols is not None:
+            g.bo_cols = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
+        if self._row_scales is not None:
+            g.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
+        if self._co_cols is not None:
+            g.co_cols = <const int32_t *>cnp.PyArray_DATA(self._co_cols)
+        if self._col_init is not None:
+            g.col_init = <const int32_t *>cnp.PyArray_DATA(self._col_init)

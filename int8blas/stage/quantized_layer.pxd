@@ -1,0 +1,16 @@
+# What the layers with int8 weights have in common (see _quantized_layer.pyx).
+from int8blas.stage.output_stage cimport Bound, Layer
+
+
+cdef class QuantizedLayer:
+    cdef readonly tuple weights_shape
+    cdef readonly object src_dtype
+    cdef readonly object dst_dtype
+    cdef readonly object attributes
+    cdef object _numerics
+    cdef int _src_type, _dst_type
+    cdef bint _saturating
+    cdef Layer _layer
+    cdef Bound _constant            # of all executions, or None
+
+    cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1

@@ -1,0 +1,124 @@
+"""Scales of weights from the weights themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import dtype_error, in_float32, shown
+from int8blas.core.layouts import is_weights, mask_axes, to_logical
+from int8blas.core.parameters import integer, scale_of_range
+
+AUTOMATIC = ("per_channel", "per_tensor")
+# Sums of a group fit int32, zero points and all: 3 * 255 * 128 for each k at most, where they are saturating.
+MAX_GROUP = 1 << 14
+
+
+def weights_scales(
+    w: npt.ArrayLike, mask: int | str = "per_channel", *, layout: str | None = None, group: int | None = None
+) -> npt.NDArray[np.float32]:
+    """The scales that bring weights to the whole range from -127 to 127.
+
+    ``scale = max(abs(w)) / 127``, the maximum over the dimensions that the mask does not select
+
+    Parameters
+    ----------
+    w : array_like of float32, float16 or bfloat16
+        The weights, finite.
+    mask : int or {'per_channel', 'per_tensor'}, optional
+        Bit i gives dimension i of the logical order (g, oc, ic, kd, kh, kw) scales of its own. 'per_channel' selects g
+        and oc, 'per_tensor' is 0.
+    layout : str, optional
+        The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions, the first of
+        them oc.
+    group : int, optional
+        A scale for each output channel and each `group` of its ic weights, a multiple of 4 that divides ic: what
+        :class:`InnerProduct` takes. `mask` is 'per_channel' then, and there is no `layout`.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 of shape (product of the selected dimensions,), in the order of the logical dimensions; with `group` of
+        shape (ic / group, oc). Weights that are all 0 have the scale 1; no scale is below 2**-126.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Notes
+    -----
+    The scale is the reciprocal of Q_w = 127 / R_w in oneDNN's guide "Int8 inference".
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> w = np.float32([[127, -1, 3], [0.5, -63.5, 2]])
+    >>> int8blas.weights_scales(w)
+    array([1. , 0.5], dtype=float32)
+    >>> int8blas.weights_scales(w, "per_tensor")
+    array([1.], dtype=float32)
+    >>> int8blas.weights_scales(np.float32([[1, 2, 3, 127, 0, 254, 1, 1], [0, 0, 0, 0, 127, 1, 1, 1]]), group=4)
+    array([[1., 1.],
+           [2., 1.]], dtype=float32)
+    """
+    array = in_float32(w, "w")
+    if array.dtype.name != "float32":
+        raise dtype_error(array, "w", ("float32", "float16", "bfloat16"))
+    logical, _ = to_logical(array, "w", layout, "layout")
+    if group is not None:
+        if mask != "per_channel":
+            raise ValueError(f"mask must be 'per_channel' with group, got {shown(mask)}")
+        if layout is not None or array.ndim < 2:
+            came = f"layout {layout!r}" if layout is not None else f"shape {array.shape}"
+            raise ValueError(f"w must have shape (oc, ic, ...), without a layout, with group, got {came}")
+        flat = array.reshape(array.shape[0], np.prod(array.shape[1:], dtype=np.intp))
+        return scales_of_groups(flat, "w", check_group(group, flat.shape[1]))
+    return scales_of(logical, "w", weights_mask(mask, layout))
+
+
+def weights_mask(mask: Any, layout: str | None) -> Any:
+    """The mask that 'per_channel' or 'per_tensor' means for weights of a layout."""
+    if not isinstance(mask, str):
+        return mask
+    if mask not in AUTOMATIC:
+        raise ValueError(f"mask must be an integer or 'per_channel' or 'per_tensor', got {shown(mask)}")
+    if layout is not None and not is_weights(layout):
+        raise ValueError(f"layout must be one of weights for {mask!r}, got {shown(layout)}")
+    if mask == "per_tensor":
+        return 0
+    return 3 if layout is not None and "g" in layout else 1
+
+
+def check_group(group: Any, ic: int) -> int:
+    """The number of k that have one scale."""
+    size = integer(group, "group")
+    if size < 4 or size > MAX_GROUP or size % 4 or ic % size or ic == 0:
+        raise ValueError(
+            f"group must be a multiple of 4 that divides ic, {ic}, and at most {MAX_GROUP}, got {shown(size)}"
+        )
+    return size
+
+
+def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int) -> npt.NDArray[np.float32]:
+    """:func:`weights_scales` of a matrix (oc, ic), of shape (ic / group, oc)."""
+    oc, ic = flat.shape
+    parts = flat.reshape(oc, ic // group, group).transpose(1, 0, 2)
+    with np.errstate(invalid="ignore"):
+        largest = np.max(np.abs(parts), axis=2, initial=0)
+    if not np.isfinite(largest).all():
+        raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
+    return scale_of_range(-largest, largest, np.dtype(np.int8), True)[0]
+
+
+def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np.float32]:
+    """:func:`weights_scales` of weights with axes in logical order."""
+    axes = mask_axes(mask, logical.ndim)
+    others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
+    with np.errstate(invalid="ignore"):
+        largest = np.max(np.abs(logical), axis=others, initial=0).reshape(-1)
+    if not np.isfinite(largest).all():
+        raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
+    return scale_of_range(-largest, largest, np.dtype(np.int8), True)[0]

@@ -1,0 +1,261 @@
+"""Where threads cannot be made: a call uses as many as there are, and the process goes on."""
+
+import sys
+
+import pytest
+from processes import run_python
+
+from int8blas.core import threads
+
+resource = pytest.importorskip("resource")
+OPENMP = threads.threading_info()["openmp"]
+needs_openmp = pytest.mark.skipif(not OPENMP, reason="needs OpenMP")
+# The address space that a process has, and a user whose threads are counted, are the kernel's.
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+LIMITED = """
+import os, resource, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import int8blas
+kind, most = sys.argv[1], int(sys.argv[2])
+a, b = np.full((1024, 512), 3, np.uint8), np.full((512, 1024), -5, np.int8)
+packed = int8blas.pack_b(b)
+image = np.ones((8, 64, 64, 32), np.uint8)
+out = np.empty((1024, 1024), np.int32)
+weights = np.ones((32, 32, 3, 3), np.int8)
+convolution = int8blas.Convolution(weights, src_dtype=np.uint8, dst_dtype=np.int32)
+recurrent = int8blas.LSTM(*np.ones((2, 256, 4, 256), np.int8), weights_scale=1)
+
+def limit():
+    if kind == "address space":
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (most << 20),) * 2)
+    else:
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        if os.geteuid() == 0:
+            os.setresuid(54321, 54321, 54321)
+
+def layers():
+    assert (convolution(image) == 32 * 9).all()
+    assert (int8blas.max_pool(image, 2) == 1).all()
+    assert (int8blas.gather(image.reshape(-1, 32), np.zeros(50000, int)) == 1).all()
+    assert (int8blas.im2col(image, (3, 3)) == 1).all()
+    assert (int8blas.softmax(image) > 0).all()
+    assert (int8blas.quantize(np.ones((1000, 1000), np.float32), 1) == 1).all()
+    assert recurrent(np.ones((20, 16, 256), np.uint8))[0].shape == (20, 16, 256)
+    assert int8blas.pack_b(b) == packed
+"""
+
+PRODUCT = """
+limit()
+int8blas.num_threads(64)
+try:
+    int8blas.matmul(a, b, out=out)
+    print((out == -15 * 512).all(), int8blas.num_threads())
+finally:
+    sys.stdout.flush()
+"""
+
+LAYERS = """
+limit()
+int8blas.num_threads(64)
+layers()
+print(int8blas.num_threads())
+"""
+
+CALLERS = """
+meet = threading.Barrier(4)
+
+def call(_):
+    int8blas.num_threads(8)
+    meet.wait()
+    right = all((int8blas.matmul(a, b) == -15 * 512).all() for _ in range(10))
+    threads = int8blas.num_threads()
+    meet.wait()
+    return right, threads
+
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(lambda _: meet.wait(), range(4)))
+    limit()
+    results = list(pool.map(call, range(4)))
+print(all(right for right, _ in results), sum(threads - 1 for _, threads in results))
+"""
+
+AGAIN = """
+soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
+if os.geteuid() == 0:
+    os.setresuid(54322, 54322, 54322)
+int8blas.num_threads(16)
+int8blas.matmul(a, b, out=out)
+few = int8blas.num_threads()
+resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+int8blas.matmul(a, b, out=out)
+still = int8blas.num_threads()
+int8blas.num_threads(16)
+int8blas.matmul(a, b, out=out)
+print(few <= most, still == few, int8blas.num_threads())
+"""
+
+# Regions of a few threads and of many in turn: the runtime ends threads, and makes new ones at once.
+IN_TURN = """
+limit()
+int8blas.num_threads(64)
+few = np.ones((200, 1000), np.float32)
+for _ in range(300):
+    assert (int8blas.quantize(few, 1) == 1).all()
+    used = int8blas.num_threads()
+    int8blas.matmul(a, b, out=out)
+print((out == -15 * 512).all(), used)
+"""
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize("megabytes", [20, 60, 120])
+def test_a_limit_of_the_address_space(megabytes):
+    process = run_python("-c", LIMITED + PRODUCT, "address space", str(megabytes))
+    assert (process.returncode, process.stderr) == (0, "")
+    right, threads = process.stdout.split()
+    assert right == "True"
+    assert 1 <= int(threads) <= 1 + megabytes // 2
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize("most", [1, 3, 9])
+def test_a_limit_of_the_users_threads(most):
+    process = run_python("-c", LIMITED + PRODUCT, "threads", str(most), OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    right, threads = process.stdout.split()
+    assert right == "True"
+    assert 1 <= int(threads) <= max(most, 2)  # packing has had two before
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize(("kind", "most"), [("threads", 4), ("address space", 200)])
+def test_every_primitive_keeps_to_a_limit(kind, most):
+    process = run_python("-c", LIMITED + LAYERS, kind, str(most), OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert 1 <= int(process.stdout) < 64
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize(("kind", "most"), [("threads", 7), ("address space", 100)])
+def test_regions_that_shrink_and_grow_keep_to_a_limit(kind, most):
+    process = run_python("-c", LIMITED + IN_TURN, kind, str(most), OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    right, used = process.stdout.split()
+    assert right == "True"
+    assert 2 < int(used) < 64
+
+
+@needs_openmp
+@needs_linux
+def test_callers_at_the_same_time_keep_to_a_limit_together():
+    process = run_python("-c", LIMITED + CALLERS, "threads", "12", OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    right, others = process.stdout.split()
+    assert right == "True"
+    assert int(others) <= 12 - 5
+
+
+@needs_openmp
+@needs_linux
+def test_a_later_setting_tries_again():
+    process = run_python("-c", LIMITED + AGAIN, "threads", "3", OPENBLAS_NUM_THREADS="1")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.split() == ["True", "True", "16"]
+
+
+def test_the_trial_is_switched_off_and_on():
+    for text in ("0", "1", ""):
+        process = run_python("-c", LIMITED + LAYERS.replace("limit()", ""), "none", "0", INT8BLAS_TRY_THREADS=text)
+        assert (process.returncode, process.stderr) == (0, "")
+    for text in ("2", "no", "-1"):
+        process = run_python("-c", "import int8blas", INT8BLAS_TRY_THREADS=text)
+        assert process.returncode == 1
+        assert f"ValueError: INT8BLAS_TRY_THREADS must be 0 or 1, got '{text}'" in process.stderr
+
+
+def cgroups(folder, listed, files):
+    """A file like /proc/self/cgroup, and a folder like /sys/fs/cgroup with these (path, contents)."""
+    (folder / "list").write_text(listed)
+    for path, text in files.items():
+        file = folder / "root" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return threads.cgroup_room(folder / "list", folder / "root")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or not OPENMP, reason="needs OpenMP, and cgroups' form of paths")
+@pytest.mark.parametrize(
+    ("listed", "files", "room"),
+    [
+        ("0::/\n", {"pids.max": "20\n", "pids.current": "7\n"}, 13),
+        ("0::/\n", {"pids.max": "max\n", "pids.current": "7\n"}, None),
+        ("0::/\n", {"pids.max": "5\n", "pids.current": "7\n"}, 0),
+        ("0::/\n", {"pids.max": "5\n"}, None),
+        ("0::/\n", {"pids.max": "many\n", "pids.current": "1\n"}, None),
+        ("0::/\n", {"pids.max": "", "pids.current": "1\n"}, None),
+        ("0::/\n", {"pids.max": "4611686018427387904\n", "pids.current": "7\n"}, None),
+        ("0::/a/b\n", {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n"}, 7),
+        # The least of what each of the groups above allows.
+        (
+            "0::/a/b\n",
+            {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n", "a/pids.max": "8", "a/pids.current": "4"},
+            4,
+        ),
+        ("0::/a/b\n", {"a/b/pids.max": "max\n", "pids.max": "30\n", "pids.current": "10\n"}, 20),
+        # Not what is outside.
+        ("0::/a/b\n", {"a/b/c/pids.max": "9\n", "a/b/c/pids.current": "2\n", "x/pids.max": "1\n"}, None),
+        ("8:pids:/docker/1\n", {"pids/docker/1/pids.max": "9\n", "pids/docker/1/pids.current": "2\n"}, 7),
+        # A container that sees its own group at the top.
+        ("8:pids:/docker/1\n", {"pids/pids.max": "9\n", "pids/pids.current": "2\n"}, 7),
+        ("4:cpu,pids:/d\n3:memory:/d\n", {"pids/d/pids.max": "9\n", "pids/d/pids.current": "2\n"}, 7),
+        ("4:cpu,cpuacct:/d\n", {"pids/d/pids.max": "9\n", "pids/d/pids.current": "2\n"}, None),
+        # Both versions at a time.
+        (
+            "8:pids:/d\n0::/e\n",
+            {
+                "pids/d/pids.max": "9\n",
+                "pids/d/pids.current": "2\n",
+                "e/pids.max": "6\n",
+                "e/pids.current": "1",
+            },
+            5,
+        ),
+        ("", {}, None),
+        ("nonsense\n::\n0:\n", {"pids.max": "9\n"}, None),
+    ],
+)
+def test_what_cgroups_allow(tmp_path, listed, files, room):
+    assert cgroups(tmp_path, listed, files) == room
+
+
+def test_no_cgroups(tmp_path):
+    assert threads.cgroup_room(tmp_path / "none", tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("", 0), ("8", 8 << 10), ("8k", 8 << 10), ("4M", 4 << 20), (" 2 g ", 2 << 30), ("4096B", 4096), ("-1", 0),
+        ("1.5M", 0), ("1T", 0), ("many", 0), ("9" * 30, 0),
+    ],
+)  # fmt: skip
+def test_sizes_of_stacks(text, size):
+    assert threads.stack_bytes(text) == size
+
+
+@needs_openmp
+@needs_linux
+def test_threads_are_tried_with_the_stacks_that_they_will_have():
+    # 60 threads with small stacks fit where a few with the default ones do.
+    arguments = ("-c", LIMITED + PRODUCT, "address space", "120")
+    few, many = (run_python(*arguments, **stack) for stack in ({}, {"OMP_STACKSIZE": "256k"}))
+    assert (few.returncode, many.returncode) == (0, 0)
+    assert int(few.stdout.split()[1]) < int(many.stdout.split()[1]) == 64

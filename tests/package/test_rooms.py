@@ -1,0 +1,72 @@
+"""The rooms of the package: what may import what, in Python and in Cython."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "int8blas"
+MAY_IMPORT = {
+    "core": set(),
+    "gemm": {"core"},
+    "stage": {"core", "gemm"},
+    "convolution": {"core", "gemm", "stage"},
+    "layers": {"core", "gemm", "stage"},
+    "elementwise": {"core", "gemm", "stage"},
+    "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
+}
+# Public paths, and what python -m int8blas runs: above the rooms.
+ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}
+NAMED = re.compile(
+    r"^\s*(?:from\s+int8blas(?:\.([\w.]+))?\s+c?import\s+(.+)|c?import\s+int8blas\.([\w.]+))", re.MULTILINE
+)
+MODULES = sorted(path for room in MAY_IMPORT for path in (PACKAGE / room).glob("*.p[yx]*") if path.suffix != ".pyi")
+
+pytestmark = pytest.mark.skipif(not MODULES, reason="needs the sources of the package beside the tests")
+
+
+def imported(text):
+    """The rooms or modules of int8blas that a module's text names in imports, inside functions too."""
+    for module, names, dotted in NAMED.findall(text):
+        for name in re.findall(r"\w+", names) if not module and not dotted else [(module or dotted)]:
+            yield name.split(".")[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_module_imports_only_the_rooms_below_its_own(path):
+    room = path.parent.name
+    assert set(imported(path.read_text())) - {room} - MAY_IMPORT[room] <= ({"_version"} if room == "core" else set())
+
+
+def test_imports_are_found_in_every_form():
+    text = """
+from int8blas.core.arrays cimport as_array
+from int8blas cimport gemm
+    from int8blas.stage import output_stage
+cimport int8blas.layers.rnn
+import int8blas.network.graph
+"""
+    assert list(imported(text)) == ["core", "gemm", "stage", "layers", "network"]
+
+
+def test_every_module_is_in_a_room():
+    assert {path.stem for path in PACKAGE.iterdir() if path.suffix in {".py", ".pyx"}} == ABOVE
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {*MAY_IMPORT, "_bench"}
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_says_what_lives_there(room):
+    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+    assert text
+    named = set(re.findall(r"\w+", text))
+    assert (
+        not {path.stem for path in (PACKAGE / room).glob("*.p*") if path.suffix in {".py", ".pyx"}}
+        - named
+        - {"__init__"}
+    )
+
+
+def test_no_function_of_the_rooms_is_imported_from_the_package_itself():
+    for path in MODULES:
+        assert not re.search(r"^\s*import int8blas$", path.read_text(), re.MULTILINE), path
