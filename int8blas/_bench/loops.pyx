@@ -2,9 +2,12 @@
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t
+cimport numpy as cnp
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels, i8_peak_fn
 from int8blas.core.threads cimport region_threads
+
+cnp.import_array()
 
 
 def multiply_add(int64_t iterations, int threads):
@@ -28,8 +31,8 @@ def multiply_add(int64_t iterations, int threads):
     return done
 
 
-def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
-    """Read the buffer `passes` times, an equal share of it on each of `threads` threads, as 1 or 4 streams a thread.
+def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
+    """Read a contiguous array of uint8 `passes` times, an equal share of it on each of `threads` threads, as 1 or 4 streams a thread.
 
     Shares are multiples of 256 bytes; what is left over is not read.
 
@@ -40,7 +43,7 @@ def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
     """
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t vector = kernels.limits.read_bytes
-    cdef int64_t share = buffer.shape[0] // threads // 256 * 256
+    cdef int64_t share = cnp.PyArray_SIZE(buffer) // threads // 256 * 256
     cdef int64_t gap = vector if streams == 1 else share // 4
     cdef int64_t step = 4 * vector if streams == 1 else vector
     cdef const uint8_t *start
@@ -48,7 +51,7 @@ def read(const uint8_t[::1] buffer, int passes, int streams, int threads):
     cdef int thread, _turn
     if share == 0:
         return 0
-    start = &buffer[0]
+    start = <const uint8_t *>cnp.PyArray_DATA(buffer)
     for thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
         for _turn in range(passes):
             total += kernels.limits.read(start + thread * share, gap, step, share // (4 * vector))

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from int8blas._bench import loops as _peak
+from int8blas._bench import loops
 from int8blas._bench.timing import Timing
 
 RUN_SECONDS = 2e-4  # of one compute contestant's call; far above the cost of starting threads
@@ -24,7 +24,7 @@ class Peak:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        operations = 2 * _peak.multiply_add(1, 1)
+        operations = 2 * loops.multiply_add(1, 1)
         self._iterations = int(RUN_SECONDS * GUESSED_GOPS * 1e9 / operations) if operations else 0
         self.compute_operations = operations * self._iterations * threads
 
@@ -45,7 +45,7 @@ class Peak:
         """ "compute": a call of `compute_operations` operations; nothing where the ISA has no peak loop."""
         if not self.compute_operations:
             return {}
-        return {"compute": partial(_peak.multiply_add, self._iterations, self._threads)}
+        return {"compute": partial(loops.multiply_add, self._iterations, self._threads)}
 
     def read(self, size: int) -> tuple[int, dict[str, Callable[[], object]]]:
         """Calls that read a buffer of about `size` bytes as one stream and as four, and the bytes each call reads."""
@@ -57,7 +57,7 @@ class Peak:
         buffer = memory[start : start + size]
         passes = -(-SMALLEST_PASS // size)
         calls: dict[str, Callable[[], object]] = {
-            f"read, {streams} stream{'s' * (streams > 1)}": partial(_peak.read, buffer, passes, streams, self._threads)
+            f"read, {streams} stream{'s' * (streams > 1)}": partial(loops.read, buffer, passes, streams, self._threads)
             for streams in (1, 4)
         }
         return size * passes, calls

@@ -11,8 +11,7 @@ import pytest
 from processes import TIMEOUT_S, run_python
 
 import int8blas
-from int8blas._bench import command, report
-from int8blas._bench import loops as _peak
+from int8blas._bench import command, loops, report
 from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.progress import Progress
 from int8blas._bench.results import ClassMeans, Entry, GemmRow, class_means
@@ -290,13 +289,13 @@ def test_means_are_geometric_and_leave_wrong_results_out():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_loop_of_multiply_adds_counts_them(isa, threads):
-    one = _peak.multiply_add(1, 1)
+    one = loops.multiply_add(1, 1)
     assert (one == 0) == (isa == "ref")
-    assert _peak.multiply_add(7, threads) == 7 * threads * one
+    assert loops.multiply_add(7, threads) == 7 * threads * one
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("streams", [1, 4])
 def test_reading_reads_whole_shares(isa, streams, threads):
-    assert _peak.read(np.ones(4096 + 100, np.uint8), 3, streams, threads) == 3 * 4096
-    assert _peak.read(np.ones(100, np.uint8), 3, streams, threads) == 0
+    assert loops.read(np.ones(4096 + 100, np.uint8), 3, streams, threads) == 3 * 4096
+    assert loops.read(np.ones(100, np.uint8), 3, streams, threads) == 0
