@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+import int8blas
+
 TIMEOUT_S = 60
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -51,3 +53,9 @@ def run_python(*arguments, **environment):
         timeout=TIMEOUT_S,
         check=False,
     )
+
+
+def send_result(isa, layer, src, connection):
+    """Execute in a child process and send the bytes to the parent."""
+    with int8blas.use_isa(isa), int8blas.num_threads(4):
+        connection.send_bytes(layer(src).tobytes())

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from errors import read_only, s8, s32, u8
 from layers import assert_same_bits
 from test_convolution import every_primitive
-from test_errors import read_only, s8, s32, u8
 
 import int8blas
 from int8blas import Attributes, Binary, PReLU, Sum

@@ -7,7 +7,7 @@ from convolutions import BROADCASTS, IMAGES, LAYOUTS, place_image, random_convol
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from layers import DST_DTYPES, assert_same_bits, random_old
-from test_properties import on_every_isa, seeds
+from properties import on_every_isa, seeds
 
 import int8blas
 from int8blas import Binary, Eltwise, PReLU, ReLU, Sum

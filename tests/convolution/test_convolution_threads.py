@@ -7,9 +7,8 @@ import pytest
 from arrays import random_values
 from convolutions import LAYOUTS, random_convolution
 from layers import assert_same_bits
-from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, through_pickle
+from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, send_result, through_pickle
 from test_convolution import every_primitive, few
-from test_inner_product_threads import send_result
 
 import int8blas
 from int8blas import Binary, PReLU, ReLU, Sum

@@ -8,8 +8,8 @@ import pytest
 import reference_convolution
 from arrays import Canary, assert_same, guarded, needs_mprotect, place, random_values
 from convolutions import BROADCASTS, IMAGES, LAYOUTS, place_image, random_convolution
+from errors import read_only, u8
 from test_convolution import PLANES, VOLUMES
-from test_errors import read_only, u8
 
 import int8blas
 

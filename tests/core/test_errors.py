@@ -3,28 +3,12 @@
 import numpy as np
 import pytest
 from arrays import assert_same
+from errors import read_only, s8, s32, u8
 
 import int8blas
 
 M, N, K = 4, 6, 5
 HUGE = 2**31 + 5
-
-
-def u8(*shape):
-    return np.ones(shape, np.uint8)
-
-
-def s8(*shape):
-    return np.ones(shape, np.int8)
-
-
-def s32(*shape):
-    return np.full(shape, 77, np.int32)
-
-
-def read_only(array):
-    array.flags.writeable = False
-    return array
 
 
 def check_refused(function, arguments, result, error, named):

@@ -3,7 +3,7 @@
 format*.i8 was made from `values`, version*.i8.gz from `everything`, version*.pickle*.gz from `pickled`. A new version's
 files are made by
 
-    cd tests && python -c "import test_old_files; test_old_files.write('0.3')"
+    cd tests/core && PYTHONPATH=.. python -c "import test_old_files; test_old_files.write('0.3')"
 """
 
 import gzip

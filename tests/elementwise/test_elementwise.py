@@ -8,7 +8,7 @@ import reference_elementwise as reference
 import reference_quantized
 from elementwise import ends, random_floats, random_integers
 from layers import DST_DTYPES, assert_same_bits, name_of
-from test_post_ops import ELTWISES, SPECIAL
+from post_ops import ELTWISES, SPECIAL
 
 import int8blas
 from int8blas import Binary, Eltwise, PReLU, ReLU, Sum

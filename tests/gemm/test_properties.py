@@ -5,6 +5,7 @@ import reference
 from arrays import BROADCASTS, LAYOUTS, SIGN_PAIRS, Canary, assert_same, place, random_c, random_values
 from hypothesis import given
 from hypothesis import strategies as st
+from properties import on_every_isa, seeds
 from reference import INT32_MAX, INT32_MIN
 
 import int8blas
@@ -17,14 +18,6 @@ scalars = (
     st.sampled_from((0.0, 1.0, -1.0, 0.5)) | st.floats(-1e6, 1e6) | st.floats(allow_nan=False, allow_infinity=False)
 )
 int32s = st.integers(INT32_MIN, INT32_MAX) | st.integers(-100, 100)
-seeds = st.integers(0, 2**32 - 1)
-
-
-def on_every_isa():
-    """Each instruction set in turn, selected."""
-    for name in int8blas.available_isas():
-        with int8blas.use_isa(name):
-            yield name
 
 
 @st.composite

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from arrays import random_values
 from layers import DST_DTYPES, assert_same_bits, name_of, random_problem, sign_pairs
-from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, through_pickle
+from processes import assert_a_forked_child_sends, forks_on_purpose, needs_fork, send_result, through_pickle
 
 import int8blas
 from int8blas import Attributes, Binary, Eltwise, InnerProduct, PReLU, ReLU, Sum
@@ -102,12 +102,6 @@ def test_concurrent_callers_with_ranges_of_their_own(isa, rng):
 
 
 # --- fork ------------------------------------------------------------------------------------------------------------
-
-
-def send_result(isa, layer, src, connection):
-    """Execute in a child process and send the bytes to the parent."""
-    with int8blas.use_isa(isa), int8blas.num_threads(4):
-        connection.send_bytes(layer(src).tobytes())
 
 
 @needs_fork

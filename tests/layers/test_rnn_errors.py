@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from test_errors import read_only
+from errors import read_only
 
 from int8blas import GRU, LSTM
 

@@ -5,8 +5,8 @@ from arrays import Canary
 from hypothesis import given
 from hypothesis import strategies as st
 from layers import assert_same_bits
+from properties import on_every_isa, seeds
 from recurrent import DIRECTIONS, KINDS, random_problem
-from test_properties import on_every_isa, seeds
 from test_rnn_arrays import BROADCASTS, STRIDES, placed
 
 import int8blas

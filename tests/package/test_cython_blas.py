@@ -280,7 +280,7 @@ def test_concurrent_callers(isa, pair, threads, rng):
 def test_the_selected_kernels_and_threads_are_used(rng):
     code = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/package"]
 import numpy as np, int8blas
 from arrays import SIGN_PAIRS
 from test_cython_blas import plain_call
@@ -399,7 +399,7 @@ def test_sizes_and_errors_of_packing(pair, rng):
 def test_no_memory():
     code = """
 import resource, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/package"]
 import numpy as np
 from arrays import SIGN_PAIRS
 from test_cython_blas import NO_MEMORY, plain_call

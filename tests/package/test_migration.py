@@ -65,7 +65,8 @@ def library(distribution, name):
 
 def assert_runs(code, *arguments, **environment):
     """A process of its own runs the code, which can import this module."""
-    paths = os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *filter(None, [os.environ.get("PYTHONPATH")])])
+    here = os.path.dirname(__file__)
+    paths = os.pathsep.join([here, os.path.dirname(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = run_python("-c", code, *arguments, PYTHONPATH=paths, **environment)
     assert process.returncode == 0, process.stderr
 

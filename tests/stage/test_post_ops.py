@@ -7,25 +7,10 @@ import pytest
 import reference_quantized
 from arrays import LAYOUTS, place
 from layers import DST_DTYPES, FEW_LAYERS, assert_same_bits, name_of, random_problem
+from post_ops import ELTWISES, SPECIAL
 
 import int8blas
 from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
-
-SPECIAL = np.array(
-    [
-        0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-45, -1e-45, 1e-30, -1e-30, 3, -3, 6, 1e10, -1e10, 3e38, -3e38, np.inf,
-        -np.inf, np.nan,
-    ],
-    np.float32,
-)  # fmt: skip
-
-ELTWISES = [
-    ReLU(), ReLU(0.1), ReLU(-2), ReLU(0, 3), ReLU(0.25, -0.5), ReLU(1), Eltwise("hardswish", 1 / 6, 0.5),
-    Eltwise("hardswish", -0.2, 1.25, 2), Eltwise("clip", 0, 6), Eltwise("clip", -2, -2), Eltwise("clip", -3, 1, 0.1),
-    Eltwise("abs"), Eltwise("abs", scale=-1), Eltwise("square"), Eltwise("square", scale=0.01), Eltwise("sqrt"),
-    Eltwise("sqrt", scale=7), Eltwise("linear", 2, -3), Eltwise("linear"), Eltwise("linear", 0.1, 0.1, 0.1),
-    Eltwise("round"), Eltwise("round", scale=0.3),
-]  # fmt: skip
 
 BINARIES = [*(Binary(algorithm=name) for name in reference_quantized.BINARY), PReLU()]
 

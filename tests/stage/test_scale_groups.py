@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import reference_quantized
 from arrays import BROADCASTS, LAYOUTS, guarded, needs_mprotect, place, random_values
+from errors import refused
 from layers import DST_DTYPES, GroupedProblem, assert_same_bits, name_of, random_problem, sign_pairs
-from test_inner_product_errors import refused
 
 import int8blas
 from int8blas import Attributes, Binary, Convolution, Deconvolution, Eltwise, InnerProduct, PReLU, ReLU, Sum

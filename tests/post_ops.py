@@ -1,0 +1,21 @@
+"""Post-ops of all kinds, and values that are special to them."""
+
+import numpy as np
+
+from int8blas import Eltwise, ReLU
+
+SPECIAL = np.array(
+    [
+        0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-45, -1e-45, 1e-30, -1e-30, 3, -3, 6, 1e10, -1e10, 3e38, -3e38, np.inf,
+        -np.inf, np.nan,
+    ],
+    np.float32,
+)  # fmt: skip
+
+ELTWISES = [
+    ReLU(), ReLU(0.1), ReLU(-2), ReLU(0, 3), ReLU(0.25, -0.5), ReLU(1), Eltwise("hardswish", 1 / 6, 0.5),
+    Eltwise("hardswish", -0.2, 1.25, 2), Eltwise("clip", 0, 6), Eltwise("clip", -2, -2), Eltwise("clip", -3, 1, 0.1),
+    Eltwise("abs"), Eltwise("abs", scale=-1), Eltwise("square"), Eltwise("square", scale=0.01), Eltwise("sqrt"),
+    Eltwise("sqrt", scale=7), Eltwise("linear", 2, -3), Eltwise("linear"), Eltwise("linear", 0.1, 0.1, 0.1),
+    Eltwise("round"), Eltwise("round", scale=0.3),
+]  # fmt: skip
