@@ -1,4 +1,4 @@
-# Filters of single channels (see _depthwise.pyx).
+# Filters of single channels (see depthwise.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 

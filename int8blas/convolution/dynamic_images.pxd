@@ -1,4 +1,4 @@
-# Dynamic quantization of images (see _dynamic_images.pyx).
+# Dynamic quantization of images (see dynamic_images.pyx).
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 

@@ -1,7 +1,7 @@
 """A source of images in f32, f16 or bf16, quantized to 8 bits before its windows are read (csrc/stage/source_body.h).
 
-Scale and zero point are those of _source, of the range of one image or of all. Where some numbers are infinite or NaN,
-there is no scale that tells all of them, and results are NaN.
+Scale and zero point are those of gemm/dynamic_source.pyx, of the range of one image or of all. Where some numbers are
+infinite or NaN, there is no scale that tells all of them, and results are NaN.
 """
 
 from cython.parallel cimport prange

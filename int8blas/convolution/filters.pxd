@@ -1,4 +1,4 @@
-# The weights of a convolution, packed, with the windows that they see (see _filters.pyx).
+# The weights of a convolution, packed, with the windows that they see (see filters.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp

@@ -1,4 +1,4 @@
-# Filters of small groups of channels (see _groups.pyx).
+# Filters of small groups of channels (see groups.pyx).
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.convolution.filters cimport Filters, Images

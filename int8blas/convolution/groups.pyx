@@ -4,7 +4,7 @@ As products, such groups would be columns of zeros for the most part. The kernel
 they lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k
 counts (pass; h, w; output of the pass, channel of the 4); see i8_grouped_args.
 
-As in _lines, a part of the image is copied with its padding, here for I8_MAX_GROUPED channels at a time, which is a
+As in lines.pyx, a part of the image is copied with its padding, here for I8_MAX_GROUPED channels at a time, which is a
 panel of B. A unit of work is a block of the output for these.
 """
 

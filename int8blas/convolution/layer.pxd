@@ -1,4 +1,4 @@
-# What convolution and deconvolution have in common (see _convolution_layer.pyx).
+# What convolution and deconvolution have in common (see layer.pyx).
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 

@@ -1,4 +1,4 @@
-# Filters whose windows are read line by line from a copy of a part of the image (see _lines.pyx).
+# Filters whose windows are read line by line from a copy of a part of the image (see lines.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 

@@ -1,4 +1,4 @@
-# The sums of the windows of an image (see _window_sums.pyx).
+# The sums of the windows of an image (see window_sums.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp

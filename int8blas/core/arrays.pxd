@@ -1,5 +1,5 @@
 # Python objects become arrays and numbers of the right kind, or an error. What callers pass nearly always is recognized
-# here, because a call to another module costs as much as the check; the rest is up to _arrays.pyx.
+# here, because a call to another module costs as much as the check; the rest is up to arrays.pyx.
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t

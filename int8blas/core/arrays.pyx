@@ -1,7 +1,7 @@
 """Python objects become arrays and numbers of the right kind, or an error: the only place with error texts.
 
 Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
-or value, in the form "what must be wanted, got came". What callers pass nearly always is recognized in _arrays.pxd,
+or value, in the form "what must be wanted, got came". What callers pass nearly always is recognized in arrays.pxd,
 inline, and does not get here.
 """
 

@@ -1,4 +1,4 @@
-# Memory that begins on a cache line (see _memory.pyx).
+# Memory that begins on a cache line (see memory.pyx).
 cdef enum:
     ALIGNMENT = 64              # of what these functions return
 

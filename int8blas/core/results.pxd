@@ -1,4 +1,4 @@
-# New arrays for results (see _results.pyx).
+# New arrays for results (see results.pyx).
 cimport numpy as cnp
 
 cdef enum:

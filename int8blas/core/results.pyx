@@ -2,8 +2,8 @@
 
 NumPy's arrays begin 16 bytes after a page, or a multiple of 16 bytes after anything. A C whose rows are whole cache
 lines then has each of them across two, and every store of a vector writes two lines. So large results get memory from
-_memory, through a handler as NumPy has them (NEP 49): the arrays own it, and resize and trace it, as any others. Where
-a program has set a handler of its own, that one is used.
+memory.pyx, through a handler as NumPy has them (NEP 49): the arrays own it, and resize and trace it, as any others.
+Where a program has set a handler of its own, that one is used.
 
 A size below which nothing is gained is NumPy's from the start: changing the handler takes as long as a small product.
 """

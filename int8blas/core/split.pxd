@@ -1,4 +1,4 @@
-# Work divided among threads (see _split.pyx).
+# Work divided among threads (see split.pyx).
 from libc.stdint cimport int64_t
 
 cdef enum:

@@ -1,4 +1,4 @@
-# Element-wise functions of arrays (see _elementwise.pyx).
+# Element-wise functions of arrays (see elements.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 cimport numpy as cnp

@@ -1,4 +1,4 @@
-# Chains of element-wise functions (see _chain.pyx).
+# Chains of element-wise functions (see fused.pyx).
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op

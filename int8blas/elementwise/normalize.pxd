@@ -1,4 +1,4 @@
-# Kernels of rows, applied to arrays (see _normalize.pyx).
+# Kernels of rows, applied to arrays (see normalize.pyx).
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport i8_normalize_args, i8_normalize_fn

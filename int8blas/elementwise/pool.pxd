@@ -1,4 +1,4 @@
-# Pooling of arrays (see _pool.pyx).
+# Pooling of arrays (see pool.pyx).
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 

@@ -1,7 +1,7 @@
 """Between types, scales and memory layouts: quantized weights in the layout that a primitive wants.
 
 The stages of :func:`reorder`: the source becomes an array with axes in logical order (``layouts.to_logical``), its
-values are converted (``_convert``), straight into memory of the destination layout, or packed (``_packed_weights``).
+values are converted (``_convert``), straight into memory of the destination layout, or packed (``packed_weights``).
 """
 
 from __future__ import annotations

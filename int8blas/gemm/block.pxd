@@ -1,4 +1,4 @@
-# What the parts of the general path share (see _block.pyx).
+# What the parts of the general path share (see block.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 

@@ -1,8 +1,8 @@
-"""The GEMM: ``gemm`` carries out what ``_plan.make_plan`` decides.
+"""The GEMM: ``gemm`` carries out what ``plan.make_plan`` decides.
 
-Very small problems go to ``_tiny``, few rows or columns to ``_rows`` and ``_dots``, a small K to ``_thin``, all others
-to ``_blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K; where sums
-could leave s32, K falls into segments, each a problem of its own, and their sums are added in s64.
+Very small problems go to ``tiny``, few rows or columns to ``few_rows`` and ``few_columns``, a small K to ``small_k``,
+all others to ``blocks``. Where C has too few tiles for the threads and K is long, each thread multiplies a part of K;
+where sums could leave s32, K falls into segments, each a problem of its own, and their sums are added in s64.
 """
 
 from cython.parallel cimport prange

@@ -1,4 +1,4 @@
-# Dynamic quantization of A (see _source.pyx).
+# Dynamic quantization of A (see dynamic_source.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 

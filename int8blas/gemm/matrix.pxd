@@ -1,4 +1,4 @@
-# Tiles of C from a block, by a matrix unit (see _matrix.pyx).
+# Tiles of C from a block, by a matrix unit (see matrix.pyx).
 from libc.stdint cimport int8_t, int64_t
 
 from int8blas.gemm.block cimport Slab, Workspace

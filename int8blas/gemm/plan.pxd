@@ -1,4 +1,4 @@
-# A problem for the driver, and how it is computed (see _plan.pyx).
+# A problem for the driver, and how it is computed (see plan.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
@@ -79,9 +79,9 @@ cdef struct Gemm:
     const float *row_scales
     const int32_t *col_init     # -ao * column sums of a packed B, where somebody has them ready
     # If not NULL, the sums of each group are scaled before they are added, in f32, and then go through the stage, whose
-    # own scale is 1, as row_scales and the scales of a source are part of the groups' (see _scale_groups).
+    # own scale is 1, as row_scales and the scales of a source are part of the groups' (see scale_groups.pyx).
     const ScaleGroups *scale_groups
-    # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see _source); strides as above.
+    # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see dynamic_source.pyx); strides as above.
     const Source *source
     # A' is the matrix of an image (see csrc/gemm/im2col_body.h), XORed with a_flip.
     const i8_image *image
@@ -93,7 +93,7 @@ cdef struct Gemm:
     bint doubled                # sums are doubled before the output stage
 
 
-# The ways to compute a problem, in _tiny, _rows, _dots, _thin and _gemm.
+# The ways to compute a problem, in tiny, few_rows, few_columns, small_k and blocks.
 cdef enum Path:
     PATH_TINY
     PATH_ROWS
@@ -133,7 +133,7 @@ cdef struct Plan:
     int64_t mr                  # rows of a tile
     int64_t grid_np             # panels of a unit of the grid
     bint in_turn                # tiles read their panels one after the other
-    bint skips                  # products with padding are left out (see _spans)
+    bint skips                  # products with padding are left out (see spans.pyx)
     bint fetch_c                # C is fetched before a tile of it is stored
     bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead
     int64_t k_blocks
@@ -254,7 +254,7 @@ cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
 
 
 cdef inline bint is_thin(const Gemm *g) noexcept nogil:
-    """Whether the size of the problem is one for _thin."""
+    """Whether the size of the problem is one for small_k."""
     return (
         0 < g.k <= g.kernels.thin_k and g.m >= THIN_ROWS and g.n >= THIN_COLUMNS and g.m * g.n >= THIN_ELEMENTS
         and not g.saturating
@@ -270,7 +270,7 @@ cdef inline bint is_product(const Gemm *g) noexcept nogil:
 
 
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
-    """Whether _tiny computes the problem: it is small, and has no output stage of a primitive."""
+    """Whether tiny computes the problem: it is small, and has no output stage of a primitive."""
     return (
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= g.kernels.tiny_work

@@ -1,4 +1,4 @@
-# A problem for the driver from Python arguments (see _problem.pyx).
+# A problem for the driver from Python arguments (see problem.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp

@@ -1,4 +1,4 @@
-# Sums of groups of K with scales of their own (see _scale_groups.pyx).
+# Sums of groups of K with scales of their own (see scale_groups.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.gemm.block cimport Slab, Workspace

@@ -1,4 +1,4 @@
-# The parts of a window that are not all padding (see _spans.pyx).
+# The parts of a window that are not all padding (see spans.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_image, i8_kernels, i8_tile_args

@@ -1,4 +1,4 @@
-# Tiles of C from a block (see _tiles.pyx).
+# Tiles of C from a block (see tiles.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint16_t
 

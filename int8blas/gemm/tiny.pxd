@@ -1,4 +1,4 @@
-# Very small problems (see _tiny.pyx).
+# Very small problems (see tiny.pyx).
 from int8blas.gemm.plan cimport Gemm
 
 

@@ -1,6 +1,6 @@
 """Very small problems: everything on the stack, one thread, no plan.
 
-The same tiles as in ``_blocks``, for problems whose time is otherwise spent on deciding how to compute them.
+The same tiles as in ``blocks``, for problems whose time is otherwise spent on deciding how to compute them.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t

@@ -8,7 +8,7 @@ scales and the reciprocal of scale_dst are computed first. An integer destinatio
 Where nothing after the sum is real, an int32 destination is exact: sat(sum + bias_s32 + zp_dst), in integers.
 
 Where weights have a scale for each group of k, the sums are those of the groups, which are scaled one by one and added
-in float32 (see _scale_groups).
+in float32 (see gemm/scale_groups.pyx).
 """
 
 import functools

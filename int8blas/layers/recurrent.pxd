@@ -1,4 +1,4 @@
-# Recurrent layers, executed (see _rnn.pyx).
+# Recurrent layers, executed (see recurrent.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 

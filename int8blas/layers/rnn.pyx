@@ -40,7 +40,7 @@ cdef float LARGEST = 3.402823466e38
 
 SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
-# Gates and biases of each phase of a step (see _rnn).
+# Gates and biases of each phase of a step (see recurrent.pyx).
 PHASES = {LSTM_CELL: ((4,), (4,)), GRU_CELL: ((2, 1), (2, 1)), GRU_LINEAR_CELL: ((3,), (4,))}
 
 

@@ -1,4 +1,4 @@
-# The output stage of a quantized primitive, with its values (see _stage.pyx).
+# The output stage of a quantized primitive, with its values (see output_stage.pyx).
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 

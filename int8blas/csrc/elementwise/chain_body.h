@@ -1,6 +1,6 @@
 /* The steps of a chain of element-wise functions: a run of elements becomes f32, post-ops change it, and it is stored.
  * What lies between two steps is a stretch of f32 that stays in the L1 cache, so that there is one loop for each type
- * and each function, and none for their combinations. The drivers are in _chain.pyx; the slots, in elementwise.h.
+ * and each function, and none for their combinations. The driver is fused.pyx; the slots, in elementwise.h.
  *
  *   load      y = scale * (f32(x) - zero)
  *   apply     a post-op, as in stage_body.h

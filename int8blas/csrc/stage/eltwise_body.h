@@ -4,7 +4,7 @@
  *
  * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1,
  * tanh 3, logistic 3, erfc 8. Those of the functions made of them are in the docstring of Eltwise (attributes.py), and
- * asserted in tests/test_eltwise.py; benchmarks/function_errors.py measures them. */
+ * asserted in tests/elementwise/test_eltwise.py; benchmarks/function_errors.py measures them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
