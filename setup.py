@@ -3,7 +3,7 @@
 Environment variables read here:
 
 INT8BLAS_NO_OPENMP=1        build without OpenMP (every call then runs on one thread)
-INT8BLAS_DEVELOP=1          warnings in our C are errors
+INT8BLAS_DEVELOP=1          warnings in our C are errors, and modules keep the names of their functions
 INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see CONTRIBUTING.md)
 INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
 """
@@ -43,6 +43,7 @@ REGISTERS = ["-frename-registers", "-fira-region=all"]
 # Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
 # cache, longer than small products take to set up.
 SCALARS = ["-fno-tree-slp-vectorize"]
+STRIP = "-Wl,--strip-all"
 INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
 OPENMP_PROBE = """
@@ -143,6 +144,9 @@ class BuildExt(build_ext):
             compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-wrapv", "-fno-omit-frame-pointer", *sanitize]
             compile_args += ["-fno-sanitize-recover=undefined", "--param", "asan-instrumentation-with-call-threshold=0"]
             link_args += sanitize
+        if not (msvc or flag("INT8BLAS_DEVELOP") or flag("INT8BLAS_SANITIZE")):
+            # Names that nothing links to are a twentieth of a wheel.
+            link_args += [STRIP] if self.links(PROBE, [], [STRIP]) else []
         for ext in self.extensions:
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
