@@ -37,12 +37,11 @@ cdef enum:
     # Lines of a window, and columns that it spans, that the kernel is for: others are products.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # Columns of 4 interleaved lines that are kept, 16 KiB of them, and outputs of a stretch.
+    # Columns of 4 interleaved lines that are kept, and outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
-    # Bytes of columns of 2 interleaved lines that are kept, and outputs of a line that these have room for; more where
-    # channels are apart in the source or the destination, so that long runs of pixels are turned.
-    KEPT = 24 << 10
+    # Outputs of a line that the columns of 2 interleaved lines that are kept have room for; more where channels are
+    # apart in the source or the destination, so that long runs of pixels are turned.
     FEW_PIXELS = 8
     TURNED_PIXELS = 32
     # Units for each thread, so that one more does not matter.
@@ -209,8 +208,9 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 cdef void set_stretch(Job *j, double threads) noexcept:
     """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
-    where few columns are interleaved twice."""
-    cdef int64_t kept = KEPT // (4 * j.g.kernels.convolution.depthwise_channels), lines = max(<int64_t>1, j.size[2])
+    where few columns are interleaved twice. Interleaved columns are kept in three quarters of the L1 cache."""
+    cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
+    cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
     cdef int64_t few = min(<int64_t>(TURNED_PIXELS if j.copies or is_turned(&j.g) else FEW_PIXELS), width)
     cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)

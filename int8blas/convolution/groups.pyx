@@ -36,7 +36,7 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Bytes for a part of the image.
+    # Bytes for a part of the image, which every L2 cache has beside the weights.
     ROOM = 48 << 10
     # Pixels of it that the windows of the shortest stretch of a line may span.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)

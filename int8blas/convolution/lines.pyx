@@ -35,7 +35,16 @@ from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.output cimport GATHERED
-from int8blas.gemm.plan cimport Gemm, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows
+from int8blas.gemm.plan cimport (
+    Gemm,
+    block_a_bytes,
+    is_plain,
+    is_wide,
+    matrix_of,
+    pays_to_split,
+    set_tile_output,
+    tile_rows,
+)
 from int8blas.gemm.problem cimport start
 from int8blas.gemm.spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
 from int8blas.stage.output_stage cimport Bound
@@ -57,7 +66,7 @@ cdef enum:
     # Channels up to which, in whole steps, it reads lines, and vector registers do.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
-    # Bytes of widened panels that a thread may hold.
+    # Bytes of widened panels that a thread may hold, or a quarter of a smaller L2 cache.
     WIDE_BYTES = 1 << 18
 
 
@@ -67,6 +76,11 @@ cdef struct Workspace:
     int16_t *wide_panels
     int8_t *steps
     int32_t *tiles
+
+
+cdef inline int64_t most_widened(const Gemm *g) noexcept nogil:
+    """Bytes of widened panels that a thread may hold."""
+    return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
 
 
 cdef inline size_t wide_size(const Job *j) noexcept nogil:
@@ -338,7 +352,7 @@ cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
         return NULL
     if m.line % I8_MATRIX_K and (
-        MATRIX_PADDING * m.line < line_steps(m) * I8_MATRIX_K or steps_size(m, 2) > WIDE_BYTES
+        MATRIX_PADDING * m.line < line_steps(m) * I8_MATRIX_K or <int64_t>steps_size(m, 2) > most_widened(g)
     ):
         return NULL
     return matrix_of(g)
@@ -375,7 +389,7 @@ cdef class LineFilters(Filters):
         j.channels = j.groups * j.image.channels
         j.together = groups_of_line(j)
         # A quarter of a block of A, as B is in the cache too.
-        j.room = j.g.kernels.a_bytes // 4
+        j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
         j.g.a_flip = flip
@@ -400,7 +414,7 @@ cdef class LineFilters(Filters):
         j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
         # From here on of all groups, whose offsets may all make sums leave s32.
         j.g.n = self.groups * self.outputs
-        if is_wide(&j.g) or j.dot == I8_DOT2 and wide_size(j) > WIDE_BYTES or not set_blocks(j):
+        if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False
         j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
         return True

@@ -3,6 +3,7 @@
 arrays          NumPy arrays and those of other libraries as pointers and strides, or an error; results, new arrays
 parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
 kernels         the registry of instruction sets; the one module that links the kernels of csrc/
+machine         the sizes of the caches and the number of cores, which plans are made for
 memory          memory for the length of a call; split, a share of work for each thread
 threads         how many threads a call may use; thread_setting, what num_threads and use_isa return
 file            saving and loading what registers there; streams, file objects

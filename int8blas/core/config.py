@@ -9,6 +9,7 @@ import numpy as np
 
 from int8blas._version import __version__
 from int8blas.core import kernels, threads
+from int8blas.core.machine import machine
 
 
 def cpu_name() -> str:
@@ -16,7 +17,13 @@ def cpu_name() -> str:
     return kernels.cpu_name() or platform.processor() or platform.machine()
 
 
+def _size(size: int) -> str:
+    """Bytes for people to read."""
+    return f"{size >> 10} KiB" if size else "none"
+
+
 def _config() -> dict[str, dict[str, Any]]:
+    here = machine()
     return {
         "int8blas": {
             "version": __version__,
@@ -26,6 +33,10 @@ def _config() -> dict[str, dict[str, Any]]:
         "cpu": {
             "name": cpu_name(),
             "architecture": platform.machine(),
+            "cores": here["cores"],
+            "L1 cache of a core": _size(here["l1"]),
+            "L2 cache of a core": _size(here["l2"]),
+            "L3 cache": _size(here["l3"]),
         },
         "isas": {
             "built": list(kernels.built_isas()),
@@ -38,7 +49,7 @@ def _config() -> dict[str, dict[str, Any]]:
 
 
 def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
-    """Show the version, the CPU, the instruction sets (built, supported, selected) and the threads.
+    """Show the version, the CPU and its caches, the instruction sets (built, supported, selected) and the threads.
 
     Parameters
     ----------

@@ -6,6 +6,8 @@ one selection in the process.
 
 import os
 
+from libc.stdint cimport int64_t
+
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
 cdef extern from "isa/kernels.h" nogil:
@@ -17,6 +19,7 @@ cdef extern from "isa/kernels.h" nogil:
 
 cdef extern from "isa/cpu.h" nogil:
     const char *i8_cpu_name()
+    void i8_cpu_caches(int64_t *bytes)
 
 
 cdef const i8_kernels *current_kernels() noexcept nogil:
@@ -151,6 +154,13 @@ def kernel_info():
 def cpu_name():
     """The CPU's brand string, or an empty string where there is none."""
     return i8_cpu_name().decode("ascii", "replace").strip()
+
+
+def cpu_caches():
+    """Bytes of the L1, L2 and L3 caches that the CPU, or macOS, tells; 0 where it does not."""
+    cdef int64_t bytes_[3]
+    i8_cpu_caches(bytes_)
+    return bytes_[0], bytes_[1], bytes_[2]
 
 
 def _select_default():

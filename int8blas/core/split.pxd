@@ -27,6 +27,11 @@ cdef inline int64_t round_up(int64_t x, int64_t step) noexcept nogil:
     return ceil_div(x, step) * step
 
 
+cdef inline int64_t round_down(int64_t x, int64_t step) noexcept nogil:
+    """The last multiple of `step` that is not above x, but at least the first."""
+    return max(step, x // step * step)
+
+
 cdef inline int64_t even_size(int64_t total, int64_t most, int64_t step) noexcept nogil:
     """The size of blocks that are as equal as multiples of `step` are, and at most `most`, one of them."""
     return max(step, round_up(ceil_div(total, max(<int64_t>1, ceil_div(total, most))), step))

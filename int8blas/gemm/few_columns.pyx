@@ -31,10 +31,10 @@ from int8blas.gemm.plan cimport Gemm, Plan
 cdef enum:
     MAX_Y = 16
     MAX_PIECES = 5
-    # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in the L1 cache.
+    # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in half of the
+    # L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
-    BLOCK_BYTES = 1 << 14
 
 
 # The zero points of x or y, as the kernel sees them: one value, or that and another for each vector.
@@ -298,7 +298,7 @@ cdef int multiply_part(const Gemm *g, const Plan *p, int64_t first, int64_t end)
         y += g.kernels.gemm.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
-            o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, BLOCK_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
+            o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
     multiply_vectors(g, p, &o, first, end)
     release(memory)
     return 0

@@ -3,6 +3,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_GROUP,
     I8_PANEL,
     I8_TYPE_S64,
     i8_image,
@@ -12,7 +14,8 @@ from int8blas.core.kernels cimport (
     i8_stage,
     i8_tile_output,
 )
-from int8blas.core.split cimport Grid, part_count
+from int8blas.core.machine cimport Machine
+from int8blas.core.split cimport Grid, part_count, round_down
 
 
 # A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
@@ -44,6 +47,7 @@ cdef struct ScaleGroups:
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h); strides are in bytes.
 cdef struct Gemm:
     const i8_kernels *kernels
+    const Machine *machine      # whose caches the blocks are for
     bint saturating             # numerics="saturating"
     int64_t m, n, k
     # A, XORed with a_flip to become A'.
@@ -173,6 +177,42 @@ cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t col
 cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:
     """Threads that take part."""
     return part_count(&p.grid) if p.k_parts == 1 else <int>p.k_parts
+
+
+# What a call holds in the caches, as parts of them. A kernel table's sizes are the most that pay, as measured with an
+# L2 of 1 MiB, or of 2 MiB with a matrix unit: a larger cache changes nothing about them, a smaller one makes them
+# smaller.
+cdef inline int64_t near_bytes(const Gemm *g) noexcept nogil:
+    """Up to this size B is taken to be in the L2 cache: all of it, or half beside the sums and the lines of C of a
+    matrix unit, which passes by more of them in the same time."""
+    return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
+
+
+cdef inline int64_t block_a_bytes(const Gemm *g) noexcept nogil:
+    """Bytes of a block of A: at most half of the L2 cache, as panels of B share it, and less where the block may be
+    widened to 16 bits."""
+    return min(g.kernels.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
+
+
+cdef inline int64_t block_k(const Gemm *g) noexcept nogil:
+    """k of a block: at most a quarter of the L2 cache for the panels of a tile."""
+    return min(g.kernels.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
+
+
+cdef inline int64_t block_panels(const Gemm *g) noexcept nogil:
+    """Panels that a thread finishes first if K is split: the table's, or as many fewer as an L2 cache is smaller than
+    the 1 MiB that holds their sums."""
+    return max(<int64_t>1, min(g.kernels.nc, g.kernels.nc * g.machine.l2 >> 20))
+
+
+cdef inline int64_t matrix_a_limit(const Gemm *g) noexcept nogil:
+    """Bytes of a block of A for a matrix unit, whose B takes most of what A leaves: at most 1/16 of the L2 cache."""
+    return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
+
+
+cdef inline int64_t matrix_b_limit(const Gemm *g) noexcept nogil:
+    """Bytes of B for a matrix unit, at most a quarter of the L2 cache: sums share it, and the next block's B."""
+    return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
 # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.

@@ -31,26 +31,25 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
-    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, and MIDDLE_K for the first so
-    # many; for a matrix unit, which is soon done with a piece, more if B is in no L2 cache. And the k of a block where
-    # there is a single tile of rows.
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, or a quarter of a smaller L2
+    # cache, and MIDDLE_K for the first so many; for a matrix unit, which is soon done with a piece, more if B is in no
+    # L2 cache. And the k of a block where there is a single tile of rows.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     MIDDLE_K = 256
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # Bytes of A that a thread may keep for a matrix unit.
-    KEPT_BYTES = 1 << 19
     # Columns that are many for a matrix unit.
     MATRIX_COLUMNS = 128
     MIDDLE_BYTES = 1 << 18
     # Tiles of rows for each thread, of which one more hardly matters.
     MANY_TILES = 8
-    # Up to this size each thread packs all of plain B, if it has rows: a line that another one has packed takes five
-    # times as long to come as to be packed.
+    # Up to this size, or a quarter of a smaller L2 cache, each thread packs all of plain B, if it has rows: a line that
+    # another one has packed takes five times as long to come as to be packed.
     OWN_BYTES = 1 << 18
     # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
-    # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile.
+    # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile, 1/16 of a smaller
+    # L2 cache.
     ROWS_GROUPS = 32
     FAR_ROWS_GROUPS = 16
     GEMV_ROWS = 2
@@ -60,8 +59,6 @@ cdef enum:
     ROWS_SUMS_BYTES = 1 << 16
     # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
     CONFLICT_BYTES = 2048
-    # Up to this size B is taken to be in the L2 cache.
-    L2_BYTES = 1 << 20
     # More rows than one row kernel takes read B in place if the last block of columns, which reaches back, repeats at
     # most this part of the others.
     REPEATED = 8
@@ -142,7 +139,10 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
             p.grid_np -= 1
     # With columns for a single tile threads would write to the same lines of C at the same time.
     meets = p.grid.column_parts > 1 and ceil_div(panels, p.grid.column_parts) <= p.np and rows >= MANY_TILES * threads
-    p.own_rows = can_be_divided(g, p) and not p.own_columns and g.n * g.k <= OWN_BYTES and part_count(&p.grid) > 1
+    p.own_rows = (
+        can_be_divided(g, p) and not p.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
+        and part_count(&p.grid) > 1
+    )
     if meets or p.own_rows:
         split(rows, 1, threads, False, &p.grid)
     p.grid.rows = m_tiles
@@ -207,7 +207,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t rows = g.m + p.row_of_ones
     cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.rows_mr), width = g.kernels.gemm.rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
-    cdef bint far = g.n * g.k > L2_BYTES * threads, stores_often
+    cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
     p.head = 0
     if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
@@ -223,7 +223,8 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
         # A kernel that stores its sums that often anyway likes long streams too.
         stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.panels >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
-    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, ROWS_SUMS_BYTES // (4 * rows * width)))
+    p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
+    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, p.nc))
 
 
 cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
@@ -361,12 +362,12 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
         return
     if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.gemm.mr:
         p.mr = rows
-    set_blocks(p, IMAGE_BLOCKS * g.kernels.kc)
+    set_blocks(p, IMAGE_BLOCKS * block_k(g))
 
 
 cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
     """Up to how many rows each thread packs plain B for itself."""
-    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= L2_BYTES else MATRIX_MIDDLE_ROWS
+    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
 
 
 cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
@@ -395,15 +396,15 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.matrix = matrix_of(g)
     if p.wide or g.scale_groups is not NULL:
         p.matrix = NULL
-    cdef int64_t kc = g.kernels.kc, a_bytes = g.kernels.a_bytes, nc = g.kernels.nc
+    cdef int64_t kc = block_k(g), a_bytes = block_a_bytes(g), nc = block_panels(g), slab_bytes
     p.mr = tile_rows(g, p.from_registers or p.to_output)
     p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
     if p.matrix is not NULL:
-        kc, a_bytes, nc = p.matrix.kc, p.matrix.a_bytes, p.matrix.b_bytes // (p.matrix.kc * I8_PANEL)
+        kc, a_bytes, nc = p.matrix.kc, matrix_a_limit(g), matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
         # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as
         # these, B is in the L2 cache, and the A of a tile, which leaves L1, is for many columns.
         if 2 * g.k <= 3 * kc or (
-            g.k <= 2 * kc and p.from_registers and g.n * g.k <= L2_BYTES and g.n >= MATRIX_COLUMNS
+            g.k <= 2 * kc and p.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS
         ):
             kc = round_up(g.k, I8_MATRIX_K)
         p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
@@ -440,23 +441,23 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
-    p.fetch_b = g.packed is not NULL and g.n * g.k > L2_BYTES and (p.matrix is NULL or g.m > p.mr)
+    p.fetch_b = g.packed is not NULL and g.n * g.k > near_bytes(g) and (p.matrix is NULL or g.m > p.mr)
     p.in_turn = (
-        g.kernels.gemm.np > 1 and g.packed is not NULL and g.n * g.k > L2_BYTES
+        g.kernels.gemm.np > 1 and g.packed is not NULL and g.n * g.k > near_bytes(g)
         and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
     )
     if p.in_turn and p.matrix is not NULL:
         p.np = 1
     if g.packed is NULL:
-        p.slab = min(p.panels, max(p.grid_np, (MIDDLE_BYTES if p.own_columns else SLAB_BYTES)
-                                   // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
+        slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.own_columns else SLAB_BYTES
+        p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     split_threads(g, p)
     # Blocks of equal height, in whole tiles.
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
     cdef int64_t columns, m_blocks = 1 if p.own_columns else ceil_div(m_tiles * p.mr, rows)
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
-    cdef bint fits = round_up(g.m, p.mr) * g.k <= KEPT_BYTES, halves
+    cdef bint fits = round_up(g.m, p.mr) * g.k <= g.machine.l2 // 4, halves
     p.nc = columns = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np
     if p.own_columns:
         p.nc = round_up(p.slab, p.grid_np)
@@ -467,7 +468,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.
-        p.nc = min(p.nc, max(p.grid_np, p.matrix.b_bytes // (p.kc * I8_PANEL)))
+        p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
     if p.matrix is not NULL:
         # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
         p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np

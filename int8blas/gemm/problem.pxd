@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport current_kernels
+from int8blas.core.machine cimport this_machine
 from int8blas.gemm.plan cimport Gemm
 
 
@@ -32,6 +33,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     """An empty problem for the calling thread; `run` fills in how many threads it may use."""
     # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()
+    g.machine = &this_machine
     g.saturating = saturating
     g.m = g.n = g.k = 0
     g.a = NULL

@@ -19,7 +19,6 @@ from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
 cdef enum:
     MAX_K = 32                  # at least thin_k of every kernel table
     ROWS = 64                   # of A that are packed at a time
-    PANEL_BYTES = 1 << 14       # of B that should stay in the L1 cache
     MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
     LINE = 64
     # Sums that go to C by the output stage at a time, and in how many panels.
@@ -62,7 +61,9 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef int32_t sums[PART + I8_CHUNK]
     cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP, stores = p.from_registers
     cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
-    cdef int64_t step = max(<int64_t>1, PANEL_BYTES // (b.groups * I8_GROUP * I8_PANEL)), panel, column, next_column
+    # Panels of B that stay in half of the L1 cache.
+    cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
+    cdef int64_t panel, column, next_column
     cdef int64_t most = ROWS
     cdef int rows
     cdef const uint8_t *a

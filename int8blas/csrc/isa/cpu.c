@@ -92,9 +92,80 @@ const char *i8_cpu_name(void)
     return name;
 }
 
+/* The leaf that lists the caches: Intel's, or AMD's, of the same form. */
+static uint32_t cache_leaf(void)
+{
+    uint32_t r[4];
+    cpuid(0x80000000u, 0, r);
+    if (r[EAX] >= 0x8000001du) {
+        cpuid(0x80000001u, 0, r);
+        if (BIT(r[ECX], 22)) /* topology extensions */
+            return 0x8000001du;
+    }
+    cpuid(0, 0, r);
+    return r[EAX] >= 4 && r[EBX] == 0x756e6547u ? 4 : 0; /* "Genu", of GenuineIntel */
+}
+
+void i8_cpu_caches(int64_t bytes[3])
+{
+    enum { INSTRUCTIONS = 2, MOST = 16 };
+    const uint32_t leaf = cache_leaf();
+    uint32_t r[4], sharing[3] = {0};
+    bytes[0] = bytes[1] = bytes[2] = 0;
+    for (uint32_t i = 0; leaf && i < MOST; ++i) {
+        cpuid(leaf, i, r);
+        const uint32_t type = r[EAX] & 31, level = r[EAX] >> 5 & 7;
+        if (type == 0)
+            return;
+        if (type == INSTRUCTIONS || level < 1 || level > 3)
+            continue;
+        sharing[level - 1] = (r[EAX] >> 14 & 0xfff) + 1;
+        bytes[level - 1] = ((int64_t)(r[EBX] >> 22) + 1) * ((r[EBX] >> 12 & 0x3ff) + 1) * ((r[EBX] & 0xfff) + 1) *
+                           ((int64_t)r[ECX] + 1);
+        /* Threads of one core share its L1 cache. */
+        if (level == 2 && sharing[0] > 0 && sharing[1] > sharing[0])
+            bytes[1] /= sharing[1] / sharing[0];
+    }
+}
+
 #else
 
 int i8_cpu_features(void) { return 0; }
 const char *i8_cpu_name(void) { return ""; }
+
+#ifdef __APPLE__
+#include <stddef.h>
+#include <sys/sysctl.h>
+
+static int64_t control(const char *name)
+{
+    unsigned char raw[8] = {0};
+    size_t size = sizeof raw;
+    int64_t wide;
+    int32_t narrow;
+    if (sysctlbyname(name, raw, &size, NULL, 0) != 0)
+        return 0;
+    memcpy(&wide, raw, sizeof wide);
+    memcpy(&narrow, raw, sizeof narrow);
+    return size == sizeof narrow ? narrow : wide;
+}
+
+/* Of the fast cores, where there are others. */
+void i8_cpu_caches(int64_t bytes[3])
+{
+    const int64_t sharing = control("hw.perflevel0.cpusperl2");
+    bytes[0] = control("hw.perflevel0.l1dcachesize");
+    bytes[1] = control("hw.perflevel0.l2cachesize");
+    bytes[2] = control("hw.l3cachesize");
+    if (bytes[0] == 0)
+        bytes[0] = control("hw.l1dcachesize");
+    if (bytes[1] == 0)
+        bytes[1] = control("hw.l2cachesize");
+    else if (sharing > 1)
+        bytes[1] /= sharing;
+}
+#else
+void i8_cpu_caches(int64_t bytes[3]) { bytes[0] = bytes[1] = bytes[2] = 0; }
+#endif
 
 #endif
