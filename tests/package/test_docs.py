@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import int8blas
 from int8blas import calibration
 
@@ -39,3 +41,66 @@ def test_pictures_are_what_their_scripts_draw(tmp_path):
     subprocess.run([sys.executable, tmp_path], check=True)
     drawn = {path.name: path.read_text() for path in tmp_path.glob("*.svg")}
     assert drawn == {path.name: path.read_text() for path in pictures.glob("*.svg")}
+
+
+# ------------------------------------------------------------------------------------- files, modules, functions ------
+
+ROOT = DOCS.parent
+ROOMS = "core|gemm|stage|convolution|layers|elementwise|network"
+FILE = r"(int8blas|csrc|tests|benchmarks|examples|docs)/[\w./<>*-]+"
+# What a recipe adds.
+ADDED = {"int8blas/gemm/outer.pyx"}
+PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(DOCS.rglob("*.md")))]
+
+
+def text_of(page):
+    return (ROOT / page).read_text()
+
+
+def in_code(page):
+    """What stands between backticks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE))
+
+
+def is_there(path):
+    """Whether a file or folder of the checkout has this path; <isa> and * stand for any name."""
+    return any(ROOT.glob(re.sub(r"<\w+>", "*", path.removeprefix("../").rstrip("/"))))
+
+
+def defines(pattern, name, indent=""):
+    """Whether a module of the package defines a name: at its top level, or with an indent as a method."""
+    files = [path for path in (ROOT / "int8blas").glob(f"{pattern}.p*") if path.suffix in {".py", ".pyx", ".pxd"}]
+    definition = rf"^{indent}(?:cpdef|cdef|def|class)\b[^\n(=]*\b{name}\b"
+    return any(re.search(definition, path.read_text(), re.MULTILINE) for path in files)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page):
+    named = {word for word in in_code(page) if re.fullmatch(FILE, word)} - ADDED
+    paths = {
+        re.sub("^csrc/", "int8blas/csrc/", word) for word in named if "<name>" not in word and "_build" not in word
+    }
+    assert not [path for path in paths if not is_there(path)]
+
+
+def test_files_in_the_lists_of_the_architecture_are_there():
+    named = re.findall(r"^    (?:  )?([\w./*-]+(?:\.(?:h|c|py|pyx)|/)) ", text_of("docs/architecture.md"), re.MULTILINE)
+    assert len(named) > 15
+    assert not [name for name in named if not is_there(name) and not is_there(f"int8blas/{name}")]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/howto/extend.md", "CONTRIBUTING.md"])
+def test_modules_and_functions_that_a_page_names_are_there(page):
+    words = in_code(page)
+    named = [word.split(".") for word in words if re.fullmatch(rf"({ROOMS})(\.\w+)+", word)]
+    for room, module, *names in named:
+        assert is_there(f"int8blas/{room}/{module}.p*"), (room, module)
+        assert all(defines(f"{room}/{module}", name) for name in names), (room, module, names)
+    for word in words:
+        if re.fullmatch(r"[A-Z]+[a-z]\w*\.\w+", word):
+            owner, method = word.split(".")
+            assert defines("*/*", owner), word
+            assert defines("*/*", method, indent="    "), word
+        if re.fullmatch(r"i8_\w+", word):
+            assert any(re.search(rf"\b{word}\b", path.read_text()) for path in ROOT.glob("int8blas/csrc/*/*.h")), word
+    assert len(named) > 50 or page != "docs/architecture.md"
