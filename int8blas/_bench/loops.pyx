@@ -1,13 +1,40 @@
 """The machine's own limits, measured with loops of the selected instruction set: multiply-adds and reading."""
 
-from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels, i8_peak_fn
-from int8blas.core.threads cimport region_threads
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.threads cimport run_parts
 
 cnp.import_array()
+
+
+cdef struct PeakJob:
+    i8_peak_fn peak
+    int64_t iterations
+    int64_t *done               # multiply-adds of each thread
+
+
+cdef struct ReadJob:
+    const i8_kernels *kernels
+    const uint8_t *start
+    int64_t share, passes
+    int64_t gap, step           # from one stream to the next, and from one read of a stream to the next
+
+
+cdef int do_peak(const void *shared, int64_t thread, int64_t _threads) noexcept nogil:
+    cdef const PeakJob *job = <const PeakJob *>shared
+    job.done[thread] = job.peak(job.iterations)
+    return 0
+
+
+cdef int do_read(const void *shared, int64_t thread, int64_t _threads) noexcept nogil:
+    cdef const ReadJob *job = <const ReadJob *>shared
+    cdef int64_t vector = job.kernels.limits.read_bytes, _turn
+    for _turn in range(job.passes):
+        job.kernels.limits.read(job.start + thread * job.share, job.gap, job.step, job.share // (4 * vector))
+    return 0
 
 
 def multiply_add(int64_t iterations, int threads):
@@ -19,20 +46,28 @@ def multiply_add(int64_t iterations, int threads):
         How many multiply-adds all of them did; 0 where the instruction set has no such loop.
     """
     cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t done = 0
-    cdef int _thread
-    cdef i8_peak_fn peak = kernels.limits.peak
+    cdef PeakJob job
+    cdef int64_t total = 0
+    cdef int thread
+    job.peak, job.iterations = kernels.limits.peak, iterations
     if kernels.matrix is not NULL:
-        peak = kernels.matrix.peak
-    if peak is NULL:
+        job.peak = kernels.matrix.peak
+    if job.peak is NULL:
         return 0
-    for _thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
-        done += peak(iterations)
-    return done
+    job.done = <int64_t *>acquire(threads * sizeof(int64_t))
+    if job.done is NULL:
+        raise MemoryError("no memory for the counts of the threads")
+    with nogil:
+        run_parts(do_peak, &job, threads, threads)
+        for thread in range(threads):
+            total += job.done[thread]
+        release(job.done)
+    return total
 
 
 def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
-    """Read a contiguous array of uint8 `passes` times, an equal share of it on each of `threads` threads, as 1 or 4 streams a thread.
+    """Read a contiguous array of uint8 `passes` times, an equal share of it on each of `threads` threads, as 1 or 4
+    streams a thread.
 
     Shares are multiples of 256 bytes; what is left over is not read.
 
@@ -44,15 +79,13 @@ def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t vector = kernels.limits.read_bytes
     cdef int64_t share = cnp.PyArray_SIZE(buffer) // threads // 256 * 256
-    cdef int64_t gap = vector if streams == 1 else share // 4
-    cdef int64_t step = 4 * vector if streams == 1 else vector
-    cdef const uint8_t *start
-    cdef unsigned int total = 0
-    cdef int thread, _turn
+    cdef ReadJob job
     if share == 0:
         return 0
-    start = <const uint8_t *>cnp.PyArray_DATA(buffer)
-    for thread in prange(threads, nogil=True, num_threads=region_threads(threads), schedule="static"):
-        for _turn in range(passes):
-            total += kernels.limits.read(start + thread * share, gap, step, share // (4 * vector))
+    job.kernels, job.start = kernels, <const uint8_t *>cnp.PyArray_DATA(buffer)
+    job.share, job.passes = share, passes
+    job.gap = vector if streams == 1 else share // 4
+    job.step = 4 * vector if streams == 1 else vector
+    with nogil:
+        run_parts(do_read, &job, threads, threads)
     return share * threads * passes

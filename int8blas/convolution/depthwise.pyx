@@ -26,7 +26,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport max_threads
+from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
 from int8blas.gemm.plan cimport Gemm, is_plain, is_turned, is_wide, set_tile_output
 from int8blas.gemm.problem cimport start
 from int8blas.stage.output_stage cimport Bound
@@ -48,8 +48,6 @@ cdef enum:
     THREAD_UNITS = 4
     # Lines of a unit, or steps of lines together, at most.
     BLOCK = 8
-    # Multiply-adds that pay for waking one more thread.
-    THREAD_WORK = 1 << 18
 
 
 cdef struct Workspace:
@@ -310,7 +308,7 @@ cdef class DepthwiseFilters(Filters):
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
-        threads = min(<double>max_threads(), 1 + work / THREAD_WORK)
+        threads = min(<double>max_threads(), 1 + work / THREAD_DEPTHWISE_WORK)
         j.strided = self.is_strided(&j.g)
         if in_pairs(j):
             set_stretch(j, threads)
@@ -350,4 +348,4 @@ cdef class DepthwiseFilters(Filters):
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
         lay_out(&j, &w, NULL, &size)
-        return self.run_parts(do_part, &j, &j.g, bound, parts, size, name, "depthwise")
+        return self.run_path(do_part, &j, &j.g, bound, parts, size, name, "depthwise")

@@ -4,7 +4,6 @@ Scale and zero point are those of gemm/dynamic_source.pyx, of the range of one i
 infinite or NaN, there is no scale that tells all of them, and results are NaN.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
@@ -12,8 +11,8 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
-from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
 from int8blas.gemm.dynamic_source cimport parameters
 from int8blas.gemm.plan cimport Source
 from int8blas.stage.output_stage cimport element_type
@@ -21,10 +20,15 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 cdef enum:
-    # Parts that have a range of their own, and numbers that pay for waking one more thread.
+    # Parts that have a range of their own.
     MAX_PARTS = 64
-    THREAD_NUMBERS = 1 << 17
 cdef float LARGEST = 3.402823466e38
+
+
+# What one part found: the range of its finite numbers, and the largest magnitude of all.
+cdef struct Part:
+    float range_[2]
+    float largest
 
 
 cdef struct Job:
@@ -34,12 +38,7 @@ cdef struct Job:
     int64_t count
     ptrdiff_t step              # bytes of a number
     Source source
-
-
-# What one part found: the range of its finite numbers, and the largest magnitude of all.
-cdef struct Part:
-    float range_[2]
-    float largest
+    Part *parts
 
 
 cdef cnp.ndarray dense(cnp.ndarray x):
@@ -53,25 +52,30 @@ cdef cnp.ndarray dense(cnp.ndarray x):
     return copy.transpose(0, *[1 + order.index(axis) for axis in range(1, x.ndim)])
 
 
-cdef void find_range(const Job *j, int part, int parts, Part *found) noexcept nogil:
+cdef int find_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    cdef const Job *j = <const Job *>job
+    cdef Part *found = &j.parts[part]
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     found.range_[0] = found.range_[1] = 0
     found.largest = j.kernels.stage.source_largest(src, j.source.type, j.step, count)
     if j.source.symmetric and found.largest <= LARGEST:
         found.range_[1] = found.largest
-        return
-    j.kernels.stage.source_range(found.range_, src, j.source.type, j.step, count)
+    else:
+        j.kernels.stage.source_range(found.range_, src, j.source.type, j.step, count)
+    return 0
 
 
-cdef void quantize_part(const Job *j, int part, int parts) noexcept nogil:
+cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    cdef const Job *j = <const Job *>job
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     if j.source.symmetric:
         j.kernels.stage.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
     else:
         j.kernels.stage.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
-                                  <float>j.source.zero, False, 0)
+                                        <float>j.source.zero, False, 0)
+    return 0
 
 
 cdef bint quantize(Job *j, int parts) noexcept nogil:
@@ -79,11 +83,8 @@ cdef bint quantize(Job *j, int parts) noexcept nogil:
     cdef Part found[MAX_PARTS]
     cdef int part
     cdef bint finite = True
-    if parts == 1:
-        find_range(j, 0, 1, &found[0])
-    else:
-        for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-            find_range(j, part, parts, &found[part])
+    j.parts = found
+    run_parts(find_range, j, parts, parts)
     for part in range(parts):
         finite = finite and found[part].largest <= LARGEST
         found[0].range_[0] = min(found[0].range_[0], found[part].range_[0])
@@ -93,11 +94,7 @@ cdef bint quantize(Job *j, int parts) noexcept nogil:
         memset(j.dst, 0, j.count)
         return False
     parameters(&j.source, found[0].range_, &j.source.scale, &j.source.zero)
-    if parts == 1:
-        quantize_part(j, 0, 1)
-    else:
-        for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-            quantize_part(j, part, parts)
+    run_parts(quantize_part, j, parts, parts)
     return True
 
 
@@ -107,7 +104,6 @@ cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t fir
     cdef ImageParameters result
     cdef Job j
     cdef int64_t images = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x) // images if images else 0
-    cdef int parts
     j.kernels = current_kernels()
     j.step = cnp.PyArray_ITEMSIZE(x)
     j.src = <const char *>cnp.PyArray_DATA(x) + first * size * j.step
@@ -115,8 +111,7 @@ cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t fir
     j.count = count * size
     j.source.type = element_type(cnp.PyArray_TYPE(x))
     j.source.symmetric = cnp.PyArray_TYPE(out) == cnp.NPY_INT8
-    parts = <int>max(<int64_t>1, min(min(<int64_t>max_threads(), MAX_PARTS), ceil_div(j.count, THREAD_NUMBERS)))
     with nogil:
-        result.finite = quantize(&j, parts)
+        result.finite = quantize(&j, threads_for(<double>j.count, THREAD_REALS, MAX_PARTS))
     result.scale, result.zero = j.source.scale, j.source.zero
     return result

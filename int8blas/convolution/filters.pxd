@@ -18,7 +18,7 @@ cdef struct Images:
 
 
 # What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
-ctypedef void (*part_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
+ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
 
 
 cdef class Filters:
@@ -41,8 +41,8 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace)
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
-    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                       str name, str path) except -1
+    cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                      str name, str path) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept

@@ -5,7 +5,6 @@ of the image (csrc/gemm/im2col_body.h). Where the windows are pixels that lie ev
 holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 cimport numpy as cnp
 import numpy as np
@@ -15,7 +14,7 @@ from int8blas.core.arrays cimport bounds
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_up
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport max_threads, paid_threads, run_parts
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport pack
@@ -117,20 +116,24 @@ cdef int64_t all_products(const Job *j) noexcept nogil:
 
 cdef int busy_threads(const Job *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
-    return <int>min(<double>threads, 1 + <double>all_products(j) * j.g.m * j.g.n * j.g.k / j.g.kernels.thread_work)
+    return paid_threads(<double>all_products(j) * j.g.m * j.g.n * j.g.k, j.g.kernels.thread_work, threads)
+
+
+cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:
+    """One of all products, by one thread. 0, or -1 if there is no memory."""
+    cdef const Job *j = <const Job *>job
+    cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
+    return run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
 
 
 cdef int run_all(const Job *j, int threads) noexcept nogil:
     """All groups. 0, or -1 if there is no memory."""
     cdef int status = 0
-    cdef int64_t group, n, d, unit, units = all_products(j)
+    cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
-    if units >= threads > 1:
-        threads = region_threads(threads)
-        for unit in prange(units, num_threads=threads, schedule="static"):
-            status += run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
-        return status
+    if all_products(j) >= threads > 1:
+        return run_parts(run_product, j, all_products(j), threads)
     for group in range(j.groups):
         for n in range(images):
             for d in range(slices):
@@ -160,6 +163,21 @@ cdef int describe_all(const Job *j, int threads, double elapsed, str name) excep
         threads = plan_threads(&g, &p)
     return report(name, f"m={all_products(j) // j.groups * j.g.m},n={j.groups * j.outputs},k={j.g.k}", "packed",
                   j.g.kernels, threads, elapsed)
+
+
+# An execution that is not a GEMM: what its threads do, and the memory of all of them, `size` bytes for each.
+cdef struct Execution:
+    path_fn do_part
+    const void *job
+    char *memory
+    size_t size
+
+
+cdef int execute(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """One part of an execution."""
+    cdef const Execution *e = <const Execution *>job
+    e.do_part(e.job, <int>part, <int>parts, e.memory, e.size)
+    return 0
 
 
 cdef class Filters:
@@ -269,29 +287,25 @@ cdef class Filters:
             describe_all(&j, threads, elapsed, name)
         return 0
 
-    cdef int run_parts(self, part_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                       str name, str path) except -1:
+    cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
+                      str name, str path) except -1:
         """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
         here where it is not that of the layer."""
         cdef double elapsed
         cdef cnp.ndarray compensation
-        cdef char *memory
-        cdef int part
+        cdef Execution e
+        e.do_part, e.job, e.size = do_part, job, size
         if self.partial and bound.ao != 0:
             compensation = self.compensation(bound)
             g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
             elapsed = seconds()
-            memory = <char *>acquire(parts * size)
-            if memory is not NULL:
-                if parts == 1:
-                    do_part(job, 0, 1, memory, size)
-                else:
-                    for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-                        do_part(job, part, parts, memory, size)
-                release(memory)
+            e.memory = <char *>acquire(parts * size)
+            if e.memory is not NULL:
+                run_parts(execute, &e, parts, parts)
+                release(e.memory)
             elapsed = seconds() - elapsed
-        if memory is NULL:
+        if e.memory is NULL:
             raise MemoryError(f"{name}: no memory for the workspace")
         if verbose:
             report(name, f"m={g.m},n={g.n},k={g.k}", path, g.kernels, parts, elapsed)

@@ -229,4 +229,4 @@ cdef class GroupFilters(Filters):
         parts = self.prepare(&j, bound, src, dst, flip)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.outputs, j.size, &j.windows)
-        return self.run_parts(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")
+        return self.run_path(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")

@@ -8,8 +8,6 @@ for positions o and k in each of 1 to 3 spatial dimensions; outside of the image
 from math import prod
 from sys import maxsize
 
-from cython.parallel cimport prange
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
@@ -21,26 +19,29 @@ from int8blas.core.parameters import integer
 from int8blas.core.results cimport empty_of
 from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for
 from int8blas.core.verbose import spoken
 
 cnp.import_array()
 
-# Bytes written that pay for waking one more thread.
-cdef int64_t THREAD_BYTES = 1 << 19
+cdef struct MatrixJob:
+    const i8_kernels *kernels
+    i8_image image
+    uint8_t *dst
+    int64_t groups, rows, k     # rows of a group
 
 
-cdef void write_part(const i8_kernels *kernels, const i8_image *first, uint8_t *dst, ptrdiff_t dst_row, int64_t groups,
-                     int64_t rows, int64_t k, int64_t start, int64_t end) noexcept nogil:
-    """Rows [start, end) of the matrices of all groups, which follow one another."""
-    cdef i8_image image = first[0]
-    cdef int64_t group, row, together
-    while start < end and k > 0:
-        group, row = start // rows, start % rows
-        together = min(end - start, rows - row)
-        image.src = first.src + group * image.channels * image.steps[4]
-        kernels.packing.im2col(dst + start * dst_row, dst_row, &image, row, together, 0, k, 0)
-        start += together
+cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """A part of the rows of the matrices of all groups, which follow one another."""
+    cdef const MatrixJob *j = <const MatrixJob *>job
+    cdef i8_image image = j.image
+    cdef int64_t row = share(j.groups * j.rows, part, parts), end = share(j.groups * j.rows, part + 1, parts), together
+    while row < end and j.k > 0:
+        together = min(end - row, j.rows - row % j.rows)
+        image.src = j.image.src + row // j.rows * image.channels * image.steps[4]
+        j.kernels.packing.im2col(j.dst + row * j.k, j.k, &image, row % j.rows, together, 0, j.k, 0)
+        row += together
+    return 0
 
 
 @spoken("src")
@@ -102,13 +103,13 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     """
     cdef cnp.ndarray x = int8_operand(src, "src")
     cdef cnp.ndarray result, given
-    cdef i8_image image
+    cdef MatrixJob job
+    cdef i8_image *image = &job.image
     cdef Images images
-    cdef int64_t rows, k, group_count, part, parts
-    cdef int d, spatial
+    cdef int64_t group_count
+    cdef int d, spatial, parts
     cdef object shape
-    cdef uint8_t *data
-    cdef const i8_kernels *kernels = current_kernels()
+    job.kernels = current_kernels()
     spatial, channels_last = parse_layout(layout, x.ndim, "src")
     kernel = (1,) * (3 - spatial) + per_dimension(kernel, spatial, "kernel", 1)
     strides = (1,) * (3 - spatial) + per_dimension(strides, spatial, "strides", 1)
@@ -140,7 +141,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     if max(prod(shape), *shape) > maxsize:
         raise ValueError(f"src must have at most {maxsize} elements in all windows, got the shape {shape}")
     image.line = image.kernel[2] * image.channels
-    rows, k = shape[1:]
+    job.groups, job.rows, job.k = shape
     shape = shape[group_count == 1:]
     if out is None:
         result = empty_of(shape, cnp.PyArray_TYPE(x))
@@ -148,16 +149,10 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         given = result = elements_output(out, "out", cnp.PyArray_TYPE(x), shape)
         if not cnp.PyArray_IS_C_CONTIGUOUS(result) or np.may_share_memory(result, x):
             result = empty_of(shape, cnp.PyArray_TYPE(x))
-    data = <uint8_t *>cnp.PyArray_DATA(result)
-    rows *= group_count
-    parts = max(<int64_t>1, min(<int64_t>max_threads(), min(rows, rows * k // THREAD_BYTES)))
+    job.dst = <uint8_t *>cnp.PyArray_DATA(result)
     with nogil:
-        if parts == 1:
-            write_part(kernels, &image, data, k, group_count, rows // group_count, k, 0, rows)
-        else:
-            for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
-                write_part(kernels, &image, data, k, group_count, rows // group_count, k, share(rows, part, parts),
-                           share(rows, part + 1, parts))
+        parts = threads_for(<double>cnp.PyArray_SIZE(result), THREAD_BYTES, <double>(job.groups * job.rows))
+        run_parts(write_part, &job, parts, parts)
     if out is not None and result is not given:
         given[...] = result
     return result if out is None else out

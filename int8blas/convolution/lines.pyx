@@ -33,7 +33,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
-from int8blas.core.threads cimport max_threads
+from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.plan cimport (
     Gemm,
@@ -310,7 +310,7 @@ cdef int64_t groups_of_line(const Job *j) noexcept nogil:
 cdef int busy_threads(const Job *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
-    return <int>min(<double>threads, 1 + work / j.g.kernels.thread_work)
+    return paid_threads(work, j.g.kernels.thread_work, threads)
 
 
 cdef bint set_blocks(Job *j) noexcept nogil:
@@ -436,4 +436,4 @@ cdef class LineFilters(Filters):
             return Filters.run(self, bound, src, dst, flip, name)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
-        return self.run_parts(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")
+        return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")

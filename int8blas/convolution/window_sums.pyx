@@ -7,7 +7,6 @@ The last sum is the same for all outputs of a group, and padding, which is the z
 that of the channels of each pixel, added along w, then h, then d.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -16,13 +15,18 @@ import numpy as np
 
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
 from int8blas.gemm.plan cimport Gemm
 
 cnp.import_array()
 
-# Bytes read that pay for waking one more thread.
-cdef int64_t THREAD_BYTES = 1 << 18
+
+cdef struct SumsJob:
+    const Gemm *g
+    i8_image image
+    int64_t channels            # of a group
+    int64_t images, outputs     # outputs of a group in one image
+    int64_t *sums
 
 
 cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, int64_t before,
@@ -40,9 +44,12 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
                     dst[(i * m.out[d] + o) * behind + v] += src[(i * m.size[d] + at) * behind + v]
 
 
-cdef int sums_of_group(const Gemm *g, const i8_image *m, int64_t channels, int64_t group, int64_t n,
-                       int64_t *dst) noexcept nogil:
+cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept nogil:
     """All windows of a group in one image. 0, or -1 if there is no memory."""
+    cdef const SumsJob *j = <const SumsJob *>job
+    cdef const Gemm *g = j.g
+    cdef const i8_image *m = &j.image
+    cdef int64_t group = unit // j.images, n = unit % j.images
     cdef int64_t lines = m.size[0] * m.size[1], pixels = lines * m.size[2], i
     cdef int64_t *own = <int64_t *>acquire(
         (pixels + lines * m.out[2] + m.size[0] * m.out[1] * m.out[2]) * sizeof(int64_t))
@@ -52,14 +59,14 @@ cdef int sums_of_group(const Gemm *g, const i8_image *m, int64_t channels, int64
         return -1
     for i in range(lines):
         g.kernels.packing.row_sums(
-            own + i * m.size[2], m.size[2], channels,
+            own + i * m.size[2], m.size[2], j.channels,
             m.src + n * m.steps[0] + i // m.size[1] * m.steps[1] + i % m.size[1] * m.steps[2]
-            + group * channels * m.steps[4], m.steps[3], m.steps[4], g.a_flip)
+            + group * j.channels * m.steps[4], m.steps[3], m.steps[4], g.a_flip)
     for i in range(pixels):
-        own[i] -= g.ao * channels
+        own[i] -= g.ao * j.channels
     add_taps(along_w, own, m, 2, lines, 1)
     add_taps(along_h, along_w, m, 1, m.size[0], m.out[2])
-    add_taps(dst, along_h, m, 0, 1, m.out[1] * m.out[2])
+    add_taps(j.sums + unit * j.outputs, along_h, m, 0, 1, m.out[1] * m.out[2])
     release(own)
     return 0
 
@@ -70,26 +77,22 @@ cdef cnp.ndarray window_sums(const Gemm *g, const i8_image *image, int64_t group
 
     `image` is the whole one, and its zero point that of g.
     """
-    cdef i8_image m = image[0]
-    cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], unit, units = groups * size[0]
-    cdef int64_t bytes_read = size[0] * m.size[0] * m.size[1] * m.size[2] * groups * channels
-    cdef int d, status = 0, threads = <int>min(min(<int64_t>max_threads(), units), 1 + bytes_read // THREAD_BYTES)
+    cdef SumsJob job
+    cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], units = groups * size[0]
+    cdef double bytes_read = <double>(size[0] * groups * channels)
+    cdef int d, status
     cdef cnp.ndarray array = np.empty((groups, pixels), np.int64)
-    cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(array)
+    job.g, job.image, job.channels = g, image[0], channels
+    job.images, job.outputs = size[0], size[1] * size[2] * size[3]
+    job.sums = <int64_t *>cnp.PyArray_DATA(array)
     for d in range(3):
-        m.out[d] = size[d + 1]
+        job.image.out[d] = size[d + 1]
+        bytes_read *= image.size[d]
     with nogil:
-        if threads > 1:
-            for unit in prange(units, num_threads=region_threads(threads), schedule="static"):
-                status += sums_of_group(g, &m, channels, unit // size[0], unit % size[0],
-                                        sums + unit * (pixels // size[0]))
-        else:
-            for unit in range(units):
-                status += sums_of_group(g, &m, channels, unit // size[0], unit % size[0],
-                                        sums + unit * (pixels // size[0]))
+        status = run_parts(sums_of_group, &job, units, threads_for(bytes_read, THREAD_PACKED_BYTES, <double>units))
     if status:
         raise MemoryError("no memory for the sums of the windows")
-    windows.sums, windows.pixels = sums, pixels
+    windows.sums, windows.pixels = job.sums, pixels
     return array
 
 

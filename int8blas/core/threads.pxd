@@ -1,10 +1,45 @@
-# How many threads a call may use; the only module that looks at OpenMP's state.
+# The one gate to threads: how many a call may use, how much work pays for them, and every parallel region (see
+# threads.pyx); the only module that looks at OpenMP's state.
+from libc.stdint cimport int64_t
 
+# Work that pays for waking one more thread, in what its kind is counted by. A product's multiply-adds have a number for
+# each instruction set, `thread_work` of its table.
+cdef enum:
+    THREAD_BYTES = 1 << 19          # read and written by what goes through memory once
+    THREAD_PACKED_BYTES = 1 << 18   # packed, summed or checked, of weights or of an image
+    THREAD_REALS = 1 << 17          # real numbers quantized by their range, or looked at for it
+    THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
+    THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
+    THREAD_STEP_WORK = 1 << 17      # multiply-adds of a recurrent layer's step, after which all threads wait for all
+
+# Work that takes less time than releasing and taking the GIL.
+cdef enum:
+    GIL_BYTES = 1 << 14             # as THREAD_BYTES
+    GIL_NORMALIZED = 1 << 12        # as THREAD_NORMALIZED
+    GIL_WORK = 1 << 15              # multiply-adds of a product
+
+# A part of a job, any of which may be done by any thread, in any order. 0, or -1 if there is no memory for it.
+ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
+# What one thread does of a job that all threads of a region do together; they may wait for one another.
+ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil
+
+
+cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
+    """As many of `most` threads as the work pays for, if one more takes `thread_work` of it; at least one."""
+    return <int>max(1.0, min(most, 1 + work / thread_work))
+
+
+cdef int threads_for(double work, double thread_work, double most) noexcept nogil
+cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil
+cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
+                      int threads) noexcept nogil
+cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
+                  double gil_work) noexcept
+cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil
 cdef int max_threads() noexcept nogil
 cdef int region_threads(int wanted) noexcept nogil
 cdef void forget_regions() noexcept nogil
 cdef int region_used() noexcept nogil
-cdef int team_size() noexcept nogil
 
 # A barrier of the threads of a parallel region.
 cdef extern from "core/barrier.h" nogil:

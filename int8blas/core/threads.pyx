@@ -1,10 +1,23 @@
-"""Thread counts: OpenMP's, the environment's, ``num_threads``'s, what can be made, and one after a fork."""
+"""The gate to threads: how many a call may use, and every parallel region of the package::
+
+    threads_for     threads that the work pays for, of those that a call may use
+    run_parts       each part of a job, by any thread
+    run_in_turn     the parts of two kinds, all of one kind before any of the other, in one region
+    run_team        what the threads do together, who may wait for one another
+    run_work        run_parts for a caller that holds the GIL
+
+A call may use OpenMP's number of threads, the environment's or that of ``num_threads``, as many of them as can be made;
+one within a region, and after a fork of a process that has had one. So no region is ever inside another. No result
+depends on which thread does a part, or on how many there are.
+"""
 
 import operator
 import os
 import re
 
+from cython.parallel cimport parallel, prange, threadid
 from libc.limits cimport INT_MAX
+from libc.stdint cimport int64_t
 
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
@@ -35,7 +48,7 @@ cdef bint forked = False
 cdef int region_threads(int wanted) noexcept nogil:
     """How many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be made.
 
-    Whoever begins a region asks here first.
+    Every region asks here first; so may whoever is to begin one and divides the work by the answer.
     """
     global region_ran
     cdef int threads = wanted
@@ -46,6 +59,64 @@ cdef int region_threads(int wanted) noexcept nogil:
         threads = i8_make_team(wanted)
     i8_my_team.last = i8_my_team.used = threads
     return threads
+
+
+cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
+    """As many threads as the work pays for, of those that the call may use and of `most`: `paid_threads`."""
+    return paid_threads(work, thread_work, min(most, <double>max_threads()))
+
+
+cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
+    """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one."""
+    cdef int64_t part
+    cdef int status = 0
+    threads = region_threads(<int>min(<int64_t>threads, parts))
+    if threads == 1:
+        for part in range(parts):
+            status |= function(job, part, parts)
+        return status
+    for part in prange(parts, num_threads=threads, schedule="static"):
+        status |= function(job, part, parts)
+    return status
+
+
+cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
+                      int threads) noexcept nogil:
+    """Parts of two kinds, which have their memory: all of the first are done before any of the second begins."""
+    cdef int64_t part
+    threads = region_threads(threads)
+    if threads == 1:
+        run_parts(first, job, first_parts, 1)
+        run_parts(second, job, second_parts, 1)
+        return
+    with parallel(num_threads=threads):
+        for part in prange(first_parts, schedule="static"):
+            first(job, part, first_parts)
+        for part in prange(second_parts, schedule="static"):
+            second(job, part, second_parts)
+
+
+cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
+                  double gil_work) noexcept:
+    """`run_parts` by the threads that `work` pays for; without the GIL, unless that takes longer than the work."""
+    cdef int64_t part
+    cdef int status = 0
+    if work <= gil_work:
+        for part in range(parts):
+            status |= function(job, part, parts)
+        return status
+    with nogil:
+        return run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
+
+
+cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
+    """A region of at most so many threads, each of which runs the function, with how many there are."""
+    threads = region_threads(threads)
+    if threads == 1:
+        function(job, 0, 1)
+        return
+    with parallel(num_threads=threads):
+        function(job, threadid(), i8_omp_team_size())
 
 
 cdef void forget_regions() noexcept nogil:
@@ -67,11 +138,6 @@ cdef int max_threads() noexcept nogil:
     if threads == 0:
         threads = process_limit if process_limit > 0 else i8_omp_max_threads()
     return threads if i8_my_team.most == 0 else min(threads, i8_my_team.most)
-
-
-cdef int team_size() noexcept nogil:
-    """How many threads run the parallel region that the caller is in."""
-    return i8_omp_team_size()
 
 
 def _after_fork_in_child():

@@ -9,12 +9,8 @@ from int8blas.core.kernels cimport i8_elements_fn
 cdef enum:
     PARAMETERS = 3
 
-# One unit of work, for any thread.
-ctypedef void (*unit_fn)(const void *job, int64_t unit) noexcept nogil
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters)
-
-cdef int run_units(unit_fn function, const void *job, int64_t units, int64_t size) except -1
 cdef list in_memory_order(cnp.ndarray out, list arrays)
 cdef int even_from(list arrays)
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,

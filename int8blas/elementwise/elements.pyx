@@ -5,7 +5,6 @@ evenly spaced in both, and the outer dimensions. A run is as long as the paramet
 all of it, or, where that would make runs short, they are written out for a stretch of it and repeat.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -16,7 +15,7 @@ from int8blas.core.arrays cimport bounds, elements_output
 from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_like
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -27,12 +26,8 @@ cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
-# Bytes read and written that pay for waking one more thread.
-cdef int64_t THREAD_BYTES = 1 << 19
 # Bytes of `out` from which 4-byte elements are written past the caches.
 cdef int64_t STREAM_BYTES = 16 << 20
-# Bytes read and written that take less time than releasing and taking the GIL.
-cdef int64_t KEEP_GIL_BYTES = 1 << 14
 
 
 ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
@@ -58,7 +53,7 @@ cdef struct Job:
     const char *parameters[PARAMETERS]
 
 
-cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
+cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil:
     """One piece of one run."""
     cdef const Job *job = <const Job *>work
     cdef i8_elements_args e
@@ -82,6 +77,7 @@ cdef void do_piece(const void *work, int64_t unit) noexcept nogil:
         job.function(&e)
     else:
         do_some(job, &e, n)
+    return 0
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
@@ -144,27 +140,7 @@ cdef void do_some(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil
                 e.parameters[p] = <const char *>e.parameters[p] + 4 * e.n
 
 
-cdef int run_units(unit_fn function, const void *job, int64_t units, int64_t size) except -1:
-    """Every unit of a job that reads and writes `size` bytes, on as many threads as that pays for."""
-    cdef int64_t unit
-    cdef int threads
-    if size <= KEEP_GIL_BYTES:
-        for unit in range(units):
-            function(job, unit)
-        return 0
-    with nogil:
-        threads = <int>min(<int64_t>max_threads(), min(units, 1 + size // THREAD_BYTES))
-        if threads > 1:
-            threads = region_threads(threads)
-            for unit in prange(units, num_threads=threads, schedule="static"):
-                function(job, unit)
-        else:
-            for unit in range(units):
-                function(job, unit)
-    return 0
-
-
-cdef int do_all(Job *job) except -1:
+cdef void do_all(Job *job) noexcept:
     """Every piece."""
     if not job.each:
         job.piece = PIECE
@@ -174,7 +150,8 @@ cdef int do_all(Job *job) except -1:
         job.piece = job.period
     job.pieces = ceil_div(job.n, job.piece)
     job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
-    return run_units(do_piece, job, job.outer * job.pieces, job.outer * job.n * (job.x_size + job.out_size))
+    run_work(do_piece, job, job.outer * job.pieces, <double>(job.outer * job.n * (job.x_size + job.out_size)),
+             THREAD_BYTES, GIL_BYTES)
 
 
 cdef list in_memory_order(cnp.ndarray out, list arrays):

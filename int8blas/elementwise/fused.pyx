@@ -30,7 +30,8 @@ from int8blas.core.kernels cimport (
     i8_post_op,
 )
 from int8blas.core.split cimport ceil_div, share
-from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order, run_units
+from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -98,7 +99,6 @@ cdef struct Job:
 cdef struct Work:
     const Job **jobs
     int count
-    int64_t parts
 
 
 # ------------------------------------------------------------------------------------------------------- blocks ------
@@ -428,7 +428,7 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
     return self
 
 
-cdef void do_part(const void *shared, int64_t part) noexcept nogil:
+cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil:
     """A part of every job."""
     cdef const Work *work = <const Work *>shared
     cdef const Job *job
@@ -437,9 +437,10 @@ cdef void do_part(const void *shared, int64_t part) noexcept nogil:
     cdef int i
     for i in range(work.count):
         job = work.jobs[i]
-        for number in range(share(job.blocks, part, work.parts), share(job.blocks, part + 1, work.parts)):
+        for number in range(share(job.blocks, part, parts), share(job.blocks, part + 1, parts)):
             find_block(job, number, &block)
             job.compute(job, &block)
+    return 0
 
 
 cdef int run(list chains) except -1:
@@ -447,7 +448,7 @@ cdef int run(list chains) except -1:
     cdef Work work
     cdef Chain one = chains[0]
     cdef const Job *first = &one.job
-    cdef int64_t size = 0
+    cdef int64_t size = 0, parts
     cdef int i
     work.jobs, work.count = &first, len(chains)
     if work.count > 1:
@@ -456,5 +457,6 @@ cdef int run(list chains) except -1:
     for i, one in enumerate(chains):
         work.jobs[i] = &one.job
         size += one.size
-    work.parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
-    return run_units(do_part, &work, work.parts, size)
+    parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
+    run_work(do_part, &work, parts, <double>size, THREAD_BYTES, GIL_BYTES)
+    return 0

@@ -1,6 +1,5 @@
 """Rows of a quantized table, dequantized: the embedding of tokens."""
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 cimport numpy as cnp
@@ -19,7 +18,7 @@ from int8blas.core.arrays cimport (
 from int8blas.core.kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport apply, share_memory
 from int8blas.core.verbose import spoken
 
@@ -28,8 +27,6 @@ cdef extern from "core/compiler.h" nogil:
 
 cnp.import_array()
 
-# Bytes read and written that pay for waking one more thread, and that take less time than releasing and taking the GIL.
-cdef int64_t THREAD_BYTES = 1 << 19, KEEP_GIL_BYTES = 1 << 14
 # Bytes of the table that are fetched ahead of the row at hand.
 cdef int64_t AHEAD = 2048
 
@@ -46,7 +43,10 @@ cdef struct Job:
     char *out
 
 
-cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil:
+cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept nogil:
+    """A part of the rows."""
+    cdef const Job *job = <const Job *>shared
+    cdef int64_t first = share(job.count, part, parts), end = share(job.count, part + 1, parts)
     cdef i8_elements_args e
     cdef int64_t i, byte, ahead = 1 + AHEAD // job.columns
     cdef const char *next_row
@@ -60,21 +60,13 @@ cdef void gather_rows(const Job *job, int64_t first, int64_t end) noexcept nogil
         e.parameters[0] = job.parameters[0] + i * job.parameter_rows[0]
         e.parameters[1] = e.parameters[2] = job.parameters[1] + i * job.parameter_rows[1]
         job.function(&e)
+    return 0
 
 
 cdef void do_all(const Job *job) noexcept:
-    cdef int64_t size = 5 * job.count * job.columns
-    cdef int part, parts
-    if size <= KEEP_GIL_BYTES:
-        gather_rows(job, 0, job.count)
-        return
-    with nogil:
-        parts = <int>min(<int64_t>max_threads(), min(job.count, 1 + size // THREAD_BYTES))
-        if parts > 1:
-            for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-                gather_rows(job, share(job.count, part, parts), share(job.count, part + 1, parts))
-        else:
-            gather_rows(job, 0, job.count)
+    cdef double size = 5 * <double>job.count * job.columns
+    cdef int parts = threads_for(size, THREAD_BYTES, <double>job.count)
+    run_work(gather_rows, job, parts, size, THREAD_BYTES, GIL_BYTES)
 
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):

@@ -4,7 +4,6 @@ Rows that are contiguous, aligned and not too short are read and written in plac
 a time, to memory where they are.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
@@ -13,15 +12,13 @@ cimport numpy as cnp
 from int8blas.core.kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport GIL_NORMALIZED, THREAD_NORMALIZED, run_work, threads_for
 from int8blas.elementwise.elements cimport copy_strided
 
 cnp.import_array()
 
 # Elements of a block of rows, the unit of work for threads.
 cdef int64_t BLOCK = 1 << 13
-# Elements that pay for waking one more thread, and that take less time than releasing and taking the GIL.
-cdef int64_t THREAD_ELEMENTS = 1 << 15, KEEP_GIL_ELEMENTS = 1 << 12
 
 
 # One side of the work: where the rows are, and whether they go through a copy.
@@ -42,6 +39,8 @@ cdef struct Job:
     int64_t rows                        # that are evenly spaced on both sides
     int64_t block, blocks, units        # rows of a block, blocks of such rows, and in all
     int64_t room                        # elements of a row where it is copied to
+    char *memory                        # of all parts, each `part_size`
+    int64_t part_size
 
 
 cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, int64_t rows, bint back) noexcept nogil:
@@ -131,10 +130,12 @@ cdef int lay_out(Job *job, cnp.ndarray src, cnp.ndarray dst) except -1:
     return 0
 
 
-cdef inline void do_part(const Job *job, char *memory, int64_t part, int64_t parts) noexcept nogil:
+cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil:
+    cdef const Job *job = <const Job *>shared
     cdef int64_t unit
     for unit in range(share(job.units, part, parts), share(job.units, part + 1, parts)):
-        do_unit(job, unit, memory)
+        do_unit(job, unit, job.memory + part * job.part_size)
+    return 0
 
 
 cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
@@ -144,25 +145,15 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     `args`, the row's length and all that does not tell where rows are must be set.
     """
     cdef Job job
-    cdef char *memory
-    cdef int64_t elements = cnp.PyArray_SIZE(src), each
-    cdef int part, parts = 1
+    cdef double elements = <double>cnp.PyArray_SIZE(src)
+    cdef int parts
     job.function, job.args = function, args[0]
     lay_out(&job, src, dst)
-    if elements > KEEP_GIL_ELEMENTS:
-        parts = <int>min(<int64_t>max_threads(), min(job.units, 1 + elements // THREAD_ELEMENTS))
-    each = workspace_size(&job) + copy_size(&job, &job.src) + copy_size(&job, &job.dst)
-    memory = <char *>acquire(parts * each)
-    if memory == NULL:
+    parts = threads_for(elements, THREAD_NORMALIZED, <double>job.units)
+    job.part_size = workspace_size(&job) + copy_size(&job, &job.src) + copy_size(&job, &job.dst)
+    job.memory = <char *>acquire(parts * job.part_size)
+    if job.memory == NULL:
         raise MemoryError("src: no memory for the workspace")
-    if elements <= KEEP_GIL_ELEMENTS:
-        do_part(&job, memory, 0, 1)
-    else:
-        with nogil:
-            if parts > 1:
-                for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-                    do_part(&job, memory + part * each, part, parts)
-            else:
-                do_part(&job, memory, 0, 1)
-    release(memory)
+    run_work(do_part, &job, parts, elements, THREAD_NORMALIZED, GIL_NORMALIZED)
+    release(job.memory)
     return 0

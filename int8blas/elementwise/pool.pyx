@@ -10,7 +10,6 @@
 All dimensions are those of an (n, d, h, w, c) array; what a layout does not have is of size 1.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport rintf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -21,7 +20,7 @@ from int8blas.core.kernels cimport (
     I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
     current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 
 cnp.import_array()
 
@@ -31,8 +30,6 @@ cdef enum:
     CHANNELS = 64       # of a patch or a window
 # Channels of a piece of a line, where there are fewer lines than would keep the threads busy.
 cdef int64_t PIECE = 1 << 10, FEW_LINES = 64
-# Bytes of windows that pay for waking one more thread, and that take less time than releasing and taking the GIL.
-cdef int64_t THREAD_BYTES = 1 << 19, KEEP_GIL_BYTES = 1 << 14
 
 cdef enum Way:
     LINES, PATCHES, WINDOWS
@@ -435,13 +432,15 @@ cdef void choose_way(Job *job) noexcept:
     job.row_blocks = ceil_div(job.out_shape[2], job.rows)
 
 
-cdef inline void do_unit(const Job *job, int64_t unit) noexcept nogil:
+cdef int do_unit(const void *shared, int64_t unit, int64_t _units) noexcept nogil:
+    cdef const Job *job = <const Job *>shared
     if job.way == LINES:
         do_line(job, unit)
     elif job.way == PATCHES:
         do_patch(job, unit)
     else:
         do_windows(job, unit)
+    return 0
 
 
 cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const Axis *window) except -1:
@@ -452,8 +451,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     """
     cdef Job job
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim
-    cdef int64_t unit, units
-    cdef int threads
+    cdef int64_t units
     cdef double work = cnp.PyArray_SIZE(out)
     job.operation = operation
     job.is_signed = cnp.PyArray_TYPE(src) == cnp.NPY_INT8
@@ -480,17 +478,5 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
         work *= job.axes[d].kernel
     choose_way(&job)
     units = job.out_shape[0] * job.channel_blocks * job.out_shape[1] * job.row_blocks * job.column_blocks
-    if work <= KEEP_GIL_BYTES:
-        for unit in range(units):
-            do_unit(&job, unit)
-        return 0
-    with nogil:
-        threads = <int>min(<double>max_threads(), <double>units, 1 + work / THREAD_BYTES)
-        if threads > 1:
-            threads = region_threads(threads)
-            for unit in prange(units, num_threads=threads, schedule="static"):
-                do_unit(&job, unit)
-        else:
-            for unit in range(units):
-                do_unit(&job, unit)
+    run_work(do_unit, &job, units, work, THREAD_BYTES, GIL_BYTES)  # bytes of windows
     return 0

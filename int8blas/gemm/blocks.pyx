@@ -11,7 +11,6 @@
 Nothing here knows an instruction set: tile sizes, blocking and functions come from the kernel table.
 """
 
-from cython.parallel cimport parallel, prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -28,6 +27,7 @@ from int8blas.core.split cimport (
     round_up,
     share,
 )
+from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.block cimport Slab, Workspace, made_row
 from int8blas.gemm.dynamic_source cimport source_parameters
 from int8blas.gemm.matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
@@ -42,6 +42,15 @@ cdef enum:
     # Panels of a packed B whose vectors one thread prepares before the others begin: sooner than they have waited for
     # one another.
     FEW_PANELS = 64
+
+
+# A slab of panels, which the parts multiply; the memory is that of all of them.
+cdef struct SlabJob:
+    const Gemm *g
+    const Plan *p
+    Workspace w
+    Slab slab
+    char *memory
 
 
 cdef bint has_ao(const Gemm *g) noexcept nogil:
@@ -238,28 +247,41 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
         panel += panels
 
 
-cdef void multiply_part(const Gemm *g, const Plan *p, const Workspace *shared, const Slab *s, int part,
-                        char *memory) noexcept nogil:
+cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """A part of the panels of a slab, prepared for all threads."""
+    cdef const SlabJob *j = <const SlabJob *>job
+    cdef int64_t steps = ceil_div(j.slab.panels, PREPARE_PANELS), first = share(steps, part, parts) * PREPARE_PANELS
+    cdef int64_t end = min(share(steps, part + 1, parts) * PREPARE_PANELS, j.slab.panels)
+    prepare_panels(j.g, j.p, &j.w, &j.slab, first, end - first)
+    return 0
+
+
+cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """What one thread does of a slab, which includes the panels of columns that are its own."""
-    cdef Workspace w = shared[0]
+    cdef const SlabJob *j = <const SlabJob *>job
+    cdef const Gemm *g = j.g
+    cdef const Plan *p = j.p
+    cdef const Slab *s = &j.slab
+    cdef Workspace w = j.w
     cdef Grid grid = p.grid
     cdef Piece pieces[MAX_PIECES]
     cdef int64_t panel
     cdef int i
-    lay_out(g, p, &w, memory, part)
+    lay_out(g, p, &w, j.memory, <int>part)
     grid.columns = ceil_div(s.panels, p.grid_np)
     if w.shared_size > 0 and has_own_columns(&p.grid):
-        pieces_of(&grid, part, pieces)
+        pieces_of(&grid, <int>part, pieces)
         panel = pieces[0].column * p.grid_np
         prepare_panels(g, p, &w, s, panel, min(pieces[0].column_end * p.grid_np, s.panels) - panel)
     if p.matrix is not NULL:
         p.matrix.enter(unit_rows(g))
-    for i in range(pieces_of(&grid, part, pieces)):
+    for i in range(pieces_of(&grid, <int>part, pieces)):
         multiply_piece(g, p, &w, s, &pieces[i])
     if p.matrix is not NULL:
         p.matrix.leave()
     if p.stream:
         i8_finish_streams()
+    return 0
 
 
 cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil:
@@ -270,55 +292,50 @@ cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil:
     return w.thread_size
 
 
+cdef void set_slab(const Gemm *g, const Plan *p, const Workspace *w, Slab *s) noexcept nogil:
+    """The panels and the blocks of a slab that begins with a panel and a block, and where what belongs to them is."""
+    s.panels = min(p.slab, p.panels - s.first)
+    s.end_block = min(s.first_block + p.slab_blocks, p.k_blocks)
+    s.k0 = s.first_block * p.kc
+    s.k = min(s.end_block * p.kc, g.k) - s.k0
+    s.panel_size = packed_size(s.k) if g.packed is NULL else g.panel_size
+    s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
+    s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
+    s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
+    s.col_init = w.col_init
+    if g.col_init is not NULL and not p.from_registers and not outer_ao(g, p):
+        s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL
+    s.bo = w.bo
+
+
 cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
     """The problem in blocks, by the threads of the plan. 0, or -1 if there is no memory."""
-    cdef Workspace w
-    cdef Slab s
-    cdef char *memory
-    cdef int64_t i, steps
-    cdef int part, parts = part_count(&p.grid)
+    cdef SlabJob job
+    cdef Workspace *w = &job.w
+    cdef Slab *s = &job.slab
+    cdef int parts = part_count(&p.grid)
     cdef bint shares            # panels are prepared by all threads before any multiplies
+    job.g, job.p = g, p
     w.thread_size = 0
-    lay_out(g, p, &w, <char *>ALIGNMENT, 0)  # for the sizes
-    memory = <char *>acquire(w.shared_size + parts * w.thread_size)
-    if memory is NULL:
+    lay_out(g, p, w, <char *>ALIGNMENT, 0)  # for the sizes
+    job.memory = <char *>acquire(w.shared_size + parts * w.thread_size)
+    if job.memory is NULL:
         return -1
-    lay_out(g, p, &w, memory, 0)
+    lay_out(g, p, w, job.memory, 0)
     s.first = s.first_block = 0
     while s.first < p.panels:
-        s.panels = min(p.slab, p.panels - s.first)
-        s.end_block = min(s.first_block + p.slab_blocks, p.k_blocks)
-        s.k0 = s.first_block * p.kc
-        s.k = min(s.end_block * p.kc, g.k) - s.k0
-        s.panel_size = packed_size(s.k) if g.packed is NULL else g.panel_size
-        s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
-        s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
-        s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
-        s.col_init = w.col_init
-        if g.col_init is not NULL and not p.from_registers and not outer_ao(g, &p[0]):
-            s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL
-        s.bo = w.bo
+        set_slab(g, p, w, s)
         shares = w.shared_size > 0 and not has_own_columns(&p.grid)
         if shares and g.packed is not NULL and s.panels <= FEW_PANELS:
-            prepare_panels(g, p, &w, &s, 0, s.panels)
+            prepare_panels(g, p, w, s, 0, s.panels)
             shares = False
-        if parts == 1:
-            multiply_part(g, p, &w, &s, 0, memory)
-        elif not shares:
-            for part in prange(parts, num_threads=parts, schedule="static"):
-                multiply_part(g, p, &w, &s, part, memory)
+        if shares:
+            run_in_turn(prepare_part, parts, multiply_part, parts, &job, parts)
         else:
-            steps = ceil_div(s.panels, PREPARE_PANELS)
-            with parallel(num_threads=parts):
-                for part in prange(parts, schedule="static"):
-                    i = share(steps, part, parts) * PREPARE_PANELS
-                    prepare_panels(g, p, &w, &s, i,
-                                   min(share(steps, part + 1, parts) * PREPARE_PANELS, s.panels) - i)
-                for part in prange(parts, schedule="static"):
-                    multiply_part(g, p, &w, &s, part, memory)
+            run_parts(multiply_part, &job, parts, parts)
         s.first_block = s.end_block
         if s.first_block == p.k_blocks:
             s.first_block = 0
             s.first += s.panels
-    release(memory)
+    release(job.memory)
     return 0

@@ -5,7 +5,6 @@ all others to ``blocks``. Where C has too few tiles for the threads and K is lon
 where sums could leave s32, K falls into segments, each a problem of its own, and their sums are added in s64.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -13,7 +12,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
-from int8blas.core.threads cimport region_threads
+from int8blas.core.threads cimport region_threads, run_parts
 from int8blas.gemm.blocks cimport gemm_blocks
 from int8blas.gemm.few_columns cimport gemm_dots
 from int8blas.gemm.few_rows cimport gemm_rows
@@ -24,6 +23,7 @@ from int8blas.gemm.plan cimport (
     PATH_THIN,
     Gemm,
     Plan,
+    Planned,
     arranged,
     is_tiny,
     make_plan,
@@ -34,8 +34,18 @@ from int8blas.gemm.small_k cimport gemm_thin
 from int8blas.gemm.tiny cimport gemm_tiny
 
 
-cdef int multiply_own(const Gemm *g, const Plan *p, int part) noexcept nogil:
+# What the parts of K have in common: for each of them, all of C in s64, and its sums of a segment.
+cdef struct PartsOfK:
+    const Gemm *g
+    const Plan *p
+    int64_t *totals
+    int32_t *sums
+
+
+cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """One thread's rows, or columns, as a problem of its own. 0, or -1 if there is no memory."""
+    cdef const Gemm *g = (<const Planned *>job).g
+    cdef const Plan *p = (<const Planned *>job).p
     cdef Gemm own = g[0]
     cdef int64_t first
     if p.own_rows:
@@ -88,8 +98,13 @@ cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, 
         own.threads = 1
 
 
-cdef int multiply_part_of_k(const Gemm *g, const Plan *p, int64_t part, int64_t *total, int32_t *sums) noexcept nogil:
-    """The product over one part of K, segment by segment, to `total`. 0, or -1 if there is no memory."""
+cdef int multiply_part_of_k(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """The product over one part of K, segment by segment, to its totals. 0, or -1 if there is no memory."""
+    cdef const PartsOfK *j = <const PartsOfK *>job
+    cdef const Gemm *g = j.g
+    cdef const Plan *p = j.p
+    cdef int64_t *total = j.totals + part * g.m * g.n
+    cdef int32_t *sums = j.sums + part * g.m * g.n
     cdef int64_t first = p.segments // p.k_parts * part, segment, i
     cdef Gemm own
     for segment in range(first, first + p.segments // p.k_parts):
@@ -154,21 +169,17 @@ cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
 
     The memory that it takes depends on C and the number of threads, not on K.
     """
-    cdef int status = 0
-    cdef int64_t part, size = g.m * g.n
-    cdef int64_t *totals = <int64_t *>acquire(p.k_parts * size * (sizeof(int64_t) + sizeof(int32_t)))
-    cdef int32_t *sums = <int32_t *>(totals + p.k_parts * size)
-    if totals is NULL:
+    cdef int status
+    cdef int64_t size = p.k_parts * g.m * g.n
+    cdef PartsOfK job = PartsOfK(g, p, <int64_t *>acquire(size * (sizeof(int64_t) + sizeof(int32_t))), NULL)
+    if job.totals is NULL:
         return -1
-    if p.k_parts == 1:
-        status = multiply_part_of_k(g, p, 0, totals, sums)
-    else:
-        for part in prange(p.k_parts, num_threads=<int>p.k_parts, schedule="static"):
-            status += multiply_part_of_k(g, p, part, totals + part * size, sums + part * size)
+    job.sums = <int32_t *>(job.totals + size)
+    status = run_parts(multiply_part_of_k, &job, p.k_parts, <int>p.k_parts)
     if status == 0:
-        store_totals(g, p, totals)
-    release(totals)
-    return -1 if status else 0
+        store_totals(g, p, job.totals)
+    release(job.totals)
+    return status
 
 
 cdef int gemm(const Gemm *g) noexcept nogil:
@@ -181,7 +192,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     """`gemm` of a problem as it is arranged."""
     cdef Plan p
     cdef Gemm other
-    cdef int part, parts, threads, status = 0
+    cdef Planned job
+    cdef int parts, threads
     if g.m == 0 or g.n == 0:
         return 0
     if is_tiny(g):
@@ -205,6 +217,5 @@ cdef int multiply(const Gemm *g) noexcept nogil:
         return gemm_thin(g, &p)
     if parts == 1 or not (p.own_columns or p.own_rows):
         return gemm_blocks(g, &p)
-    for part in prange(parts, num_threads=parts, schedule="static"):
-        status += multiply_own(g, &p, part)
-    return -1 if status else 0
+    job.g, job.p = g, &p
+    return run_parts(multiply_own, &job, parts, parts)

@@ -10,7 +10,6 @@ sat(rne(x * (1 / scale) + zero)). A range with infinities or NaN has no such num
 its results are, its zero point is 0, and what it becomes is 0 in A'.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport NAN, isnan, rintf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
@@ -18,15 +17,22 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_GROUP
 from int8blas.core.split cimport round_up, share
-from int8blas.core.threads cimport region_threads
+from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
 from int8blas.gemm.plan cimport Gemm, Source
 
 cdef enum:
-    # Parts into which the rows fall for their common range, and numbers that pay for waking one more thread.
+    # Parts into which the rows fall for their common range.
     MAX_PARTS = 64
-    THREAD_NUMBERS = 1 << 17
 cdef float SMALLEST = 1.17549435e-38
 cdef float LARGEST = 3.402823466e38
+
+
+# A range that all rows have in common.
+cdef struct RangeJob:
+    const Gemm *g
+    int type                    # as in Source
+    int64_t rows
+    float *ranges               # of the parts, (low, high)
 
 
 cdef void parameters(const Source *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
@@ -85,26 +91,30 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
 cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:
     """Scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
+    cdef RangeJob job
     # Of a source or results without elements, of which there may be any number, the range is that of no row.
     cdef int64_t rows = g.m if g.n and g.k else 0, part
-    cdef int64_t parts = min(min(<int64_t>threads, MAX_PARTS), min(rows, 1 + rows * g.k // THREAD_NUMBERS))
-    if parts <= 1:
-        range_of_rows(g, s.type, 0, rows, ranges)
-    else:
-        for part in prange(parts, num_threads=region_threads(<int>parts), schedule="static"):
-            range_of_rows(g, s.type, share(rows, part, parts), share(rows, part + 1, parts), ranges + 2 * part)
+    cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>min(min(<int64_t>threads, MAX_PARTS), rows))
+    job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges
+    run_parts(range_of_rows, &job, parts, parts)
     for part in range(1, parts):
         extend(ranges, ranges + 2 * part)
     parameters(s, ranges, &s.scale, &s.zero)
 
 
-cdef void range_of_rows(const Gemm *g, int type, int64_t row, int64_t end, float *range_) noexcept nogil:
+cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """The range of a part of the rows."""
+    cdef const RangeJob *j = <const RangeJob *>job
+    cdef const Gemm *g = j.g
+    cdef int64_t row = share(j.rows, part, parts), end = share(j.rows, part + 1, parts)
+    cdef float *range_ = j.ranges + 2 * part
     cdef float one[2]
     range_[0] = range_[1] = 0
     while row < end:
-        g.kernels.stage.source_range(one, <const char *>g.a + row * g.a_row, type, g.a_col, g.k)
+        g.kernels.stage.source_range(one, <const char *>g.a + row * g.a_row, j.type, g.a_col, g.k)
         extend(range_, one)
         row += 1
+    return 0
 
 
 cdef inline void extend(float *range_, const float *other) noexcept nogil:

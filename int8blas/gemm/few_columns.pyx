@@ -5,7 +5,6 @@ the few are y. Where y has zero points, the sums of x are needed: its products w
 y where that costs nothing or little.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -25,8 +24,9 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
+from int8blas.core.threads cimport run_parts
 from int8blas.gemm.output cimport output, store
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.plan cimport Gemm, Plan, Planned
 
 cdef enum:
     MAX_Y = 16
@@ -264,8 +264,12 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
             piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
 
 
-cdef int multiply_part(const Gemm *g, const Plan *p, int64_t first, int64_t end) noexcept nogil:
+cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Some of the vectors x by all of y. 0, or -1 if there is no memory."""
+    cdef const Gemm *g = (<const Planned *>job).g
+    cdef const Plan *p = (<const Planned *>job).p
+    cdef int64_t many = g.m if p.by_rows else g.n
+    cdef int64_t first = share(many, part, parts), end = share(many, part + 1, parts)
     cdef Operands o
     cdef int i, few = <int>(g.n if p.by_rows else g.m)
     cdef int64_t size, one_size
@@ -309,10 +313,5 @@ cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
 
     Each thread packs all of y, which takes less time than to get it from another one.
     """
-    cdef int64_t many = g.m if p.by_rows else g.n
-    cdef int part, parts = part_count(&p.grid), status = 0
-    if parts == 1:
-        return multiply_part(g, p, 0, many)
-    for part in prange(parts, num_threads=parts, schedule="static"):
-        status += multiply_part(g, p, share(many, part, parts), share(many, part + 1, parts))
-    return -1 if status else 0
+    cdef Planned job = Planned(g, p)
+    return run_parts(multiply_part, &job, part_count(&p.grid), part_count(&p.grid))

@@ -16,7 +16,6 @@ Every problem with exact numerics and 32-bit sums can be computed so. Where a ze
 B, they come from one more row of A, of ones. A single row is multiplied less its zero point, where bytes are halved.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -32,6 +31,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
+from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.output cimport output
 from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
 
@@ -58,6 +58,12 @@ cdef struct Rows:
     uint8_t *staged
 
 
+cdef struct RowsJob:
+    const Gemm *g
+    const Plan *p
+    Rows shared
+
+
 cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
     """Set the pointers of `w` into `memory`, and return how much of it they take."""
     cdef char *start = memory
@@ -72,8 +78,11 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     return memory - start
 
 
-cdef void pack_tile(const Gemm *g, const Plan *p, const Rows *w, int64_t tile) noexcept nogil:
+cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil:
     """One tile of rows of A, packed, and what zero points add to these rows."""
+    cdef const Gemm *g = (<const RowsJob *>job).g
+    cdef const Plan *p = (<const RowsJob *>job).p
+    cdef const Rows *w = &(<const RowsJob *>job).shared
     cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
@@ -99,6 +108,7 @@ cdef void pack_tile(const Gemm *g, const Plan *p, const Rows *w, int64_t tile) n
     if w.ao is not NULL:
         for i in range(row, row + own):
             w.ao[i] = zero_of_row(g, i) - w.shift
+    return 0
 
 
 cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
@@ -201,25 +211,30 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
         first = last
 
 
-cdef void rows_part(const Gemm *g, const Plan *p, const Rows *shared, int part) noexcept nogil:
+cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """What one thread does."""
-    cdef Rows w = shared[0]
+    cdef const Gemm *g = (<const RowsJob *>job).g
+    cdef const Plan *p = (<const RowsJob *>job).p
+    cdef Rows w = (<const RowsJob *>job).shared
     cdef Piece pieces[MAX_PIECES]
     cdef int i
     w.sums += part * w.rows * p.nc * g.kernels.gemm.rows_columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
-    for i in range(pieces_of(&p.grid, part, pieces)):
+    for i in range(pieces_of(&p.grid, <int>part, pieces)):
         # The grid has one row for all tiles where each block needs the row of ones.
         multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
                        w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
+    return 0
 
 
 cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     """The problem, by the threads of the plan. 0, or -1 if there is no memory."""
-    cdef Rows w
+    cdef RowsJob job
+    cdef Rows *w = &job.shared
     cdef char *memory
     cdef int64_t i
-    cdef int parts = part_count(&p.grid), part
+    cdef int parts = part_count(&p.grid)
+    job.g, job.p = g, p
     w.unsigned_operand = I8_B_UNSIGNED if g.a_flip or p.centered else I8_A_UNSIGNED
     w.shift = 128 if w.unsigned_operand == I8_B_UNSIGNED else 0
     w.b_flip = g.b_flip ^ w.shift
@@ -227,21 +242,13 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     w.rows = g.m + p.row_of_ones
     w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
     w.tiles = ceil_div(w.rows, g.kernels.gemm.rows_mr)
-    memory = <char *>acquire(lay_out(g, p, &w, <char *>ALIGNMENT))
+    memory = <char *>acquire(lay_out(g, p, w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
-    lay_out(g, p, &w, memory)
+    lay_out(g, p, w, memory)
     if w.bo is not NULL:
         for i in range(g.n):
             w.bo[i] = g.bo_cols[i] + w.shift
-    if parts == 1:
-        for i in range(w.tiles):
-            pack_tile(g, p, &w, i)
-        rows_part(g, p, &w, 0)
-    else:
-        for i in prange(w.tiles, num_threads=parts, schedule="static"):
-            pack_tile(g, p, &w, i)
-        for part in prange(parts, num_threads=parts, schedule="static"):
-            rows_part(g, p, &w, part)
+    run_in_turn(pack_tile, w.tiles, rows_part, parts, &job, parts)
     release(memory)
     return 0

@@ -9,7 +9,6 @@ The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision 
 Boost".
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport cython
@@ -24,13 +23,11 @@ from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
 from int8blas.core.verbose import spoken
 
 cnp.import_array()
 
-# Bytes that pay for waking one more thread to pack or check them.
-cdef int64_t THREAD_BYTES = 1 << 18
 # Looking for outliers takes so many times as long.
 cdef int64_t SPLIT_WORK = 32
 
@@ -38,66 +35,132 @@ cdef int64_t SPLIT_WORK = 32
 # A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
 # else, and where it has a certificate. The sums of the outliers cost as much as so many k besides.
 cdef enum:
+    # Panels that are packed at a time: whole cache lines of a C-ordered B.
+    PACK_PANELS = 4
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
 
 
-cdef int threads_for(int64_t size) noexcept nogil:
-    cdef int threads = <int>min(<int64_t>max_threads(), 1 + size // THREAD_BYTES)
-    return region_threads(threads)
+# B that is packed, XORed with `flip`; strides in bytes.
+cdef struct PackJob:
+    const i8_kernels *kernels
+    int8_t *data
+    int64_t panel_size
+    int64_t k, n
+    const uint8_t *b
+    ptrdiff_t k_stride, n_stride
+    uint8_t flip
 
 
-cdef inline void pack_some(const i8_kernels *kernels, int8_t *data, int64_t first, int64_t end, int64_t k, int64_t n,
-                           const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride, uint8_t flip) noexcept nogil:
-    """Panels [first, end) of pack_data."""
-    cdef int64_t panel_size = round_up(k, I8_GROUP) * I8_PANEL
-    kernels.packing.pack_panels(
-        <uint8_t *>data + first * panel_size, panel_size, min(end * I8_PANEL, n) - first * I8_PANEL, k,
-        b + first * I8_PANEL * n_stride, n_stride, k_stride, flip)
+# Packed bytes whose column sums and certificates are wanted, copied from `source` before if it is not NULL.
+cdef struct FactsJob:
+    const i8_kernels *kernels
+    int8_t *data
+    const int8_t *source
+    int64_t groups
+    int64_t *sums
+    uint8_t *certified
+
+
+# Panels that are divided into a dense part and outliers: outliers are counted first, then stored where they are few.
+cdef struct SplitJob:
+    const i8_kernels *kernels
+    const int8_t *data
+    int64_t groups, panel_size
+    int64_t block, columns      # k of a list of outliers, and lists of a panel
+    int64_t *counts             # outliers of each panel that is split
+    int64_t *firsts             # and those of the panels before it
+    int64_t *starts
+    uint8_t *is_split
+    int8_t *dense
+    i8_outliers *outliers
+
+
+cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """PACK_PANELS panels of pack_data, or what is left."""
+    cdef const PackJob *j = <const PackJob *>job
+    cdef int64_t first = part * PACK_PANELS, column = first * I8_PANEL
+    j.kernels.packing.pack_panels(
+        <uint8_t *>j.data + first * j.panel_size, j.panel_size, min(PACK_PANELS * I8_PANEL, j.n - column), j.k,
+        j.b + column * j.n_stride, j.n_stride, j.k_stride, j.flip)
+    return 0
 
 
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil:
     """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
-    cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t panels = ceil_div(n, I8_PANEL), i
-    # Four panels are whole cache lines of a C-ordered B.
-    cdef int64_t step = 4, steps = ceil_div(panels, step)
-    cdef int threads
+    cdef PackJob job
+    cdef int64_t panels = ceil_div(n, I8_PANEL), parts = ceil_div(panels, PACK_PANELS)
     if k == 0:
         return  # there are no bytes, of however many panels
-    threads = threads_for(panels * round_up(k, I8_GROUP) * I8_PANEL)
-    if threads == 1:
-        for i in range(steps):
-            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
-    else:
-        for i in prange(steps, num_threads=threads, schedule="static"):
-            pack_some(kernels, data, i * step, min((i + 1) * step, panels), k, n, b, k_stride, n_stride, flip)
+    job.kernels = current_kernels()
+    job.data, job.panel_size = data, round_up(k, I8_GROUP) * I8_PANEL
+    job.k, job.n = k, n
+    job.b, job.k_stride, job.n_stride, job.flip = b, k_stride, n_stride, flip
+    run_parts(pack_part, &job, parts, threads_for(
+        <double>(panels * job.panel_size), THREAD_PACKED_BYTES, <double>parts))
 
 
-cdef void find_fact(const i8_kernels *kernels, int8_t *data, const int8_t *source, int64_t groups, int64_t panel,
-                    int64_t *sums, uint8_t *certified) noexcept nogil:
+cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
     """One panel of find_facts."""
-    cdef int64_t size = groups * I8_GROUP * I8_PANEL
-    if source is not NULL:
-        memcpy(data + panel * size, source + panel * size, size)
-    kernels.packing.panel_sums(sums + panel * I8_PANEL, data + panel * size, groups)
-    certified[panel] = kernels.packing.panel_certified(data + panel * size, groups)
+    cdef const FactsJob *j = <const FactsJob *>job
+    cdef int64_t size = j.groups * I8_GROUP * I8_PANEL
+    cdef int8_t *data = j.data + panel * size
+    if j.source is not NULL:
+        memcpy(data, j.source + panel * size, size)
+    j.kernels.packing.panel_sums(j.sums + panel * I8_PANEL, data, j.groups)
+    j.certified[panel] = j.kernels.packing.panel_certified(data, j.groups)
+    return 0
 
 
 cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
                      uint8_t *certified) noexcept nogil:
     """The column sums and certificates of packed bytes, after copying them from `source` if it is not NULL."""
-    cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP), i
-    cdef int threads = threads_for(panels * groups * I8_GROUP * I8_PANEL)
-    if threads == 1:
-        for i in range(panels):
-            find_fact(kernels, data, source, groups, i, sums, certified)
-    else:
-        for i in prange(panels, num_threads=threads, schedule="static"):
-            find_fact(kernels, data, source, groups, i, sums, certified)
+    cdef FactsJob job
+    cdef int64_t panels = ceil_div(n, I8_PANEL)
+    job.kernels = current_kernels()
+    job.data, job.source, job.groups = data, source, ceil_div(k, I8_GROUP)
+    job.sums, job.certified = sums, certified
+    run_parts(find_fact, &job, panels, threads_for(
+        <double>(panels * job.groups * I8_GROUP * I8_PANEL), THREAD_PACKED_BYTES, <double>panels))
+
+
+cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
+    """The outliers of a panel."""
+    cdef const SplitJob *j = <const SplitJob *>job
+    j.counts[panel] = j.kernels.gemm.split_panel(NULL, NULL, 0, j.starts + panel * j.columns,
+                                                 j.data + panel * j.panel_size, j.groups, j.block // I8_GROUP)
+    return 0
+
+
+cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
+    """The dense part and the outliers of a panel, if it is split, and where the lists of these begin."""
+    cdef const SplitJob *j = <const SplitJob *>job
+    cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
+    cdef int64_t *starts = j.starts + panel * j.columns
+    # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
+    if j.is_split[panel] and count != j.kernels.gemm.split_panel(
+            j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
+            j.block // I8_GROUP):
+        j.is_split[panel] = False
+        memset(j.outliers + first, 0, count * sizeof(i8_outliers))
+    for i in range(j.columns):
+        starts[i] = first + (starts[i] if j.is_split[panel] else 0)
+    return 0
+
+
+cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels) noexcept nogil:
+    """Which panels are split, of those whose outliers have been counted, and where their outliers begin. Returns how
+    many there are."""
+    cdef int64_t i, part, total = 0
+    for i in range(panels):
+        part = CERTIFIED_PART if certified[i] else WIDENED_PART
+        j.is_split[i] = 4 * j.counts[i] * part < j.panel_size - SUMS_K * j.columns
+        j.counts[i] = j.counts[i] if j.is_split[i] else 0
+        j.firsts[i] = total
+        total += j.counts[i]
+    return total
 
 
 @cython.final
@@ -207,44 +270,33 @@ cdef class PackedB:
 
     cdef int split(self, const i8_kernels *kernels) except -1:
         """Divide all panels into a dense part and outliers; see csrc/gemm/outliers_body.h."""
-        cdef int64_t panels = self._data.shape[0], groups = self._data.shape[1], i, j, part, total = 0
-        cdef int64_t size = self.split_k(), columns = ceil_div(self._k, size) * I8_PANEL
-        cdef int64_t panel_size = groups * I8_GROUP * I8_PANEL
-        cdef const int8_t *data = <const int8_t *>cnp.PyArray_DATA(self._data)
-        cdef cnp.ndarray count_array = np.empty((2, panels), np.int64), split_array = np.empty(panels, np.bool_)
-        cdef cnp.ndarray starts_array = np.empty(panels * columns + 1, np.int64), outliers_array
-        cdef int64_t *counts = <int64_t *>cnp.PyArray_DATA(count_array)     # outliers of each panel that is split
-        cdef int64_t *firsts = counts + panels                              # and those of the panels before it
-        cdef int64_t *starts = <int64_t *>cnp.PyArray_DATA(starts_array)
-        cdef uint8_t *is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
-        cdef i8_outliers *outliers
-        cdef cnp.ndarray dense_array
-        cdef int8_t *dense
-        cdef int threads = threads_for(panels * panel_size * SPLIT_WORK)
-        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            counts[i] = kernels.gemm.split_panel(NULL, NULL, 0, starts + i * columns, data + i * panel_size, groups,
-                                            size // I8_GROUP)
-        for i in range(panels):
-            part = CERTIFIED_PART if self._certified[i] else WIDENED_PART
-            is_split[i] = 4 * counts[i] * part < panel_size - SUMS_K * columns
-            counts[i] = counts[i] if is_split[i] else 0
-            firsts[i] = total
-            total += counts[i]
+        cdef SplitJob job
+        cdef int64_t panels = self._data.shape[0], total
+        cdef const uint8_t *certified = <const uint8_t *>cnp.PyArray_DATA(self._certified)
+        cdef cnp.ndarray counts = np.empty((2, panels), np.int64), split_array = np.empty(panels, np.bool_)
+        cdef cnp.ndarray starts_array, outliers_array, dense_array
+        cdef int threads
+        job.kernels = kernels
+        job.data, job.groups = <const int8_t *>cnp.PyArray_DATA(self._data), self._data.shape[1]
+        job.panel_size = job.groups * I8_GROUP * I8_PANEL
+        job.block = self.split_k()
+        job.columns = ceil_div(self._k, job.block) * I8_PANEL
+        starts_array = np.empty(panels * job.columns + 1, np.int64)
+        job.counts, job.starts = <int64_t *>cnp.PyArray_DATA(counts), <int64_t *>cnp.PyArray_DATA(starts_array)
+        job.firsts = job.counts + panels
+        job.is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
+        with nogil:
+            threads = threads_for(<double>(panels * job.panel_size * SPLIT_WORK), THREAD_PACKED_BYTES, <double>panels)
+            run_parts(count_outliers, &job, panels, threads)
+            total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
-        outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
+        job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
         # Pages of panels that are not split are never touched.
-        dense_array = aligned_bytes(panels * panel_size if split_array.any() else 0)
-        dense = <int8_t *>cnp.PyArray_DATA(dense_array)
-        for i in prange(panels, nogil=True, num_threads=threads, use_threads_if=threads > 1, schedule="static"):
-            # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
-            if is_split[i] and counts[i] != kernels.gemm.split_panel(
-                    dense + i * panel_size, outliers + firsts[i], counts[i], starts + i * columns,
-                    data + i * panel_size, groups, size // I8_GROUP):
-                is_split[i] = False
-                memset(outliers + firsts[i], 0, counts[i] * sizeof(i8_outliers))
-            for j in range(columns):
-                starts[i * columns + j] = firsts[i] + (starts[i * columns + j] if is_split[i] else 0)
-        starts[panels * columns] = total
+        dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
+        job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
+        with nogil:
+            run_parts(store_outliers, &job, panels, threads)
+        job.starts[panels * job.columns] = total
         # Another thread may have come first; its arrays may be in use already.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array

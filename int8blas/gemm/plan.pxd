@@ -148,6 +148,12 @@ cdef struct Plan:
     bint splits                 # panels that are split are multiplied so
 
 
+# What the parts of a product have in common.
+cdef struct Planned:
+    const Gemm *g
+    const Plan *p
+
+
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil
 cdef bint is_turned(const Gemm *g) noexcept nogil

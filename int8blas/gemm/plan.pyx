@@ -22,6 +22,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport Grid, ceil_div, even_size, largest_part, part_count, round_up, split
+from int8blas.core.threads cimport THREAD_BYTES
 
 cdef enum:
     # Up to how many rows a B with contiguous columns is read in place; A is for as many as a dot kernel takes.
@@ -79,8 +80,6 @@ cdef enum:
     IMAGE_BLOCKS = 2
     # Up to how many elements of C there are sums in s64 for all of them, or for each thread, where K is long.
     SEGMENT_ELEMENTS = 1 << 20
-    # Bytes read or written that pay for waking one more thread.
-    THREAD_BYTES = 1 << 19
 # Bytes of packed B that a call may hold at a time.
 cdef int64_t SLAB_BYTES = 4 << 20
 

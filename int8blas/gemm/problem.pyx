@@ -3,7 +3,6 @@
 import sys
 import warnings
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdio cimport fputs, snprintf, stderr
@@ -11,7 +10,7 @@ cimport numpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport max_threads, region_threads
+from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport PackedB
@@ -19,8 +18,6 @@ from int8blas.gemm.plan cimport Gemm, Plan, arranged, is_tiny, make_plan, plan_t
 
 cnp.import_array()
 
-# Multiply-adds that take less time than releasing and taking the GIL.
-cdef int64_t KEEP_GIL_WORK = 1 << 15
 # Compared by identity first: what callers pass nearly always is this very object.
 cdef object ZERO = 0
 
@@ -114,7 +111,7 @@ cdef int run(Gemm *g, str name) except -1:
     if verbose:
         run_verbose(g, name)
         return saturated
-    if <double>g.m * g.n * (g.k + 1) <= KEEP_GIL_WORK:
+    if <double>g.m * g.n * (g.k + 1) <= GIL_WORK:
         status = gemm(g)
     else:
         g.threads = max_threads()
@@ -154,13 +151,22 @@ cdef void set_matrices(Gemm *g, const Gemm *first, const Stack *s, int64_t index
         g.b = first.b + b
 
 
-cdef int run_some(const Gemm *first, const Stack *s, int64_t index, int64_t end) noexcept nogil:
+# Problems of a stack that threads share, each whole problems.
+cdef struct StackJob:
+    Gemm first
+    const Stack *stack
+    int64_t shared
+
+
+cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Some problems of a stack on one thread. 0, or -1 if there is no memory."""
-    cdef Gemm g = first[0]
+    cdef const StackJob *j = <const StackJob *>job
+    cdef Gemm g = j.first
+    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts)
     cdef int status = 0
     g.threads = 1
     while index < end and status == 0:
-        set_matrices(&g, first, s, index)
+        set_matrices(&g, &j.first, j.stack, index)
         status = gemm(&g)
         index += 1
     return status
@@ -171,28 +177,20 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
 
     Returns whether an element was saturated.
     """
-    cdef Gemm first
+    cdef StackJob job
     cdef double work = <double>g.m * g.n * (g.k + 1)
-    cdef int part, parts, status = 0, saturated = 0, threads = max_threads()
-    cdef int64_t shared, i
+    cdef int saturated = 0, threads = max_threads()
+    cdef int64_t i
     if g.m == 0 or g.n == 0:
         return 0  # there may be any number of results without elements
     g.threads, g.saturated = threads, &saturated
-    first = g[0]
-    shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
-    parts = <int>min(<double>min(<int64_t>threads, shared), 1 + shared * work / thread_work(g))
-    if shared * work <= KEEP_GIL_WORK:
-        status = run_some(&first, s, 0, shared)
-    else:
-        with nogil:
-            if parts > 1:
-                for part in prange(parts, num_threads=region_threads(parts), schedule="static"):
-                    status += run_some(&first, s, share(shared, part, parts), share(shared, part + 1, parts))
-            else:
-                status = run_some(&first, s, 0, shared)
-    check_memory(status, name)
-    for i in range(shared, s.count):
-        set_matrices(g, &first, s, i)
+    job.first, job.stack = g[0], s
+    job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
+    work *= job.shared
+    threads = threads_for(work, thread_work(g), <double>job.shared)
+    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
+    for i in range(job.shared, s.count):
+        set_matrices(g, &job.first, s, i)
         saturated |= run(g, name)
     return saturated
 

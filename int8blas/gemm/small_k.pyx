@@ -5,7 +5,6 @@ speed of halves, and past the caches only full ones can be. Where C is not what 
 a time goes to C by the output stage, while it is in the L1 cache.
 """
 
-from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -13,8 +12,9 @@ from libc.string cimport memcpy, memset
 from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
+from int8blas.core.threads cimport run_parts
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
+from int8blas.gemm.plan cimport Gemm, Plan, Planned, zero_of_row
 
 cdef enum:
     MAX_K = 32                  # at least thin_k of every kernel table
@@ -122,8 +122,10 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
             memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
 
 
-cdef int multiply_part(const Gemm *g, const Plan *p, int64_t row, int64_t end) noexcept nogil:
+cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Some of the rows of C. 0, or -1 if there is no memory."""
+    cdef const Gemm *g = (<const Planned *>job).g
+    cdef const Plan *p = (<const Planned *>job).p
     cdef Columns b
     cdef int64_t padded = p.panels * I8_PANEL, i
     cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
@@ -160,7 +162,7 @@ cdef int multiply_part(const Gemm *g, const Plan *p, int64_t row, int64_t end) n
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size
-    multiply_rows(g, p, &b, row, end)
+    multiply_rows(g, p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
     release(memory)
     return 0
 
@@ -170,9 +172,5 @@ cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
 
     Each thread prepares all of B, which takes less time than to get it from another one.
     """
-    cdef int part, parts = part_count(&p.grid), status = 0
-    if parts == 1:
-        return multiply_part(g, p, 0, g.m)
-    for part in prange(parts, num_threads=parts, schedule="static"):
-        status += multiply_part(g, p, share(g.m, part, parts), share(g.m, part + 1, parts))
-    return -1 if status else 0
+    cdef Planned job = Planned(g, p)
+    return run_parts(multiply_part, &job, part_count(&p.grid), part_count(&p.grid))

@@ -68,7 +68,7 @@ cdef struct Layer:
     uint8_t *source             # of a stretch, if it is not read in place
 
 
-cdef int threads_for(const Layer *layer, int threads) noexcept nogil
+cdef int layer_threads(const Layer *layer, int threads) noexcept nogil
 cdef int run_layer(Layer *layer) noexcept nogil
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
                          bint real) noexcept nogil

@@ -14,7 +14,6 @@ sums of the source have no others. A row that a step leaves out keeps its state 
 last one, where it ended; backwards its first one, until it begins.
 """
 
-from cython.parallel cimport parallel, prange, threadid
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -24,7 +23,8 @@ from int8blas.core.kernels cimport (
     I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, team_size
+from int8blas.core.threads cimport (
+    THREAD_REALS, THREAD_STEP_WORK, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.plan cimport Gemm
 
@@ -35,10 +35,12 @@ cdef enum:
     L2_BYTES = 1 << 20
 # Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
 cdef int64_t STRETCH_BYTES = 1 << 20
-# Numbers of a source whose copy pays for waking one more thread.
-cdef int64_t THREAD_NUMBERS = 1 << 17
-# Multiply-adds of a step that pay for one more thread, which all the others wait for.
-cdef int64_t STEP_WORK = 1 << 17
+
+
+# Some time steps that follow one another.
+cdef struct Stretch:
+    const Layer *layer
+    int64_t first, steps
 
 
 # What one thread does of a layer: some rows and panels of one direction, or of both.
@@ -149,39 +151,37 @@ cdef void finish_states(const Layer *layer) noexcept nogil:
 
 # --- the source ------------------------------------------------------------------------------------------------------
 
-cdef void copy_row(const Layer *layer, int64_t first, int64_t index) noexcept nogil:
-    """One of the rows of a stretch of time, whose first step is `first`, as bytes, unless it has ended."""
+cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
+    """One of the rows of a stretch, whose first step is its earliest time, as bytes, unless the row has ended."""
+    cdef const Layer *layer = (<const Stretch *>job).layer
+    cdef int64_t first = (<const Stretch *>job).first
     cdef int64_t time = first + index // layer.rows, row = index % layer.rows
     cdef const char *src = layer.src + time * layer.src_step + place_of(layer, row) * layer.src_row
     cdef uint8_t *dst = layer.source + (rows_before(layer, time) - rows_before(layer, first) + row) * source_row(layer)
     if row >= rows_of(layer, time):
-        return
+        return 0
     if layer.src_type == I8_TYPE_U8:
         layer.kernels.packing.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
     else:
         layer.kernels.stage.quantize_source(dst, src, layer.src_type, layer.src_col, layer.inputs, layer.data_scale,
-                                      <float>layer.data_shift, False, 0)
+                                            <float>layer.data_shift, False, 0)
+    return 0
 
 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
     """The sums of a stretch of time. 0, or -1 if there is no memory."""
     cdef Gemm g = d.product
-    cdef int64_t i, rows = layer.rows, threads
+    cdef Stretch stretch = Stretch(layer, time, steps)
     g.m = rows_before(layer, time + steps) - rows_before(layer, time)
     if g.m == 0:
         return 0
     if is_in_place(layer):
         g.a = <const uint8_t *>layer.src + time * layer.src_step
-        g.a_row = layer.src_step if rows == 1 else layer.src_row
+        g.a_row = layer.src_step if layer.rows == 1 else layer.src_row
     else:
         g.a, g.a_row = layer.source, source_row(layer)
-        threads = min(<int64_t>layer.threads, 1 + g.m * layer.inputs // THREAD_NUMBERS)
-        if threads == 1:
-            for i in range(steps * rows):
-                copy_row(layer, time, i)
-        else:
-            for i in prange(steps * rows, num_threads=region_threads(<int>threads), schedule="static"):
-                copy_row(layer, time, i)
+        run_parts(copy_row, &stretch, steps * layer.rows,
+                  paid_threads(<double>g.m * layer.inputs, THREAD_REALS, layer.threads))
     g.a_col = 1
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
@@ -321,11 +321,11 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
 
 # --- threads ---------------------------------------------------------------------------------------------------------
 
-cdef int threads_for(const Layer *layer, int threads) noexcept nogil:
+cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
     """As many of the threads as a step pays for."""
     cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
     cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
-    return <int>min(<int64_t>threads, min(1 + work // STEP_WORK, parts))
+    return paid_threads(<double>work, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
@@ -364,8 +364,10 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
     return p
 
 
-cdef void run_steps(const Layer *layer, int thread, int threads, int64_t first, int64_t steps) noexcept nogil:
+cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
     """What one thread does in a stretch of time."""
+    cdef const Layer *layer = (<const Stretch *>job).layer
+    cdef int64_t first = (<const Stretch *>job).first, steps = (<const Stretch *>job).steps
     cdef Part part = part_of(layer, thread, threads, first, steps)
     cdef int64_t step
     cdef int i
@@ -386,7 +388,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     cdef char *memory
     cdef char *end
     cdef const Direction *d
-    cdef int64_t first = 0, steps
+    cdef Stretch stretch = Stretch(layer, 0, 0)
     cdef i8_barrier barrier = i8_barrier(0, 0)
     cdef int i, threads
     layer.barrier = &barrier
@@ -396,9 +398,8 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
-    threads = threads_for(layer, layer.threads)
-    if threads > 1:
-        threads = region_threads(threads)
+    # Asked for here already, as the length of a stretch depends on the number.
+    threads = region_threads(layer_threads(layer, layer.threads))
     layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(layer, <char *>ALIGNMENT, &end)
@@ -407,19 +408,15 @@ cdef int run_layer(Layer *layer) noexcept nogil:
         return -1
     lay_out(layer, memory, &end)
     start_states(layer)
-    while first < layer.steps and layer.rows > 0:
-        steps = min(layer.stretch, layer.steps - first)
+    while stretch.first < layer.steps and layer.rows > 0:
+        stretch.steps = min(layer.stretch, layer.steps - stretch.first)
         for i in range(layer.directions):
             d = &layer.direction[i]
-            if source_sums(layer, d, first_time(layer, d, first, steps), steps):
+            if source_sums(layer, d, first_time(layer, d, stretch.first, stretch.steps), stretch.steps):
                 release(memory)
                 return -1
-        if threads > 1:
-            with parallel(num_threads=threads):
-                run_steps(layer, threadid(), team_size(), first, steps)
-        else:
-            run_steps(layer, 0, 1, first, steps)
-        first += steps
+        run_team(run_steps, &stretch, threads)
+        stretch.first += stretch.steps
     finish_states(layer)
     release(memory)
     return 0

@@ -25,7 +25,7 @@ from int8blas.core.results cimport empty_of
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport start
 from int8blas.layers.recurrent cimport (
-    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, run_layer, threads_for)
+    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer)
 from int8blas.core.signatures import Signature
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
@@ -278,7 +278,7 @@ cdef class RecurrentLayer:
             raise MemoryError(f"{type(self).__name__}: no memory for the workspace")
         if verbose:
             report(type(self).__name__.lower(), f"t={layer.steps},n={layer.rows},inputs={layer.inputs},"
-                   f"units={layer.units}", self.direction, layer.kernels, threads_for(&layer, layer.threads), elapsed)
+                   f"units={layer.units}", self.direction, layer.kernels, layer_threads(&layer, layer.threads), elapsed)
         if halves is not None:
             with nogil:
                 add_directions(&layer, cnp.PyArray_BYTES(y), cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1),

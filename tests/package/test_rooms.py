@@ -55,6 +55,13 @@ def test_every_module_is_in_a_room():
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {*MAY_IMPORT, "_bench"}
 
 
+def test_parallel_regions_begin_in_the_gate_to_threads_alone():
+    names = re.compile(r"cython\.parallel|\bprange\b|\bomp_\w+|#\s*pragma omp parallel")
+    files = [path for suffix in ("*.p[yx]*", "*.c", "*.h") for path in PACKAGE.rglob(suffix) if path.suffix != ".pyc"]
+    found = {str(path.relative_to(PACKAGE).as_posix()) for path in files if names.search(path.read_text())}
+    assert found == {"core/threads.pyx", "csrc/core/openmp.h", "csrc/core/team.h"}
+
+
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_a_room_says_what_lives_there(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
