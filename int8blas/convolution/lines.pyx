@@ -78,6 +78,19 @@ cdef struct Workspace:
     int32_t *tiles
 
 
+# Some panels of columns of a block, and what the tiles of all of its lines have in common.
+cdef struct Panels:
+    int width                   # panels
+    int64_t channel             # of the destination, the first
+    int64_t size                # bytes of what a byte of the image becomes
+    int64_t line_groups         # groups of B for a line of the window
+    const uint8_t *a
+    const int8_t *b
+    i8_tile_args t
+    i8_tile_output out
+    i8_output_args o
+
+
 cdef inline int64_t most_widened(const Gemm *g) noexcept nogil:
     """Bytes of widened panels that a thread may hold."""
     return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
@@ -154,93 +167,99 @@ cdef void pad_steps(const Job *j, const Workspace *w, const int8_t *b, int width
             memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panel_size + i * line, line)
 
 
-cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
-    """Some panels of columns of a block."""
+cdef void set_panels(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width,
+                     Panels *s) noexcept nogil:
+    """Some panels of columns, as the tiles of a block read them."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
-    cdef i8_tile_args t
-    cdef i8_tile_output out
-    cdef i8_output_args o
-    cdef int64_t channel = k.group * j.outputs + panel * I8_PANEL, h, low, high, i, x, end, top, tile, tiles
-    # Groups of B, and bytes, for each of the bytes that a line of the window has.
-    cdef int64_t size = 2 if j.dot == I8_DOT2 else 1, line_groups = ceil_div(m.line, I8_GROUP) * size
-    cdef int64_t groups = m.kernel[1] * ceil_div(m.line, I8_GROUP)
+    cdef int64_t own = k.group % j.together * j.group_pitch, groups = m.kernel[1] * ceil_div(m.line, I8_GROUP), i
     cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
-    cdef const int8_t *b = g.packed + (k.group * j.panels + panel) * g.panel_size
-    cdef int64_t own = k.group % j.together * j.group_pitch
-    cdef const uint8_t *a = w.region + own
-    cdef char *c
+    s.width, s.channel = width, k.group * j.outputs + panel * I8_PANEL
+    s.size = 2 if j.dot == I8_DOT2 else 1
+    s.line_groups = ceil_div(m.line, I8_GROUP) * s.size
+    s.a, s.b = w.region + own, g.packed + (k.group * j.panels + panel) * g.panel_size
+    memset(&s.t, 0, sizeof(s.t))
+    memset(&s.o, 0, sizeof(s.o))
+    s.t.a_row, s.t.a_group = m.stride[2] * m.channels * s.size, I8_GROUP
+    s.t.a_segment = m.dilation[1] * j.pitch * s.size
+    s.t.b_panel = g.panel_size
+    if j.matrix is not NULL:
+        s.t.a_group = I8_MATRIX_K
+        s.line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
+    if pads_steps(j):
+        pad_steps(j, w, s.b, width)
+        s.b, s.t.b_panel = w.steps, steps_size(m, 1)
+    if j.dot == I8_DOT2:
+        s.t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
+        for i in range(width):
+            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, s.b + i * g.panel_size, groups)
+        s.a, s.b = <const uint8_t *>(w.wide_region + own), <const int8_t *>w.wide_panels
+    s.t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
+    s.t.cols = s.t.dst_row = width * I8_PANEL
+    s.t.unit_rows = I8_MATRIX_ROWS
+    if j.plain and columns == s.t.cols:
+        set_tile_output(g, &s.out, s.channel)
+        s.out.row_scale, s.out.c_row = NULL, j.steps[3]
+        s.t.output = &s.out
+    s.o.cols, s.o.column, s.o.acc32, s.o.acc_row = columns, s.channel, w.tiles, s.t.cols
+    s.o.co_col = g.co_cols + s.channel if g.co_cols is not NULL else NULL
+    s.o.stage = g.stage
+    s.o.c_row, s.o.c_col = j.steps[3], j.steps[4]
+
+
+cdef void do_line(const Job *j, const Workspace *w, const Block *k, int64_t i, Panels *s) noexcept nogil:
+    """The tiles of line i of a block, times some panels."""
+    cdef const i8_image *m = &j.image
+    cdef const Gemm *g = &j.g
+    cdef i8_tile_args *t = &s.t
+    cdef i8_output_args *o = &s.o
+    cdef int64_t h = k.line + i, tile = 0, tiles = ceil_div(k.outputs, j.mr), top = 0, low, high, x, end
+    cdef char *c = target_of(j, k, h) + s.channel * j.steps[4]
     cdef Span spans[MAX_SPANS]
     cdef int count
-    cdef bint skips_taps = j.skips and m.channels >= TAP_CHANNELS
-    memset(&t, 0, sizeof(t))
-    memset(&o, 0, sizeof(o))
-    t.a_row, t.a_group, t.a_segment = m.stride[2] * m.channels * size, I8_GROUP, m.dilation[1] * j.pitch * size
-    t.b_panel = g.panel_size
-    if j.matrix is not NULL:
-        t.a_group = I8_MATRIX_K
-        line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
-    if pads_steps(j):
-        pad_steps(j, w, b, width)
-        b, t.b_panel = w.steps, steps_size(m, 1)
-    if j.dot == I8_DOT2:
-        t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
-        for i in range(width):
-            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, b + i * g.panel_size, groups)
-        b = <const int8_t *>w.wide_panels
-        a = <const uint8_t *>(w.wide_region + own)
-    t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
-    t.cols = width * I8_PANEL
-    t.dst_row = t.cols
-    t.unit_rows = I8_MATRIX_ROWS
-    if j.plain and columns == t.cols:
-        set_tile_output(g, &out, channel)
-        out.row_scale, out.c_row = NULL, j.steps[3]
-        t.output = &out
-    o.cols, o.column, o.acc32, o.acc_row = columns, channel, w.tiles, t.cols
-    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
-    o.stage = g.stage
-    o.c_row, o.c_col = j.steps[3], j.steps[4]
+    lines_inside(j, h, &low, &high)
+    t.groups, t.more_segments = s.line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
+    t.b = s.b + low * s.line_groups * I8_GROUP * I8_PANEL
+    while tile < tiles:
+        count = 0
+        if j.matrix is NULL:
+            t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
+            if j.skips and m.channels >= TAP_CHANNELS and high > low:
+                t.tiles = 1
+                count = tap_spans(m, k.first + x, t.rows, high - low, spans)
+            elif t.output is NULL:
+                t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
+        else:
+            x = tile * j.mr
+            t.tiles, t.rows = 1, <int>min(<int64_t>j.mr, k.outputs - x)
+        tile += t.tiles
+        end = x + t.tiles * t.rows
+        t.a_tile = t.rows * t.a_row
+        t.a = s.a + i * m.stride[1] * j.pitch * s.size + low * t.a_segment + x * t.a_row
+        t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
+        s.out.c = c + x * j.steps[3]
+        if count > 0:
+            multiply_spans(g.kernels, t, spans, count, j.dot, t.rows, s.width, m.line)
+        elif j.matrix is NULL:
+            g.kernels.gemm.tiles[j.dot].of[t.rows - 1][s.width - 1](t)
+        else:
+            j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][s.width - 1](t)
+        if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
+            o.rows = <int>(end - top)
+            o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
+            o.c = c + top * j.steps[3]
+            take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, s.channel, o.cols)
+            g.kernels.stage.output(o)
+            top = end
 
-    tiles = ceil_div(k.outputs, j.mr)
+
+cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
+    """Some panels of columns of a block."""
+    cdef Panels s
+    cdef int64_t i
+    set_panels(j, w, k, panel, width, &s)
     for i in range(k.lines):
-        h = k.line + i
-        lines_inside(j, h, &low, &high)
-        t.groups, t.more_segments = line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
-        t.b = b + low * line_groups * I8_GROUP * I8_PANEL
-        c = target_of(j, k, h) + channel * j.steps[4]
-        tile = top = 0
-        while tile < tiles:
-            count = 0
-            if j.matrix is NULL:
-                t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
-                if skips_taps and high > low:
-                    t.tiles = 1
-                    count = tap_spans(m, k.first + x, t.rows, high - low, spans)
-                elif t.output is NULL:
-                    t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
-            else:
-                x = tile * j.mr
-                t.tiles, t.rows = 1, <int>min(<int64_t>j.mr, k.outputs - x)
-            tile += t.tiles
-            end = x + t.tiles * t.rows
-            t.a_tile = t.rows * t.a_row
-            t.a = a + i * m.stride[1] * j.pitch * size + low * t.a_segment + x * t.a_row
-            t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
-            out.c = c + x * j.steps[3]
-            if count > 0:
-                multiply_spans(g.kernels, &t, spans, count, j.dot, t.rows, width, m.line)
-            elif j.matrix is NULL:
-                g.kernels.gemm.tiles[j.dot].of[t.rows - 1][width - 1](&t)
-            else:
-                j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
-            if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
-                o.rows = <int>(end - top)
-                o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
-                o.c = c + top * j.steps[3]
-                take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, channel, columns)
-                g.kernels.stage.output(&o)
-                top = end
+        do_line(j, w, k, i, &s)
 
 
 cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil:
