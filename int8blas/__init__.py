@@ -10,7 +10,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
                             +- layers      <-+
                             +- elementwise <-+
 
-    core          arrays become pointers or an error; kernels, memory, threads, files
+    core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, matmul, pack_b, PackedB, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; what layers do to sums before they store them
     convolution   Convolution, Deconvolution, im2col
