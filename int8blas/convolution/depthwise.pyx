@@ -101,8 +101,8 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
             continue
         if t.column_step == 1 and j.multiplier == 1:
             j.g.kernels.stage.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
-                             <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4], t.channels,
-                             t.end - t.first, 1)
+                                   <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4],
+                                   t.channels, t.end - t.first, 1)
         else:
             for column in range(t.first, t.end):
                 src = line[i] + column * t.column_step

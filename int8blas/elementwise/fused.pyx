@@ -225,8 +225,8 @@ cdef void compute_lookup(const Job *job, const Block *block) noexcept nogil:
     cdef char results[BUFFER]
     cdef bint direct = in_place(&job.out, block)
     job.kernels.elementwise.lookup(<uint8_t *>(address(job, &job.out, block) if direct else &results[0]),
-                       <const uint8_t *>gather(job, &job.links[0].operand, block, gathered), block.runs * block.n,
-                       job.table)
+                                   <const uint8_t *>gather(job, &job.links[0].operand, block, gathered),
+                                   block.runs * block.n, job.table)
     if not direct:
         scatter(job, block, results)
 

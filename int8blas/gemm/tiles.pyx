@@ -53,7 +53,7 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
         first = leading_share(rows, i, tiles)
         height = <int>(leading_share(rows, i + 1, tiles) - first)
         g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
-                             g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+                                     g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
 
 
 cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
@@ -80,7 +80,7 @@ cdef void turn_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows
         g.kernels.gemm.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
     else:
         g.kernels.gemm.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k,
-                             g.a_flip)
+                                  g.a_flip)
 
 
 cdef inline const int64_t *outlier_starts(const Gemm *g, const Plan *p, int64_t panel, int64_t k_block) noexcept nogil:

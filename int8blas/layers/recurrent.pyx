@@ -438,6 +438,6 @@ cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrd
                 memcpy(to, x, 4 * units)
             else:
                 layer.kernels.stage.quantize_source(<uint8_t *>to, <const char *>x, I8_TYPE_F32, sizeof(float), units,
-                                              layer.data_scale, <float>layer.data_shift, False, 0)
+                                                    layer.data_scale, <float>layer.data_shift, False, 0)
             x += units
             y += units
