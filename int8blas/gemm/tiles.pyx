@@ -29,6 +29,40 @@ cdef enum:
     PACKED_TILES = 8
 
 
+# One block: rows of A, panels of a slab, a block of K.
+cdef struct Area:
+    int64_t row, rows, panel, panels, k_block
+    int64_t k0, k, groups
+    bint is_first, is_last              # of the blocks of K
+    int64_t row_tiles, column_tiles
+
+# The columns of `together` tiles beside each other, `width` panels each: panels `panel` to `end` of the slab.
+cdef struct Columns:
+    int64_t panel, end, column, together
+    int width, dot
+    bint are_last                       # of the block
+    int32_t *outlier_sums               # what their sums start with; or NULL
+
+# The rows of some tiles below each other, of one height: `first` to `end` of the block.
+cdef struct Rows:
+    int64_t first, end
+    int height
+    bint to_output                      # the micro-kernel writes C itself, through the output stage
+
+# The forms of A that have been made for a block.
+cdef struct Forms:
+    bint packed, wide, columns
+
+# Sums that wait for the output stage, from row `row` of the block and panel `panel` of the slab on. Where there is one
+# tile of rows, it has several tiles of columns at a time (`gathers`, in rows of gathered_row). Otherwise it has several
+# tiles of rows (`stacks`): what is set up for the columns of a tile serves more of them. Not where some go to C
+# without it, as they lie in one line of C.
+cdef struct Waiting:
+    bint gathers, stacks
+    int64_t gathered_row, row, panel
+    i8_output_args o
+
+
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
     """A block of A into micro-panels, one for each tile of rows; or as rows, where it is in no memory."""
@@ -164,179 +198,244 @@ cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile
     t.a_tile = height * t.a_row
 
 
+cdef void set_area(const Gemm *g, const Plan *p, int64_t k_block, Area *m) noexcept nogil:
+    """What follows from the rows, the panels and the block of K."""
+    m.k_block = k_block
+    m.k0 = k_block * p.kc
+    m.k = min(p.kc, g.k - m.k0)
+    m.groups = ceil_div(m.k, I8_GROUP)
+    m.is_first, m.is_last = k_block == 0, k_block == p.k_blocks - 1
+    m.row_tiles, m.column_tiles = ceil_div(m.rows, p.mr), ceil_div(m.panels, p.np)
+
+
+cdef void set_waiting(const Gemm *g, const Plan *p, const Area *m, Waiting *z) noexcept nogil:
+    """How the sums of this block wait for the output stage."""
+    z.gathers = (
+        g.stage is not NULL and m.is_last and m.row_tiles == 1 and not p.wide and not p.to_output and not p.skips
+    )
+    z.stacks = m.is_last and not (p.wide or z.gathers or p.from_registers or (p.to_output and g.c_line != 0))
+    z.gathered_row = GATHERED // m.rows // I8_PANEL * I8_PANEL
+    z.panel, z.row = m.panel, 0
+    set_formula(g, &z.o)
+
+
+cdef bint may_lie_beside(const Gemm *g, const Plan *p, const Area *m, const Waiting *z) noexcept nogil:
+    """Whether a single tile of few rows, whose sums stay beside each other, is called for several columns of tiles."""
+    return (
+        m.row_tiles == 1 and m.rows <= I8_FEW_ROWS(g.kernels.gemm.np) and m.is_first and m.is_last and not p.wide
+        and not p.skips and g.c_line == 0 and (p.from_registers or p.to_output or z.gathers)
+    )
+
+
+cdef void set_columns(const Gemm *g, const Plan *p, const Slab *s, const Area *m, const Waiting *z, bint lies_beside,
+                      int64_t number, Columns *q) noexcept nogil:
+    """The columns of tile `number`, and of those that are computed with it."""
+    q.together = equal_parts(m.panels, number, m.column_tiles, &q.panel, &q.width)
+    q.panel += m.panel
+    q.column = (s.first + q.panel) * I8_PANEL
+    q.dot = dot_of(g, p, s, q.panel, q.width)
+    q.together = tiles_beside(g, p, s, q.panel, q.width, q.together, q.dot) if lies_beside else 1
+    if z.gathers:
+        q.together = max(1, min(
+            q.together, (z.gathered_row - (q.panel - z.panel) * I8_PANEL) // (q.width * I8_PANEL)))
+    q.end = q.panel + q.together * q.width
+    q.are_last = number + q.together == m.column_tiles
+
+
+cdef void set_b(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m, Columns *q, Forms *made,
+                i8_tile_args *t) noexcept nogil:
+    """B for tiles of these columns, A in the form that they need, and the products of their outliers."""
+    cdef int x
+    q.outlier_sums = NULL
+    t.b = s.data if q.dot != I8_DOT8 else g.split.dense
+    t.b += q.panel * s.panel_size + (m.k0 - s.k0) * I8_PANEL
+    t.b_panel = s.panel_size
+    t.groups = m.groups
+    t.ahead = <const char *>t.b + q.width * t.b_panel if p.fetch_b and not q.are_last else NULL
+    t.ahead_step = I8_GROUP * I8_PANEL
+    t.a_tail = NULL
+    # Contiguous rows are widened from where they lie.
+    if not made.packed and not (q.dot == I8_DOT2 and has_contiguous_rows(g)):
+        pack_rows(g, p, w, m.row, m.rows, m.k0, m.k)
+        made.packed = True
+    if q.dot == I8_DOT2:
+        if not made.wide:
+            widen_rows(g, p, w, m.row, m.rows, m.k0, m.k)
+            made.wide = True
+        for x in range(q.width):
+            g.kernels.packing.widen_b(w.b_wide + x * m.groups * 4 * I8_PANEL, t.b + x * t.b_panel, m.groups)
+        t.b = <const int8_t *>w.b_wide
+        t.b_panel = m.groups * 8 * I8_PANEL
+        t.groups = 2 * m.groups
+        t.ahead_step //= 2
+        if q.width > 1:
+            t.ahead = NULL  # panels are as far apart as those of the widened B
+    elif q.dot == I8_DOT8 and has_outliers(g, p, s.first + q.panel, q.width):
+        if not made.columns:
+            turn_rows(g, w, m.row, m.rows, m.k0, m.k)
+            made.columns = True
+        # On top of the sums of the blocks of K so far.
+        q.outlier_sums = w.outlier_sums
+        if w.partial is not NULL and not p.wide:
+            q.outlier_sums = <int32_t *>w.partial + (q.panel - m.panel) * m.rows * I8_PANEL
+        multiply_outliers(g, p, w, s.first + q.panel, q.width, m.rows, m.k_block, q.outlier_sums)
+
+
+cdef int64_t set_rows(const Gemm *g, const Plan *p, const Workspace *w, const Area *m, const Columns *q,
+                      const Waiting *z, int64_t number, Rows *r, i8_tile_args *t) noexcept nogil:
+    """The rows of tile `number` and of those below it that go the same way, as many as are returned."""
+    cdef int64_t tiles = equal_parts(m.rows, number, m.row_tiles, &r.first, &r.height), room
+    r.to_output = (
+        m.is_last and p.to_output and q.column + q.width * I8_PANEL <= g.n
+        and (g.c_line == 0 or (m.row + r.first) // g.c_line == (m.row + r.first + r.height - 1) // g.c_line)
+    )
+    if p.skips or p.wide or (r.to_output and g.c_line != 0):
+        tiles = 1
+    elif m.is_last and not (r.to_output or p.from_registers):
+        room = GATHERED // (q.width * I8_PANEL) - (r.first - z.row)
+        tiles = max(1, min(tiles, room // r.height)) if z.stacks else 1
+    r.end = r.first + tiles * r.height
+    t.beside = q.together > 1
+    t.tiles = q.together if t.beside else tiles
+    set_a(g, p, w, t, q.dot, m.row, r.first, r.height, m.k0, m.k)
+    return tiles
+
+
+cdef inline int32_t *partial_sums(const Plan *p, const Workspace *w, const Area *m, const Columns *q,
+                                  const Rows *r) noexcept nogil:
+    """Where the sums of the blocks of K so far are, tile by tile; NULL where there is one block."""
+    if w.partial is NULL:
+        return NULL
+    return <int32_t *>w.partial + (
+        ((q.panel - m.panel) * m.rows + r.first * q.width) * I8_PANEL * (2 if p.wide else 1))
+
+
+cdef inline void set_start(const Plan *p, const Workspace *w, const Slab *s, const Area *m, const Columns *q,
+                           const Rows *r, const int32_t *partial, i8_tile_args *t) noexcept nogil:
+    """What the sums of a tile start with."""
+    t.acc_in = NULL if m.is_first or p.wide else partial
+    if q.outlier_sums is not NULL:
+        t.acc_in = q.outlier_sums + r.first * q.width * I8_PANEL
+    if m.is_first:
+        t.row_init = w.row_init + r.first if w.row_init is not NULL else NULL
+    if m.k_block == s.first_block:
+        t.col_init = s.col_init + q.panel * I8_PANEL if s.col_init is not NULL else NULL
+    t.acc_row = q.width * I8_PANEL
+
+
+cdef inline void set_destination(const Gemm *g, const Plan *p, const Workspace *w, const Area *m, const Columns *q,
+                                 const Rows *r, const Waiting *z, int32_t *partial, i8_tile_output *out,
+                                 i8_tile_args *t) noexcept nogil:
+    """Where the sums of a tile go: to C, by the micro-kernel itself, or to where they wait."""
+    cdef int64_t row = m.row + r.first
+    if m.is_last and p.fetch_c and g.c_line == 0:
+        t.fetch = g.c + row * g.c_row + q.column * g.c_col
+    t.dst_row = t.cols = q.width * I8_PANEL
+    t.output = out if r.to_output else NULL
+    if r.to_output:
+        set_output(g, w, out, m.row, r.first, q.column)
+        out.stream = p.stream
+    if m.is_last and p.from_registers:
+        t.dst = <int32_t *>(g.c + row * g.c_row) + q.column
+        t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+        t.cols = <int>min(<int64_t>t.cols, g.n - q.column)
+    elif z.gathers:
+        t.dst = w.tile + (q.panel - z.panel) * I8_PANEL
+        t.dst_row = z.gathered_row
+    elif m.is_last or p.wide:
+        t.dst = w.tile + ((r.first - z.row) * q.width * I8_PANEL if z.stacks else 0)
+    else:
+        t.dst = partial
+
+
+cdef inline bint is_full(const Plan *p, const Area *m, const Columns *q, const Rows *r, Waiting *z,
+                         int64_t next_tile) noexcept nogil:
+    """Whether what waits, with a tile more, is to be stored now: there is no more of it, or no room."""
+    if not z.stacks:
+        z.row = r.first
+    elif next_tile < m.row_tiles and (r.end - z.row + p.mr) * q.width * I8_PANEL <= GATHERED:
+        return False
+    if not z.gathers:
+        z.panel = q.panel
+    elif not q.are_last and (q.end - z.panel + p.np) * I8_PANEL <= z.gathered_row:
+        return False
+    return m.is_last and not p.from_registers
+
+
+cdef inline void store_waiting(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m,
+                               const Columns *q, const Rows *r, Waiting *z, const int32_t *partial,
+                               ptrdiff_t acc_row) noexcept nogil:
+    """All that waits goes through the output stage."""
+    z.o.rows = <int>(r.end - z.row)
+    z.o.cols = <int>min((q.end - z.panel) * I8_PANEL, g.n - (s.first + z.panel) * I8_PANEL)
+    z.o.acc32 = NULL if p.wide else w.tile
+    z.o.acc64 = <const int64_t *>partial if p.wide else NULL
+    z.o.acc_row = acc_row
+    set_vectors(g, w, s, &z.o, m.row, z.row, z.panel)
+    if g.doubled:
+        double_sums(&z.o)
+    store_rows(g, &z.o)
+    z.panel, z.row = q.end, r.end
+
+
+cdef void multiply_column(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m,
+                          const Columns *q, Waiting *z, i8_tile_args *t) noexcept nogil:
+    """The tiles of these columns, from the first row of the block to the last."""
+    cdef Rows r
+    cdef Span spans[MAX_SPANS]
+    cdef Place at
+    cdef i8_tile_output out
+    cdef int64_t i = 0
+    cdef int32_t *partial
+    cdef int count
+    if p.skips:
+        at = place_of(g.image, m.row)
+    z.row = 0
+    while i < m.row_tiles:
+        i += set_rows(g, p, w, m, q, z, i, &r, t)
+        partial = partial_sums(p, w, m, q, &r)
+        set_start(p, w, s, m, q, &r, partial, t)
+        set_destination(g, p, w, m, q, &r, z, partial, &out, t)
+        if p.skips:
+            count = spans_of(g.image, &at, r.height, m.k0, m.k, spans)
+            move_on(g.image, &at, r.height)
+            t.a_segment = g.image.line * (2 if q.dot == I8_DOT2 else 1)
+            multiply_spans(g.kernels, t, spans, count, q.dot, r.height, q.width, g.image.line)
+        else:
+            g.kernels.gemm.tiles[q.dot].of[r.height - 1][q.width - 1](t)
+        t.ahead = NULL
+        if r.to_output:
+            z.panel, z.row = q.end, r.end
+            continue
+        if p.wide:
+            add_tile(<int64_t *>partial, w.tile, r.height * q.width * I8_PANEL, m.is_first)
+        if is_full(p, m, q, &r, z, i):
+            store_waiting(g, p, w, s, m, q, &r, z, partial, t.dst_row)
+
+
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
                          int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
     """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
-    cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), groups = ceil_div(k, 4)
-    cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
-    cdef int64_t i, j, r, c, column, end
-    cdef int height, width, dot, x
-    cdef bint a_is_packed = p.direct_a, a_is_wide = False, a_is_turned = False, to_output
-    # Where there is one tile of rows, the output stage has several tiles of columns, from panel `first` on, at a time.
-    cdef bint gathers = (
-        g.stage is not NULL and last_block and row_tiles == 1 and not p.wide and not p.to_output and not p.skips
-    )
-    cdef int64_t gathered_row = GATHERED // rows // I8_PANEL * I8_PANEL, first = panel
-    # Otherwise it has several tiles of rows, from row `top` on: what is set up for the columns of a tile serves more of
-    # them. Not where some go to C without it, as they lie in one line of C.
-    cdef bint stacks = (
-        last_block and not (p.wide or gathers or p.from_registers or (p.to_output and g.c_line != 0))
-    )
-    # A single tile of few rows, whose sums stay beside each other, is called for several columns of tiles at a time.
-    cdef bint lies_beside = (
-        row_tiles == 1 and rows <= I8_FEW_ROWS(g.kernels.gemm.np) and first_block and last_block and not p.wide
-        and not p.skips and g.c_line == 0 and (p.from_registers or p.to_output or gathers)
-    )
-    cdef int64_t top, together, c_end
-    cdef int32_t *partial
-    cdef int32_t *outlier_sums
+    cdef Area m
+    cdef Waiting z
+    cdef Columns q
+    cdef Forms made
     cdef i8_tile_args t
-    cdef i8_output_args o
-    cdef i8_tile_output out
-    cdef Span spans[MAX_SPANS]
-    cdef Place block, at
-    cdef int count
-
-    set_formula(g, &o)
+    cdef bint lies_beside
+    cdef int64_t j = 0
+    m.row, m.rows, m.panel, m.panels = row, rows, panel, panels
+    set_area(g, p, k_block, &m)
+    set_waiting(g, p, &m, &z)
+    lies_beside = may_lie_beside(g, p, &m, &z)
+    made.packed, made.wide, made.columns = p.direct_a, False, False
     t.more_segments = 0
     t.in_turn = p.in_turn
     t.fetch = NULL
     t.fetch_row = g.c_row
     t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
-    if p.skips:
-        block = place_of(g.image, row)
-
-    j = 0
-    while j < column_tiles:
-        together = equal_parts(panels, j, column_tiles, &c, &width)
-        c += panel
-        column = (s.first + c) * I8_PANEL
-
-        dot = dot_of(g, p, s, c, width)
-        together = tiles_beside(g, p, s, c, width, together, dot) if lies_beside else 1
-        if gathers:
-            together = max(1, min(together, (gathered_row - (c - first) * I8_PANEL) // (width * I8_PANEL)))
-        j += together
-        c_end = c + together * width
-        outlier_sums = NULL
-        t.b = s.data if dot != I8_DOT8 else g.split.dense
-        t.b += c * s.panel_size + (k0 - s.k0) * I8_PANEL
-        t.b_panel = s.panel_size
-        t.groups = groups
-        t.ahead = <const char *>t.b + width * t.b_panel if p.fetch_b and j < column_tiles else NULL
-        t.ahead_step = I8_GROUP * I8_PANEL
-        t.a_tail = NULL
-        # Contiguous rows are widened from where they lie.
-        if not a_is_packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):
-            pack_rows(g, p, w, row, rows, k0, k)
-            a_is_packed = True
-        if dot == I8_DOT2:
-            if not a_is_wide:
-                widen_rows(g, p, w, row, rows, k0, k)
-                a_is_wide = True
-            for x in range(width):
-                g.kernels.packing.widen_b(w.b_wide + x * groups * 4 * I8_PANEL, t.b + x * t.b_panel, groups)
-            t.b = <const int8_t *>w.b_wide
-            t.b_panel = groups * 8 * I8_PANEL
-            t.groups = 2 * groups
-            t.ahead_step //= 2
-            if width > 1:
-                t.ahead = NULL  # panels are as far apart as those of the widened B
-
-        elif dot == I8_DOT8 and has_outliers(g, p, s.first + c, width):
-            if not a_is_turned:
-                turn_rows(g, w, row, rows, k0, k)
-                a_is_turned = True
-            # On top of the sums of the blocks of K so far.
-            outlier_sums = w.outlier_sums
-            if w.partial is not NULL and not p.wide:
-                outlier_sums = <int32_t *>w.partial + (c - panel) * rows * I8_PANEL
-            multiply_outliers(g, p, w, s.first + c, width, rows, k_block, outlier_sums)
-
-        if p.skips:
-            at = block
-        i = top = 0
-        while i < row_tiles:
-            # As many tiles of one height as lie below each other and go the same way.
-            t.tiles = equal_parts(rows, i, row_tiles, &r, &height)
-            to_output = (
-                last_block and p.to_output and column + width * I8_PANEL <= g.n
-                and (g.c_line == 0 or (row + r) // g.c_line == (row + r + height - 1) // g.c_line)
-            )
-            t.beside = together > 1
-            if p.skips or p.wide or (to_output and g.c_line != 0):
-                t.tiles = 1
-            elif last_block and not (to_output or p.from_registers):
-                x = GATHERED // (width * I8_PANEL)
-                t.tiles = max(1, min(t.tiles, (x - (r - top)) // height)) if stacks else 1
-            i += t.tiles
-            end = r + t.tiles * height
-            if t.beside:
-                t.tiles = together
-            set_a(g, p, w, &t, dot, row, r, height, k0, k)
-
-            # Sums of the blocks of K so far lie in `partial`, tile by tile.
-            partial = <int32_t *>w.partial
-            x = height * width * I8_PANEL
-            if partial is not NULL:
-                partial += ((c - panel) * rows + r * width) * I8_PANEL * (2 if p.wide else 1)
-            t.acc_in = NULL if first_block or p.wide else partial
-            if outlier_sums is not NULL:
-                t.acc_in = outlier_sums + r * width * I8_PANEL
-            if first_block:
-                t.row_init = w.row_init + r if w.row_init is not NULL else NULL
-            if k_block == s.first_block:
-                t.col_init = s.col_init + c * I8_PANEL if s.col_init is not NULL else NULL
-            if last_block and p.fetch_c and g.c_line == 0:
-                t.fetch = g.c + (row + r) * g.c_row + column * g.c_col
-            t.dst_row = t.acc_row = t.cols = width * I8_PANEL
-            t.output = &out if to_output else NULL
-            if to_output:
-                set_output(g, w, &out, row, r, column)
-                out.stream = p.stream
-            if last_block and p.from_registers:
-                t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
-                t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
-                t.cols = <int>min(<int64_t>t.cols, g.n - column)
-            elif gathers:
-                t.dst = w.tile + (c - first) * I8_PANEL
-                t.dst_row = gathered_row
-            elif last_block or p.wide:
-                t.dst = w.tile + ((r - top) * width * I8_PANEL if stacks else 0)
-            else:
-                t.dst = partial
-            if p.skips:
-                count = spans_of(g.image, &at, height, k0, k, spans)
-                move_on(g.image, &at, height)
-                t.a_segment = g.image.line * (2 if dot == I8_DOT2 else 1)
-                multiply_spans(g.kernels, &t, spans, count, dot, height, width, g.image.line)
-            else:
-                g.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
-            t.ahead = NULL
-            if to_output:
-                first, top = c_end, end
-                continue
-
-            if p.wide:
-                add_tile(<int64_t *>partial, w.tile, x, first_block)
-            if not stacks:
-                top = r
-            elif i < row_tiles and (end - top + p.mr) * width * I8_PANEL <= GATHERED:
-                continue
-            if not gathers:
-                first = c
-            elif j < column_tiles and (c_end - first + p.np) * I8_PANEL <= gathered_row:
-                continue
-            if last_block and not p.from_registers:
-                o.rows = <int>(end - top)
-                o.cols = <int>min((c_end - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
-                o.acc32 = NULL if p.wide else w.tile
-                o.acc64 = <const int64_t *>partial if p.wide else NULL
-                o.acc_row = t.dst_row
-                set_vectors(g, w, s, &o, row, top, first)
-                if g.doubled:
-                    double_sums(&o)
-                store_rows(g, &o)
-                first, top = c_end, end
+    while j < m.column_tiles:
+        set_columns(g, p, s, &m, &z, lies_beside, j, &q)
+        j += q.together
+        set_b(g, p, w, s, &m, &q, &made, &t)
+        multiply_column(g, p, w, s, &m, &q, &z, &t)
