@@ -5,7 +5,7 @@ parameters      numbers, scales and zero points as arguments; layouts, spatial: 
 kernels         the registry of instruction sets; the one module that links the kernels of csrc/
 machine         the sizes of the caches and the number of cores, which plans are made for
 memory          memory for the length of a call; split, a share of work for each thread
-threads         how many threads a call may use; thread_setting, what num_threads and use_isa return
+threads         how many, and every parallel region; thread_setting, what num_threads and use_isa return
 file            saving and loading what registers there; streams, file objects
 verbose         INT8BLAS_VERBOSE; config, show_config; signatures, those of compiled classes; include, the C header
 """
