@@ -6,7 +6,7 @@ one selection in the process.
 
 import os
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
 
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
@@ -134,6 +134,14 @@ def use_isa(name=...):
         raise TypeError(f"name must be a str, got {type(name).__name__}")
     find(name, "name")
     return ThreadSetting(_variable, name, used)
+
+
+def table_address(name):
+    """The address of a kernel table that was built, whether or not this CPU supports it: a plan needs no more."""
+    cdef int i = 0
+    while i8_all_kernels[i].name.decode() != name:
+        i += 1
+    return <uintptr_t>i8_all_kernels[i]
 
 
 def kernel_info():

@@ -28,6 +28,16 @@ cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_fir
         grid.row_parts, grid.column_parts = <int>threads, 1
 
 
+cdef void leave_out(Grid *grid) noexcept nogil:
+    """As few parts as the largest one, as it is, leaves work for: others would be woken and end no sooner."""
+    cdef int64_t units = grid.rows * grid.columns
+    if grid.stretches:
+        grid.row_parts = <int>ceil_div(units, ceil_div(units, grid.row_parts))
+    else:
+        grid.row_parts = <int>ceil_div(grid.rows, ceil_div(grid.rows, grid.row_parts))
+        grid.column_parts = <int>ceil_div(grid.columns, ceil_div(grid.columns, grid.column_parts))
+
+
 cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
     """The rectangles of one part, at most MAX_PIECES. Returns how many."""
     cdef int64_t row_part = part // grid.column_parts, column_part = part % grid.column_parts
@@ -54,14 +64,21 @@ cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
     return count
 
 
-def split_of(rows, columns, threads, columns_first=False):
-    """The pieces of each part as (row, row_end, column, column_end), for tests and for people."""
-    cdef Grid grid
+cdef list pieces_of_parts(const Grid *grid):
+    """For each part the list of its pieces (row, row_end, column, column_end)."""
     cdef Piece pieces[MAX_PIECES]
     cdef int part, i
-    split(rows, columns, threads, columns_first, &grid)
     parts = []
-    for part in range(part_count(&grid)):
+    for part in range(part_count(grid)):
         parts.append([(pieces[i].row, pieces[i].row_end, pieces[i].column, pieces[i].column_end)
-                      for i in range(pieces_of(&grid, part, pieces))])
+                      for i in range(pieces_of(grid, part, pieces))])
     return parts
+
+
+def split_of(rows, columns, threads, columns_first=False, leaves_out=False):
+    """The pieces of each part as (row, row_end, column, column_end), for tests and for people."""
+    cdef Grid grid
+    split(rows, columns, threads, columns_first, &grid)
+    if leaves_out:
+        leave_out(&grid)
+    return pieces_of_parts(&grid)

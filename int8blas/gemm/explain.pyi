@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from int8blas.convolution.layer import ConvolutionLayer
 from int8blas.core.arrays import _Array, _Int8OrUInt8, _Numerics
@@ -35,6 +36,9 @@ class Explanation:
     def kernel(self) -> str: ...
 
 def register(cls: type, function: Callable[..., Explanation]) -> None: ...
+def plan_of(
+    m: int, n: int, k: int, isa: str, machine: dict[str, int], packed: bool = False, b_columns: bool = False
+) -> dict[str, Any]: ...
 def explain(
     a: _Array[_Int8OrUInt8],
     b: _Array[_Int8OrUInt8] | PackedB | ConvolutionLayer,

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown
-from int8blas.core.kernels cimport I8_MATRIX_ROWS, I8_PANEL, tile_panels
-from int8blas.core.split cimport ceil_div, round_up, split
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_MATRIX_ROWS, I8_PANEL, i8_kernels, tile_panels
+from int8blas.core.machine cimport Machine
+from int8blas.core.memory cimport ALIGNMENT
+from int8blas.core.split cimport ceil_div, pieces_of_parts, round_up, split
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.blocks cimport thread_bytes
 from int8blas.gemm.driver cimport set_segment
@@ -27,9 +29,12 @@ from int8blas.gemm.plan cimport (
     is_turned,
     make_plan,
     plan_threads,
+    thread_work,
     tile_rows,
 )
 from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
+
+from int8blas.core.kernels import table_address
 
 cnp.import_array()
 
@@ -44,6 +49,8 @@ PATHS = {
     "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
     "groups": "a lane for four channels of a small group, from a copy of some lines of the image",
 }
+
+NAMES = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin", PATH_BLOCKS: "blocks"}
 
 # How layers of a class are explained: a function of the layer and its source.
 _layers = {}
@@ -234,6 +241,53 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     return explain_problem(&g, numerics, certified)
 
 
+def plan_of(m, n, k, isa, machine, packed=False, b_columns=False):
+    """The plan of a product with rows of u8 A, as a dict, for tests: on any machine, for any kernels that were built.
+
+    Nothing is multiplied, so that there need be no operands. `parts` has the pieces of each thread's units of C, which
+    have `unit` rows and columns.
+    """
+    cdef Gemm g
+    cdef Plan p
+    cdef Machine other
+    other.l1, other.l2, other.l3, other.cores = machine["l1"], machine["l2"], machine["l3"], machine["cores"]
+    start(&g, False)
+    g.kernels = <const i8_kernels *><uintptr_t>table_address(isa)
+    g.machine = &other
+    g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
+    # Addresses that nothing is read from.
+    g.a = g.b = <const uint8_t *>ALIGNMENT
+    g.a_row, g.a_col = k, 1
+    g.b_row, g.b_col = (1, k) if b_columns else (n, 1)
+    g.c_row, g.c_col = n * sizeof(int32_t), sizeof(int32_t)
+    if packed:
+        g.packed, g.panel_size = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
+    memset(&p, 0, sizeof(p))
+    make_plan(&g, &p)
+    # Units as the paths share them out, where that is not as they are counted for the number of threads.
+    unit = (m, n)
+    if p.path == PATH_ROWS:
+        unit = (ceil_div(m, p.grid.rows), g.kernels.gemm.rows_columns)
+    elif p.path == PATH_DOTS:
+        p.grid.rows, p.grid.columns, unit = (m, 1, (1, n)) if p.by_rows else (1, n, (m, 1))
+    elif p.path == PATH_THIN:
+        unit = (1, n)
+    elif p.path == PATH_BLOCKS and p.own_columns:
+        p.grid.rows, p.grid.columns, unit = 1, p.panels, (m, I8_PANEL)
+    elif p.path == PATH_BLOCKS and p.grid.columns == 1:
+        unit = (p.mr, n)
+    elif p.path == PATH_BLOCKS:
+        p.grid.columns, unit = ceil_div(p.slab, p.grid_np), (p.mr, p.grid_np * I8_PANEL)
+    return {
+        "path": NAMES[p.path], "threads": plan_threads(&g, &p), "k_parts": p.k_parts, "segments": p.segments,
+        "unit": unit, "units": (p.grid.rows, p.grid.columns), "parts": pieces_of_parts(&p.grid),
+        "mr": p.mr, "np": p.np, "mc": p.mc, "nc": p.nc, "kc": p.kc, "k_blocks": p.k_blocks, "slab": p.slab,
+        "slab_blocks": p.slab_blocks, "panels": p.panels, "own_columns": p.own_columns, "own_rows": p.own_rows,
+        "by_matrix": p.matrix is not NULL, "keeps_a": p.keeps_a, "widens": p.may_widen and p.uncertified == I8_DOT2,
+        "thread_work": thread_work(&g),
+    }
+
+
 cdef object explain_problem(const Gemm *g, numerics, certified):
     cdef Plan p
     cdef Gemm other, segment
@@ -254,8 +308,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         g = &segment
         make_plan(g, &p)
         threads = max(threads, plan_threads(g, &p))
-    path = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin",
-            PATH_BLOCKS: "blocks"}[p.path]
+    path = NAMES[p.path]
     width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
     rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not is_turned(g))
     tile = {

@@ -23,10 +23,10 @@ from int8blas.core.kernels cimport (
     i8_output_args,
 )
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, part_count, share
+from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.output cimport output, store
-from int8blas.gemm.plan cimport Gemm, Plan, Planned
+from int8blas.gemm.plan cimport Gemm, Plan, Planned, busy_threads, thread_work
 
 cdef enum:
     MAX_Y = 16
@@ -35,6 +35,18 @@ cdef enum:
     # L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
+
+
+cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_DOTS."""
+    p.by_rows = reads_a(g)
+    cdef int64_t vectors = g.m if p.by_rows else g.n
+    cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
+    cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
+    if p.by_rows:
+        split(pieces, 1, threads, False, &p.grid)
+    else:
+        split(1, pieces, threads, True, &p.grid)
 
 
 # The zero points of x or y, as the kernel sees them: one value, or that and another for each vector.

@@ -16,7 +16,7 @@ Every problem with exact numerics and 32-bit sums can be computed so. Where a ze
 B, they come from one more row of A, of ones. A single row is multiplied less its zero point, where bytes are halved.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
@@ -30,13 +30,59 @@ from int8blas.core.kernels cimport (
     i8_rows_args,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
-from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, part_count, pieces_of, share
+from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, leave_out, part_count, pieces_of, share, split
 from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, zero_of_row
+from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, least_work, near_bytes, zero_of_row
 
 cdef enum:
     STAGED_BYTES = 256          # of each row, where rows are copied
+    # Groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long streams;
+    # how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile, 1/16 of a smaller L2 cache.
+    ROWS_GROUPS = 32
+    FAR_ROWS_GROUPS = 16
+    GEMV_ROWS = 2
+    GEMV_GROUPS = 4
+    AHEAD = 128
+    GEMV_AHEAD = 1024
+    ROWS_SUMS_BYTES = 1 << 16
+    # Blocks are aligned where one more of them hardly matters; a stretch of rows is long.
+    ALIGNED_BLOCKS = 16
+    LONG_BLOCKS = 16
+
+
+cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads and blocks of PATH_ROWS."""
+    cdef bint shifted = g.a_flip != 0
+    p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
+    p.centered = (
+        p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
+        and 0 <= zero_of_row(g, 0) <= 255
+    )
+    p.row_of_ones = p.row_of_ones and not p.centered
+    p.from_registers = p.from_registers and p.identity and not p.row_of_ones
+    cdef int64_t rows = g.m + p.row_of_ones
+    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.rows_mr), width = g.kernels.gemm.rows_columns
+    cdef int64_t threads = busy_threads(g, least_work(g), g.n)
+    cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
+    # A row of a block is one line of the cache, or half of one.
+    p.head = 0
+    if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
+        p.head = <int64_t>(-<uintptr_t>g.b % <uintptr_t>width)
+    p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
+    split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
+    leave_out(&p.grid)
+    # Many rows read a line of B more than once: then it had better stay in the L1 cache.
+    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.rows_mr // 2
+    p.ahead = AHEAD
+    p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
+    if g.m <= GEMV_ROWS:
+        p.ahead = GEMV_AHEAD if far else 0
+        # A kernel that stores its sums that often anyway likes long streams too.
+        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.panels >= LONG_BLOCKS
+        p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
+    p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
+    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, p.nc))
 
 
 # What the parts share.

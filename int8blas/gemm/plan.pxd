@@ -16,6 +16,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.machine cimport Machine
 from int8blas.core.split cimport Grid, part_count, round_down
+from int8blas.core.threads cimport THREAD_BYTES
 
 
 # A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
@@ -287,6 +288,19 @@ cdef inline double thread_work(const Gemm *g) noexcept nogil:
     """Multiply-adds that pay for one more thread."""
     cdef const i8_matrix *matrix = matrix_of(g)
     return g.kernels.thread_work if matrix is NULL else matrix.thread_work
+
+
+# Bytes of a thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
+# where it is.
+cdef enum:
+    STREAM_BYTES = 16 << 20
+
+
+cdef inline int64_t busy_threads(const Gemm *g, double least, int64_t vectors) noexcept nogil:
+    """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
+    part of `vectors` vectors of k, which an operand has, comes from memory."""
+    cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
+    return <int64_t>min(<double>g.threads, 1 + max(work / least, <double>vectors * g.k / THREAD_BYTES))
 
 
 cdef inline double least_work(const Gemm *g) noexcept nogil:

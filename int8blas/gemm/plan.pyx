@@ -16,18 +16,17 @@ from int8blas.core.kernels cimport (
     I8_TYPE_S32,
     I8_TYPE_U8,
     i8_image,
-    i8_matrix,
     i8_stage,
     tile_panels,
 )
 from int8blas.core.memory cimport ALIGNMENT
-from int8blas.core.split cimport Grid, ceil_div, even_size, largest_part, part_count, round_up, split
+from int8blas.core.split cimport Grid, ceil_div, even_size, largest_part, leave_out, part_count, round_up, split
 from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.gemm.few_columns cimport plan_dots, takes_dots
+from int8blas.gemm.few_rows cimport plan_rows, takes_rows
+from int8blas.gemm.small_k cimport plan_thin, takes_thin
 
 cdef enum:
-    # Up to how many rows a B with contiguous columns is read in place; A is for as many as a dot kernel takes.
-    FEW_ROWS = 16
-    MIN_DOT_K = 64
     # k that each thread gets at least if K is divided.
     MIN_PART_K = 4096
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
@@ -48,28 +47,6 @@ cdef enum:
     # Up to this size, or a quarter of a smaller L2 cache, each thread packs all of plain B, if it has rows: a line that
     # another one has packed takes five times as long to come as to be packed.
     OWN_BYTES = 1 << 18
-    # PATH_ROWS: groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long
-    # streams; how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile, 1/16 of a smaller
-    # L2 cache.
-    ROWS_GROUPS = 32
-    FAR_ROWS_GROUPS = 16
-    GEMV_ROWS = 2
-    GEMV_GROUPS = 4
-    AHEAD = 128
-    GEMV_AHEAD = 1024
-    ROWS_SUMS_BYTES = 1 << 16
-    # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
-    CONFLICT_BYTES = 2048
-    # More rows than one row kernel takes read B in place if the last block of columns, which reaches back, repeats at
-    # most this part of the others.
-    REPEATED = 8
-    MIN_ROWS_K = 64
-    # Blocks are aligned where one more of them hardly matters; a stretch of rows is long.
-    ALIGNED_BLOCKS = 16
-    LONG_BLOCKS = 16
-    # PATH_THIN: bytes of each thread's C from which it is written past the caches: a fifth faster where C is in no
-    # cache, half as fast where it is.
-    STREAM_BYTES = 16 << 20
     # Up to which k a packed B beyond the L2 cache is read one panel after the other, by tiles that can: side by side,
     # panels so short end when the hardware has just begun to fetch ahead in each. Where full tiles have one panel,
     # three side by side are faster for one row with any k.
@@ -108,16 +85,34 @@ cdef int64_t offset_bound(const Gemm *g) noexcept nogil:
     return largest
 
 
-cdef int64_t busy_threads(const Gemm *g, double least, int64_t vectors) noexcept nogil:
-    """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
-    part of `vectors` vectors of k, which an operand has, comes from memory."""
-    cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    return <int64_t>min(<double>g.threads, 1 + max(work / least, <double>vectors * g.k / THREAD_BYTES))
-
-
 cdef bint can_be_divided(const Gemm *g, const Plan *p) noexcept nogil:
     """Whether threads may pack plain B on their own: parts of the problem are problems themselves."""
     return g.packed is NULL and not p.wide and g.ao_rows is NULL and g.bo_cols is NULL
+
+
+cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
+    """The ways to compute a problem, in the order in which they are asked; `p` has the facts of `start_plan`.
+
+    Each is a file: what it takes, how it plans, and how it computes. The last one takes everything.
+    """
+    if is_tiny(g):
+        return PATH_TINY
+    if needs_blocks(g, p):
+        return PATH_BLOCKS
+    if takes_dots(g):
+        return PATH_DOTS
+    if takes_rows(g):
+        return PATH_ROWS
+    if takes_thin(g, p):
+        return PATH_THIN
+    return PATH_BLOCKS
+
+
+cdef bint needs_blocks(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether a problem has what the general path alone computes."""
+    return (
+        g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL
+    )
 
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
@@ -144,6 +139,10 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     )
     if meets or p.own_rows:
         split(rows, 1, threads, False, &p.grid)
+    if p.own_columns:  # whose parts are of panels
+        p.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.grid.column_parts))
+    else:
+        leave_out(&p.grid)
     p.grid.rows = m_tiles
 
 
@@ -151,88 +150,6 @@ cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
     """K in blocks of equal size, of whole groups or steps, of at most `kc`."""
     p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
-
-
-cdef bint few_columns(const Gemm *g) noexcept nogil:
-    """Whether PATH_DOTS would read A in place by rows, rather than B by columns."""
-    cdef const i8_matrix *matrix = matrix_of(g)
-    return g.n <= (g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns) and g.m >= g.n
-
-
-cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
-    """The way to compute a problem that is not tiny; `p` has the facts of `start_plan`."""
-    cdef bint a_is_in_place = g.a_col == 1
-    cdef int64_t repeated
-    if g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
-        return PATH_BLOCKS
-    if g.kernels.gemm.dots_columns > 0 and g.k >= MIN_DOT_K:
-        if a_is_in_place and few_columns(g):
-            return PATH_DOTS
-        if g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS:
-            return PATH_DOTS
-    if g.packed is NULL and g.b_col == 1 and g.m <= g.kernels.rows_limit and g.n >= g.kernels.gemm.rows_columns:
-        repeated = round_up(g.n, g.kernels.gemm.rows_columns) - g.n
-        if g.m <= g.kernels.gemm.rows_mr or (
-            repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
-        ):
-            return PATH_ROWS
-    if is_thin(g) and g.stage is NULL and not p.to_output:
-        return PATH_THIN
-    return PATH_BLOCKS
-
-
-cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_DOTS."""
-    p.by_rows = g.a_col == 1 and few_columns(g)
-    cdef int64_t vectors = g.m if p.by_rows else g.n
-    cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
-    cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
-    if p.by_rows:
-        split(pieces, 1, threads, False, &p.grid)
-    else:
-        split(1, pieces, threads, True, &p.grid)
-
-
-cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads and blocks of PATH_ROWS."""
-    cdef bint shifted = g.a_flip != 0
-    p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
-    p.centered = (
-        p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
-        and 0 <= zero_of_row(g, 0) <= 255
-    )
-    p.row_of_ones = p.row_of_ones and not p.centered
-    p.from_registers = p.from_registers and p.identity and not p.row_of_ones
-    cdef int64_t rows = g.m + p.row_of_ones
-    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.rows_mr), width = g.kernels.gemm.rows_columns
-    cdef int64_t threads = busy_threads(g, least_work(g), g.n)
-    cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
-    # A row of a block is one line of the cache, or half of one.
-    p.head = 0
-    if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
-        p.head = <int64_t>(-<uintptr_t>g.b % <uintptr_t>width)
-    p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
-    split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
-    # Many rows read a line of B more than once: then it had better stay in the L1 cache.
-    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.rows_mr // 2
-    p.ahead = AHEAD
-    p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
-    if g.m <= GEMV_ROWS:
-        p.ahead = GEMV_AHEAD if far else 0
-        # A kernel that stores its sums that often anyway likes long streams too.
-        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.panels >= LONG_BLOCKS
-        p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
-    p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
-    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, p.nc))
-
-
-cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_THIN, which packs next to nothing and is as fast as it writes C."""
-    cdef double work = <double>g.m * <double>g.n * <double>g.k
-    cdef int64_t size = g.m * g.n * sizeof(int32_t)
-    cdef double pays = 1 + max(work / g.kernels.thread_work, <double>size / THREAD_BYTES)
-    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &p.grid)
-    p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
 cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil:
@@ -374,7 +291,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     start_plan(g, p)
     p.may_widen = p.direct_a = p.keeps_a = p.own_columns = p.own_rows = p.splits = p.scaled_tiles = False
     p.uncertified = I8_DOT4
-    p.path = PATH_TINY if is_tiny(g) else choose_path(g, p)
+    p.path = choose_path(g, p)
     if p.path == PATH_TINY:
         split(1, 1, 1, False, &p.grid)
         return

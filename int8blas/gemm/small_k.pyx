@@ -11,10 +11,10 @@ from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, part_count, share
-from int8blas.core.threads cimport run_parts
+from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
+from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, Planned, zero_of_row
+from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned, zero_of_row
 
 cdef enum:
     MAX_K = 32                  # at least thin_k of every kernel table
@@ -24,6 +24,16 @@ cdef enum:
     # Sums that go to C by the output stage at a time, and in how many panels.
     PART = 1 << 13
     PART_PANELS = 32
+
+
+cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_THIN, which packs next to nothing and is as fast as it writes C."""
+    cdef double work = <double>g.m * <double>g.n * <double>g.k
+    cdef int64_t size = g.m * g.n * sizeof(int32_t)
+    cdef double pays = 1 + max(work / g.kernels.thread_work, <double>size / THREAD_BYTES)
+    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &p.grid)
+    leave_out(&p.grid)
+    p.stream = size >= STREAM_BYTES * part_count(&p.grid)
 
 
 # B as the kernel reads it: `lead` columns of the first panel do not exist.

@@ -33,6 +33,21 @@ def test_every_unit_once_and_no_part_above_the_mean_rounded_up(threads):
         assert max(sum(map(size, pieces)) for pieces in parts) <= most, (rows, columns)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 7, 16, 31, 128])
+def test_threads_are_left_out_that_would_not_make_the_largest_part_smaller(threads):
+    for rows, columns in GRIDS:
+        every = split_of(rows, columns, threads)
+        parts = split_of(rows, columns, threads, leaves_out=True)
+        seen = np.zeros((rows, columns), int)
+        for row, row_end, column, column_end in itertools.chain(*parts):
+            seen[row:row_end, column:column_end] += 1
+        assert (seen == 1).all(), (rows, columns)
+        assert len(parts) <= len(every)
+        assert max(sum(map(size, pieces)) for pieces in parts) == max(sum(map(size, pieces)) for pieces in every)
+    assert len(split_of(5, 1, 4, leaves_out=True)) == 3
+    assert len(split_of(1, 9, 8, leaves_out=True)) == 5
+
+
 def test_rectangles_where_they_are_even():
     assert split_of(8, 6, 4) == [[(0, 2, 0, 6)], [(2, 4, 0, 6)], [(4, 6, 0, 6)], [(6, 8, 0, 6)]]
     assert split_of(8, 6, 2, columns_first=True) == [[(0, 8, 0, 3)], [(0, 8, 3, 6)]]

@@ -1,0 +1,123 @@
+"""Plans for machines that nobody has here: what must stay in a cache fits, and cores are worth their waking.
+
+A plan is a pure function of problem, machine and instruction set, so that nothing is multiplied, and no operands exist.
+"""
+
+import itertools
+import math
+
+import pytest
+
+from int8blas.core.kernels import built_isas
+from int8blas.gemm.explain import plan_of
+
+KIB = 1 << 10
+L2_SIZES = (256 * KIB, 512 * KIB, 1024 * KIB, 1280 * KIB, 2048 * KIB)
+CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128)
+SHAPES = (*itertools.product((1, 2, 7, 8, 33, 64, 65, 100, 256, 500, 1024, 3000), (16, 48, 100, 256, 1000, 4096),
+                             (16, 64, 256, 1000, 4096, 12000)), (20000, 48, 256), (100, 20000, 512))  # fmt: skip
+FORMS = {"plain": {}, "columns": {"b_columns": True}, "packed": {"packed": True}}
+PANEL = 16
+MARGIN = 1.15
+THREAD_BYTES = 1 << 19  # which take as long to come from memory as the multiply-adds that pay for a thread
+
+
+def machine(l2=1024 * KIB, cores=1, l1=32 * KIB):
+    return {"l1": l1, "l2": l2, "l3": 32 << 20, "cores": cores}
+
+
+def units(pieces):
+    return sum((row_end - row) * (column_end - column) for row, row_end, column, column_end in pieces)
+
+
+def tiles(plan, pieces, n):
+    """Elements of C in the units of some pieces, with those of rows that are not there."""
+    height, width = plan["unit"]
+    columns = -(-n // PANEL) * PANEL
+    return sum(
+        (row_end - row) * height * max(0, min(column_end * width, columns) - column * width)
+        for row, row_end, column, column_end in pieces
+    )
+
+
+def time_of(plan, m, n, k, packed):
+    """A simple model of the time, in multiply-adds.
+
+    The thread that has most multiplies its part, where rows of a tile that are not there take as long as others, or
+    waits for its part of the largest matrix to come from memory. It packs its part of B, or all of it, a byte in the
+    time of 8. Waking takes half of what pays for a thread each time that twice as many run.
+    """
+    work = plan["thread_work"]
+    if plan["k_parts"] > 1:
+        part = 1 / plan["k_parts"]
+    else:
+        part = max(tiles(plan, pieces, n) for pieces in plan["parts"]) / (m * min(n, slab_columns(plan)))
+    memory = max(n * k, m * k, 4 * m * n) / THREAD_BYTES * work
+    packing = 0
+    if plan["path"] == "blocks" and not packed:
+        packing = 8 * n * k * (1 if plan["own_rows"] else part if plan["own_columns"] else 1 / plan["threads"])
+    return max(m * n * k, memory) * part + packing + work / 2 * math.log2(plan["threads"])
+
+
+def slab_columns(plan):
+    """Columns of C that are divided among the threads at a time."""
+    return plan["units"][1] * plan["unit"][1]
+
+
+@pytest.mark.parametrize("isa", built_isas())
+@pytest.mark.parametrize("l2", L2_SIZES)
+def test_blocks_fit_the_l2_cache(isa, l2):
+    """A block of A with the panels of B of a tile; or a block of B, with the A of a row of tiles, for a matrix unit."""
+    seen = 0
+    for (m, n, k), form, cores in itertools.product(SHAPES, FORMS.values(), (1, 4)):
+        plan = plan_of(m, n, k, isa, machine(l2, cores), **form)
+        if plan["path"] != "blocks":
+            continue
+        seen += 1
+        if m <= plan["mr"]:  # B is read once, whatever the cache holds of it
+            a = m * plan["kc"]
+            b = 0
+        elif plan["by_matrix"]:
+            a = min(plan["mr"], m) * plan["kc"]
+            b = plan["nc"] * PANEL * plan["kc"]
+        else:
+            a = min(plan["mc"], m) * plan["kc"] * (2 if plan["widens"] else 1)
+            b = plan["np"] * PANEL * plan["kc"] * (2 if plan["widens"] else 1)
+        assert a + b <= l2, (m, n, k, form, plan)
+    assert seen > 100
+
+
+@pytest.mark.parametrize("isa", built_isas())
+def test_blocks_are_the_same_in_a_cache_that_is_larger_than_they_need(isa):
+    least = (2048 if isa == "amx" else 1024) * KIB  # as the tables' sizes were measured
+    for (m, n, k), form in itertools.product(SHAPES, FORMS.values()):
+        if n * k > 1024 * KIB:  # B is in one cache and not in the other
+            continue
+        plans = [plan_of(m, n, k, isa, machine(l2), **form) for l2 in (least, 2 * least)]
+        for fact in ("path", "unit", "parts", "mc", "kc", "np", "slab"):
+            assert plans[0][fact] == plans[1][fact], (m, n, k, form, fact)
+
+
+@pytest.mark.parametrize("isa", built_isas())
+@pytest.mark.parametrize("cores", CORES)
+def test_no_thread_has_more_than_a_unit_above_the_mean(isa, cores):
+    """Units are tiles, or rows of them where threads would write to the same lines of C."""
+    for (m, n, k), form in itertools.product(SHAPES, FORMS.values()):
+        plan = plan_of(m, n, k, isa, machine(cores=cores), **form)
+        assert plan["threads"] <= cores
+        counts = [units(pieces) for pieces in plan["parts"]]
+        assert sum(counts) == plan["units"][0] * plan["units"][1], (m, n, k, form, plan)
+        assert max(counts) < sum(counts) / len(counts) + 1, (m, n, k, form, plan)
+
+
+@pytest.mark.parametrize("isa", built_isas())
+@pytest.mark.parametrize("form", FORMS)
+def test_time_does_not_grow_with_cores(isa, form):
+    """But by a little: a thread is woken for as much work as pays on the average, which may be less in whole tiles."""
+    for m, n, k in SHAPES:
+        before, plan_before = math.inf, None
+        for cores in CORES:
+            plan = plan_of(m, n, k, isa, machine(cores=cores), **FORMS[form])
+            time = time_of(plan, m, n, k, form == "packed")
+            assert time <= MARGIN * before, (m, n, k, cores, plan_before, plan)
+            before, plan_before = min(time, before), plan
