@@ -10,7 +10,7 @@ from int8blas.stage.output_stage cimport Bound
 
 
 # An execution.
-cdef struct Job:
+cdef struct DepthwiseJob:
     Gemm g                      # the output stage and zero points; C of the first pixel
     i8_image image
     int64_t channels, multiplier
@@ -30,7 +30,7 @@ cdef class DepthwiseFilters(Filters):
     cdef int64_t together           # output lines that are computed from the same interleaved lines
 
     cdef bint is_strided(self, const Gemm *g) noexcept
-    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
+    cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
 cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

@@ -27,7 +27,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
-from int8blas.gemm.plan cimport Gemm, is_plain, is_turned, is_wide, set_tile_output
+from int8blas.gemm.plan cimport Gemm, is_plain, stores_transposed, is_wide, set_tile_output
 from int8blas.gemm.problem cimport start
 from int8blas.stage.output_stage cimport Bound
 
@@ -43,7 +43,7 @@ cdef enum:
     # Outputs of a line that the columns of 2 interleaved lines that are kept have room for; more where channels are
     # apart in the source or the destination, so that long runs of pixels are turned.
     FEW_PIXELS = 8
-    TURNED_PIXELS = 32
+    TRANSPOSED_PIXELS = 32
     # Units for each thread, so that one more does not matter.
     THREAD_UNITS = 4
     # Lines of a unit, or steps of lines together, at most.
@@ -58,22 +58,22 @@ cdef struct Workspace:
     int32_t *sums
 
 
-cdef inline int64_t window_lines(const Job *j, int64_t together) noexcept nogil:
+cdef inline int64_t window_lines(const DepthwiseJob *j, int64_t together) noexcept nogil:
     """Lines of the image that the windows of so many output lines see."""
     return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
 
 
-cdef inline int64_t window_columns(const Job *j, int64_t pixels) noexcept nogil:
+cdef inline int64_t window_columns(const DepthwiseJob *j, int64_t pixels) noexcept nogil:
     """Columns of the image that the windows of so many outputs of a line see."""
     return (pixels - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
-cdef inline bint in_pairs(const Job *j) noexcept nogil:
+cdef inline bint in_pairs(const DepthwiseJob *j) noexcept nogil:
     """Whether the kernel takes any number of output lines, by interleaved pairs of lines."""
     return j.g.kernels.convolution.depthwise_lines == 2
 
 
-cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
+cdef void lay_out(const DepthwiseJob *j, Workspace *w, char *memory, size_t *size) noexcept nogil:
     cdef const i8_image *m = &j.image
     cdef char *first = memory
     cdef int64_t lines = window_lines(j, j.together)
@@ -90,7 +90,7 @@ cdef void lay_out(const Job *j, Workspace *w, char *memory, size_t *size) noexce
     size[0] = memory - first
 
 
-cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst,
+cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst,
                      int64_t channel) noexcept nogil:
     """The columns of each line from the image, channels side by side; `line` points to channel 0."""
     cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
@@ -100,9 +100,10 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
         if line[i] is NULL:
             continue
         if t.column_step == 1 and j.multiplier == 1:
-            j.g.kernels.stage.turn(<char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
-                                   <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4],
-                                   t.channels, t.end - t.first, 1)
+            j.g.kernels.stage.transpose_store(
+                <char *>dst + t.first * I8_MAX_DEPTHWISE, 1, I8_MAX_DEPTHWISE,
+                <const char *>line[i] + t.first + channel * j.image.steps[4], j.image.steps[4], t.channels,
+                t.end - t.first, 1)
         else:
             for column in range(t.first, t.end):
                 src = line[i] + column * t.column_step
@@ -113,7 +114,8 @@ cdef void copy_lines(const Job *j, i8_depthwise_args *t, const uint8_t **line, u
     t.column_step = I8_MAX_DEPTHWISE
 
 
-cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel, int64_t first,
+cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel,
+                     int64_t first,
                      int64_t pixels, bint again) noexcept nogil:
     """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
     channel on; `again` if the stretch before had the same channels."""
@@ -183,7 +185,7 @@ cdef void do_stretch(const Job *j, const Workspace *w, int64_t plane, int64_t h,
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
-    cdef const Job *j = <const Job *>job
+    cdef const DepthwiseJob *j = <const DepthwiseJob *>job
     cdef Workspace w
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
@@ -204,13 +206,13 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
                 again = True
 
 
-cdef void set_stretch(Job *j, double threads) noexcept:
+cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
     """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
     where few columns are interleaved twice. Interleaved columns are kept in three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
-    cdef int64_t few = min(<int64_t>(TURNED_PIXELS if j.copies or is_turned(&j.g) else FEW_PIXELS), width)
+    cdef int64_t few = min(<int64_t>(TRANSPOSED_PIXELS if j.copies or stores_transposed(&j.g) else FEW_PIXELS), width)
     cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
         lines = 1
@@ -230,7 +232,7 @@ cdef void set_stretch(Job *j, double threads) noexcept:
     j.pixels = ceil_div(width, ceil_div(width, j.pixels))
 
 
-cdef int64_t block_of(const Job *j, int64_t lines, double threads) noexcept:
+cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
     """How many of so many lines, or steps of lines, a unit has: what is prepared for its channels serves them all."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
@@ -288,7 +290,7 @@ cdef class DepthwiseFilters(Filters):
             and 2 * self.channels > g.kernels.convolution.depthwise_channels
         )
 
-    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+    cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Everything but compensation; how many threads the work is worth."""
         cdef int64_t columns, lines
         cdef double work, threads
@@ -329,7 +331,7 @@ cdef class DepthwiseFilters(Filters):
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):
-        cdef Job j
+        cdef DepthwiseJob j
         cdef Workspace w
         cdef int threads = max(1, self.prepare(&j, bound, src, dst, flip))
         lay_out(&j, &w, NULL, workspace)
@@ -338,7 +340,7 @@ cdef class DepthwiseFilters(Filters):
         return "depthwise"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
-        cdef Job j
+        cdef DepthwiseJob j
         cdef Workspace w
         cdef size_t size
         cdef int parts

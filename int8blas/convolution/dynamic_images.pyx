@@ -31,7 +31,7 @@ cdef struct Part:
     float largest
 
 
-cdef struct Job:
+cdef struct ImagesJob:
     const i8_kernels *kernels
     const char *src
     uint8_t *dst
@@ -53,7 +53,7 @@ cdef cnp.ndarray dense(cnp.ndarray x):
 
 
 cdef int find_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    cdef const Job *j = <const Job *>job
+    cdef const ImagesJob *j = <const ImagesJob *>job
     cdef Part *found = &j.parts[part]
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
@@ -67,7 +67,7 @@ cdef int find_range(const void *job, int64_t part, int64_t parts) noexcept nogil
 
 
 cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    cdef const Job *j = <const Job *>job
+    cdef const ImagesJob *j = <const ImagesJob *>job
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     if j.source.symmetric:
@@ -78,7 +78,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef bint quantize(Job *j, int parts) noexcept nogil:
+cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
     """Quantize all numbers by their range, and say whether all are finite: else there is none, and they become 0."""
     cdef Part found[MAX_PARTS]
     cdef int part
@@ -102,7 +102,7 @@ cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t fir
     """Quantize `count` images from one on, by the range of them together, to `out`: as `dense` as x, in the same order,
     of int8, symmetrically, or of uint8."""
     cdef ImageParameters result
-    cdef Job j
+    cdef ImagesJob j
     cdef int64_t images = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x) // images if images else 0
     j.kernels = current_kernels()
     j.step = cnp.PyArray_ITEMSIZE(x)

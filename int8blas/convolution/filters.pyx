@@ -27,7 +27,7 @@ cnp.import_array()
 
 
 # All of an execution that its groups have in common.
-cdef struct Job:
+cdef struct PackingJob:
     Gemm g                      # of the first group and the first image
     i8_image image
     int64_t groups, outputs     # as in Filters
@@ -63,7 +63,7 @@ cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *
     return True
 
 
-cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
+cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
     """One group, for all of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
     cdef Gemm g = j.g
     cdef i8_image image = j.image
@@ -110,23 +110,23 @@ cdef int run_group(const Job *j, int64_t group, int64_t n, int64_t d, int thread
     return gemm(&g)
 
 
-cdef int64_t all_products(const Job *j) noexcept nogil:
+cdef int64_t all_products(const PackingJob *j) noexcept nogil:
     return j.groups * (j.size[0] if j.outer > 0 else 1) * (j.size[1] if j.outer > 1 else 1)
 
 
-cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     return paid_threads(<double>all_products(j) * j.g.m * j.g.n * j.g.k, j.g.kernels.thread_work, threads)
 
 
 cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:
     """One of all products, by one thread. 0, or -1 if there is no memory."""
-    cdef const Job *j = <const Job *>job
+    cdef const PackingJob *j = <const PackingJob *>job
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     return run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
 
 
-cdef int run_all(const Job *j, int threads) noexcept nogil:
+cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     """All groups. 0, or -1 if there is no memory."""
     cdef int status = 0
     cdef int64_t group, n, d
@@ -141,7 +141,7 @@ cdef int run_all(const Job *j, int threads) noexcept nogil:
     return status
 
 
-cdef void set_first_product(const Job *j, Gemm *g, i8_image *image) noexcept nogil:
+cdef void set_first_product(const PackingJob *j, Gemm *g, i8_image *image) noexcept nogil:
     """The product of the first group and the first image, whose windows are in `image` then."""
     g[0], image[0] = j.g, j.image
     if j.in_place:
@@ -150,7 +150,7 @@ cdef void set_first_product(const Job *j, Gemm *g, i8_image *image) noexcept nog
         g.image = image
 
 
-cdef int describe_all(const Job *j, int threads, double elapsed, str name) except -1:
+cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name) except -1:
     """What all groups took, for INT8BLAS_VERBOSE."""
     cdef Gemm g
     cdef i8_image image
@@ -261,14 +261,14 @@ cdef class Filters:
                       size_t *workspace):
         """The path, and the facts of an execution: for "gemm" the first product, whose image goes to `image`, for
         others the workspace of a thread."""
-        cdef Job j
+        cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)
         return "gemm"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
         """dst from src, which share no memory; bytes of src are XORed with `flip`."""
-        cdef Job j
+        cdef PackingJob j
         cdef int threads, status
         cdef double elapsed
         if is_empty(dst):
@@ -312,7 +312,7 @@ cdef class Filters:
         return 0
 
 
-cdef int prepare(Job *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
+cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
     """All of an execution that its groups have in common."""
     cdef int64_t line
     cdef ptrdiff_t line_step

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.convolution.filters cimport Filters, Images
-from int8blas.convolution.lines cimport Job
+from int8blas.convolution.lines cimport LinesJob
 from int8blas.stage.output_stage cimport Bound
 
 
@@ -11,7 +11,7 @@ cdef class GroupFilters(Filters):
     cdef object sums                # of the weights of each output channel; None before they are asked for
 
     cdef list order(self)
-    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
+    cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

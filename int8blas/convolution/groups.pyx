@@ -14,7 +14,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
-from int8blas.convolution.lines cimport Block, Job, all_units, copy_block, lines_inside, set_blocks, target_of
+from int8blas.convolution.lines cimport Block, LinesJob, all_units, copy_block, lines_inside, set_blocks, target_of
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
     I8_GROUP,
@@ -52,7 +52,7 @@ cdef struct Workspace:
     int32_t *sums
 
 
-cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
+cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room)
@@ -61,7 +61,8 @@ cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     return memory - first
 
 
-cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t first, i8_grouped_args *t) noexcept nogil:
+cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_t first,
+                   i8_grouped_args *t) noexcept nogil:
     """All lines of a block, for the channels from `first` of the block's on that the kernel takes."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
@@ -106,7 +107,7 @@ cdef void do_lines(const Job *j, const Workspace *w, const Block *k, int64_t fir
             x += MAX_PIXELS
 
 
-cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
     """One block, for the channels of a panel."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
@@ -124,7 +125,7 @@ cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
-    cdef const Job *j = <const Job *>job
+    cdef const LinesJob *j = <const LinesJob *>job
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
     lay_out(j, &w, memory + part * size)
@@ -188,7 +189,7 @@ cdef class GroupFilters(Filters):
             self.sums = ordered.reshape(-1)
         return self.sums
 
-    cdef int prepare(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
+    cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Everything but compensation; how many threads the work is worth."""
         start(&j.g, False)
         self.packed.fill(&j.g)
@@ -213,7 +214,7 @@ cdef class GroupFilters(Filters):
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):
-        cdef Job j
+        cdef LinesJob j
         cdef Workspace w
         self.prepare(&j, bound, src, dst, flip)
         workspace[0] = lay_out(&j, &w, NULL)
@@ -221,7 +222,7 @@ cdef class GroupFilters(Filters):
         return "groups"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
-        cdef Job j
+        cdef LinesJob j
         cdef Workspace w
         cdef int parts
         if is_empty(dst):

@@ -10,7 +10,7 @@ from int8blas.stage.output_stage cimport Bound
 
 
 # An execution.
-cdef struct Job:
+cdef struct LinesJob:
     Gemm g                      # the output stage, zero points and B; C of the first pixel
     i8_image image
     int64_t groups, outputs     # as in Filters
@@ -38,13 +38,14 @@ cdef struct Block:
 
 
 cdef class LineFilters(Filters):
-    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1
+    cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
+                            uint8_t flip) except -1
 
 
 cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
-cdef bint set_blocks(Job *j) noexcept nogil
-cdef int64_t all_units(const Job *j) noexcept nogil
-cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil
-cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil
-cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil
+cdef bint set_blocks(LinesJob *j) noexcept nogil
+cdef int64_t all_units(const LinesJob *j) noexcept nogil
+cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil
+cdef void lines_inside(const LinesJob *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil
+cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogil

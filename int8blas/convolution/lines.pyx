@@ -96,7 +96,7 @@ cdef inline int64_t most_widened(const Gemm *g) noexcept nogil:
     return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
 
 
-cdef inline size_t wide_size(const Job *j) noexcept nogil:
+cdef inline size_t wide_size(const LinesJob *j) noexcept nogil:
     """Bytes of the widened panels of a tile."""
     return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
@@ -111,17 +111,17 @@ cdef inline size_t steps_size(const i8_image *m, int64_t panels) noexcept nogil:
     return panels * m.kernel[1] * line_steps(m) * I8_MATRIX_TILE
 
 
-cdef inline bint pads_steps(const Job *j) noexcept nogil:
+cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
     """Whether a matrix unit needs lines of the weights padded to whole steps."""
     return j.matrix is not NULL and j.image.line % I8_MATRIX_K != 0
 
 
-cdef inline size_t matrix_slack(const Job *j) noexcept nogil:
+cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
     """Bytes that a matrix unit may read behind a region, as it reads whole registers of rows."""
     return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 
-cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
+cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
     """The memory of one thread; its size."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
@@ -132,17 +132,17 @@ cdef size_t lay_out(const Job *j, Workspace *w, char *memory) noexcept nogil:
     return memory - first
 
 
-cdef inline int64_t region_lines(const Job *j, int64_t lines) noexcept nogil:
+cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
     """Lines of the image that the windows of so many lines of the output span."""
     return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
 
 
-cdef inline int64_t region_columns(const Job *j, int64_t outputs) noexcept nogil:
+cdef inline int64_t region_columns(const LinesJob *j, int64_t outputs) noexcept nogil:
     """Columns of the image that the windows of so many outputs of a line span."""
     return (outputs - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
-cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil:
+cdef void lines_inside(const LinesJob *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil:
     """Lines [low, high) of the window of output line h that add something."""
     cdef int64_t y = h * j.image.stride[1] - j.image.before[1]
     low[0], high[0] = 0, j.image.kernel[1]
@@ -153,13 +153,13 @@ cdef void lines_inside(const Job *j, int64_t h, int64_t *low, int64_t *high) noe
             high[0] -= 1
 
 
-cdef char *target_of(const Job *j, const Block *k, int64_t h) noexcept nogil:
+cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogil:
     """Channel 0 of a block's first output in its line h."""
     return (j.g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
             + k.first * j.steps[3])
 
 
-cdef void pad_steps(const Job *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
+cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
     """Some panels with lines of whole steps; what is behind a line is zero already."""
     cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
     for x in range(width):
@@ -167,7 +167,7 @@ cdef void pad_steps(const Job *j, const Workspace *w, const int8_t *b, int width
             memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panel_size + i * line, line)
 
 
-cdef void set_panels(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width,
+cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width,
                      Panels *s) noexcept nogil:
     """Some panels of columns, as the tiles of a block read them."""
     cdef const i8_image *m = &j.image
@@ -207,7 +207,7 @@ cdef void set_panels(const Job *j, const Workspace *w, const Block *k, int64_t p
     s.o.c_row, s.o.c_col = j.steps[3], j.steps[4]
 
 
-cdef void do_line(const Job *j, const Workspace *w, const Block *k, int64_t i, Panels *s) noexcept nogil:
+cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t i, Panels *s) noexcept nogil:
     """The tiles of line i of a block, times some panels."""
     cdef const i8_image *m = &j.image
     cdef const Gemm *g = &j.g
@@ -253,7 +253,7 @@ cdef void do_line(const Job *j, const Workspace *w, const Block *k, int64_t i, P
             top = end
 
 
-cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
+cdef void do_tiles(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
     """Some panels of columns of a block."""
     cdef Panels s
     cdef int64_t i
@@ -262,7 +262,7 @@ cdef void do_tiles(const Job *j, const Workspace *w, const Block *k, int64_t pan
         do_line(j, w, k, i, &s)
 
 
-cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogil:
+cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
     """The block of a unit, and the part of the image that it sees, copied."""
     cdef i8_image m = j.image
     cdef Block k
@@ -286,7 +286,7 @@ cdef Block copy_block(const Job *j, uint8_t *region, int64_t unit) noexcept nogi
     return k
 
 
-cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil:
+cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
     """One block, for the groups that are copied together."""
     cdef Block k = copy_block(j, w.region, unit)
     cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
@@ -300,13 +300,13 @@ cdef void do_unit(const Job *j, const Workspace *w, int64_t unit) noexcept nogil
         k.group += 1
 
 
-cdef int64_t all_units(const Job *j) noexcept nogil:
+cdef int64_t all_units(const LinesJob *j) noexcept nogil:
     return j.size[0] * j.size[1] * j.blocks * j.stretches * (j.groups // j.together)
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
     """One thread's units."""
-    cdef const Job *j = <const Job *>job
+    cdef const LinesJob *j = <const LinesJob *>job
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
     lay_out(j, &w, memory + part * size)
@@ -320,19 +320,19 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
         j.matrix.leave()
 
 
-cdef int64_t groups_of_line(const Job *j) noexcept nogil:
+cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
     """Groups that share cache lines of the image: copied one after the other, each would bring them to the cache."""
     cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
     return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
 
 
-cdef int busy_threads(const Job *j, int threads) noexcept nogil:
+cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
     return paid_threads(work, j.g.kernels.thread_work, threads)
 
 
-cdef bint set_blocks(Job *j) noexcept nogil:
+cdef bint set_blocks(LinesJob *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
     cdef int64_t least = j.mr, lines, stretch, threads, planes
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
@@ -397,7 +397,8 @@ cdef class LineFilters(Filters):
     def __init__(self, shape, strides, dilation, before, partial):
         Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
 
-    cdef bint prepare_lines(self, Job *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
+    cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
+                            uint8_t flip) except -1:
         """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
         start(&j.g, False)
         self.packed.fill(&j.g)
@@ -440,7 +441,7 @@ cdef class LineFilters(Filters):
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace):
-        cdef Job j
+        cdef LinesJob j
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.describe(self, bound, src, dst, flip, g, image, workspace)
@@ -449,7 +450,7 @@ cdef class LineFilters(Filters):
         return "lines"
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
-        cdef Job j
+        cdef LinesJob j
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, name)

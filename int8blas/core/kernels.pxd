@@ -8,10 +8,10 @@ cdef extern from "core/compiler.h" nogil:
 
 cdef extern from "isa/kernels.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
-    int I8_FEW_ROWS(int np)
+    int I8_SHORT_TILE(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
     enum: I8_OUTLIER_K
-    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_ROWS
+    enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_FEW_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPE_S64
     enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE
@@ -115,7 +115,7 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
 
-    ctypedef struct i8_thin_args:
+    ctypedef struct i8_small_k_args:
         int64_t rows
         int64_t cols
         int groups
@@ -132,7 +132,7 @@ cdef extern from "isa/kernels.h" nogil:
         int32_t *dst
         ptrdiff_t dst_row
 
-    ctypedef struct i8_rows_args:
+    ctypedef struct i8_few_rows_args:
         int64_t groups
         const uint8_t *a
         ptrdiff_t a_group
@@ -148,7 +148,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t acc_row
         ptrdiff_t acc_block
 
-    ctypedef void (*i8_rows_fn)(const i8_rows_args *) noexcept nogil
+    ctypedef void (*i8_few_rows_fn)(const i8_few_rows_args *) noexcept nogil
 
     ctypedef struct i8_post_op:
         int kind
@@ -401,9 +401,9 @@ cdef extern from "isa/kernels.h" nogil:
         int exact
         const i8_tiles *tiles[4]
         int tile_output
-        int rows_mr
-        int rows_columns
-        i8_rows_fn rows[2][12]
+        int few_rows_mr
+        int few_rows_columns
+        i8_few_rows_fn few_rows[2][12]
         void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
                           ptrdiff_t row_stride) noexcept nogil
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
@@ -414,8 +414,8 @@ cdef extern from "isa/kernels.h" nogil:
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
         void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
-        int thin_rows
-        void (*thin)(const i8_thin_args *) noexcept nogil
+        int small_k_rows
+        void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
                                int64_t groups, int64_t block) noexcept nogil
         void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
@@ -447,8 +447,8 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_stage_kernels:
         void (*output)(const i8_output_args *) noexcept nogil
         void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
-        void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
-                     int cols, int size) noexcept nogil
+        void (*transpose_store)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row,
+                                int rows, int cols, int size) noexcept nogil
         void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 float zero, int is_signed, uint8_t flip) noexcept nogil
@@ -496,8 +496,8 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t nc
         double thread_work
         int64_t tiny_work
-        int64_t rows_limit
-        int thin_k
+        int64_t few_rows_limit
+        int small_k_limit
         const i8_gemm_kernels *gemm
         const i8_matrix *matrix
         const i8_convolution_kernels *convolution

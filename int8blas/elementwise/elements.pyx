@@ -33,7 +33,7 @@ cdef int64_t STREAM_BYTES = 16 << 20
 ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
 
 
-cdef struct Job:
+cdef struct ElementsJob:
     i8_elements_fn function
     widen_fn widen                              # makes float32 of `x`, for the function; NULL if that takes it as it is
     int dims                                    # outer dimensions
@@ -55,7 +55,7 @@ cdef struct Job:
 
 cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil:
     """One piece of one run."""
-    cdef const Job *job = <const Job *>work
+    cdef const ElementsJob *job = <const ElementsJob *>work
     cdef i8_elements_args e
     cdef int64_t run = unit // job.pieces, start = unit % job.pieces * job.piece, index
     cdef int64_t n = min(job.piece, job.n - start)
@@ -110,7 +110,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
             memcpy(to + i * to_step, source + i * step, 4)
 
 
-cdef void do_some(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil:
+cdef void do_some(const ElementsJob *job, i8_elements_args *e, int64_t n) noexcept nogil:
     """A piece of elements that are widened first, or not contiguous on one side or both: some at a time."""
     cdef char gathered[4 * GATHERED]
     cdef float widened[GATHERED]
@@ -140,7 +140,7 @@ cdef void do_some(const Job *job, i8_elements_args *e, int64_t n) noexcept nogil
                 e.parameters[p] = <const char *>e.parameters[p] + 4 * e.n
 
 
-cdef void do_all(Job *job) noexcept:
+cdef void do_all(ElementsJob *job) noexcept:
     """Every piece."""
     if not job.each:
         job.piece = PIECE
@@ -173,7 +173,7 @@ cdef int even_from(list arrays):
     return first
 
 
-cdef list lay_out(Job *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
+cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
     """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
     cdef int d, p, first, inner
     ndim = x.ndim
@@ -244,7 +244,7 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
     return result
 
 
-cdef list lay_out_contiguous(Job *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
+cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
     """`lay_out` where `x` and `out` are in C order, and the parameters differ along one dimension."""
     cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
     cdef int d, p
@@ -294,7 +294,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
     with those of `x` that `axes` selects.
     """
-    cdef Job job
+    cdef ElementsJob job
     cdef cnp.ndarray array, target
     cdef int p
     cdef bint uniform = True

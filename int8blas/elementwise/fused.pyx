@@ -73,12 +73,12 @@ cdef struct Block:
     int64_t index[cnp.NPY_MAXDIMS]
 
 
-cdef struct Job
+cdef struct FusedJob
 
-ctypedef void (*compute_fn)(const Job *job, const Block *block) noexcept nogil
+ctypedef void (*compute_fn)(const FusedJob *job, const Block *block) noexcept nogil
 
 
-cdef struct Job:
+cdef struct FusedJob:
     int dims                        # outer dimensions
     int64_t shape[cnp.NPY_MAXDIMS]
     int64_t outer, n                # runs, elements of a run
@@ -97,13 +97,13 @@ cdef struct Job:
 
 
 cdef struct Work:
-    const Job **jobs
+    const FusedJob **jobs
     int count
 
 
 # ------------------------------------------------------------------------------------------------------- blocks ------
 
-cdef void find_block(const Job *job, int64_t number, Block *block) noexcept nogil:
+cdef void find_block(const FusedJob *job, int64_t number, Block *block) noexcept nogil:
     cdef int64_t run
     cdef int d
     if job.together:
@@ -122,7 +122,7 @@ cdef void find_block(const Job *job, int64_t number, Block *block) noexcept nogi
     block.index[0] = run
 
 
-cdef inline void advance(const Job *job, Block *block, int64_t runs) noexcept nogil:
+cdef inline void advance(const FusedJob *job, Block *block, int64_t runs) noexcept nogil:
     """Go on by some runs, at most to the end of the last outer dimension."""
     cdef int d = job.dims - 1
     block.first += runs
@@ -133,7 +133,7 @@ cdef inline void advance(const Job *job, Block *block, int64_t runs) noexcept no
         block.index[d] += 1
 
 
-cdef inline char *address(const Job *job, const Operand *operand, const Block *block) noexcept nogil:
+cdef inline char *address(const FusedJob *job, const Operand *operand, const Block *block) noexcept nogil:
     """Where the operand has the first element of a block."""
     cdef char *data = operand.data + block.start * operand.step
     cdef int d
@@ -149,7 +149,7 @@ cdef inline bint in_place(const Operand *operand, const Block *block) noexcept n
     return operand.whole or (block.runs == 1 and operand.step == operand.size)
 
 
-cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char *results, const Operand *x,
+cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out, char *results, const Operand *x,
                     const char *gathered) noexcept nogil:
     """Copy the runs of a block: from x, or where that is NULL from the buffer `gathered`; to out, or to `results`."""
     cdef Block walk
@@ -182,7 +182,7 @@ cdef void copy_runs(const Job *job, const Block *block, const Operand *out, char
         left -= together
 
 
-cdef const char *gather(const Job *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
+cdef const char *gather(const FusedJob *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
     """The elements of a block side by side: where they are, or in a buffer."""
     if in_place(operand, block):
         return address(job, operand, block)
@@ -190,16 +190,16 @@ cdef const char *gather(const Job *job, const Operand *operand, const Block *blo
     return buffer
 
 
-cdef void scatter(const Job *job, const Block *block, const char *buffer) noexcept nogil:
+cdef void scatter(const FusedJob *job, const Block *block, const char *buffer) noexcept nogil:
     """Results that are side by side in a buffer, to where they belong."""
     copy_runs(job, block, &job.out, NULL, NULL, buffer)
 
 
-cdef void compute_copy(const Job *job, const Block *block) noexcept nogil:
+cdef void compute_copy(const FusedJob *job, const Block *block) noexcept nogil:
     copy_runs(job, block, &job.out, NULL, &job.links[0].operand, NULL)
 
 
-cdef void compute_floats(const Job *job, const Block *block) noexcept nogil:
+cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
     cdef float y[FLOATS]
     cdef float z[FLOATS]
     cdef char buffer[BUFFER]
@@ -220,7 +220,7 @@ cdef void compute_floats(const Job *job, const Block *block) noexcept nogil:
         scatter(job, block, buffer)
 
 
-cdef void compute_lookup(const Job *job, const Block *block) noexcept nogil:
+cdef void compute_lookup(const FusedJob *job, const Block *block) noexcept nogil:
     cdef char gathered[BUFFER]
     cdef char results[BUFFER]
     cdef bint direct = in_place(&job.out, block)
@@ -231,7 +231,7 @@ cdef void compute_lookup(const Job *job, const Block *block) noexcept nogil:
         scatter(job, block, results)
 
 
-cdef void compute_bytes(const Job *job, const Block *block) noexcept nogil:
+cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
     cdef char gathered[2][BUFFER]
     cdef char results[BUFFER]
     cdef bint direct = in_place(&job.out, block)
@@ -260,7 +260,7 @@ cdef Step reading(cnp.ndarray array, float scale, float zero):
 
 cdef class Chain:
     """A job, and what it points to."""
-    cdef Job job
+    cdef FusedJob job
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
 
@@ -290,7 +290,7 @@ cdef bint one_run(list arrays):
 cdef Chain laid_out(list steps, cnp.ndarray target):
     """A chain that reads and writes these arrays, all of one shape."""
     cdef Chain self = Chain.__new__(Chain)
-    cdef Job *job = &self.job
+    cdef FusedJob *job = &self.job
     cdef Step step
     cdef Link *link
     cdef cnp.ndarray array
@@ -329,7 +329,7 @@ cdef Chain laid_out(list steps, cnp.ndarray target):
     return self
 
 
-cdef void set_blocks(Job *job, int64_t block, int64_t long_run):
+cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
     """Blocks of that many elements; shorter runs than `long_run` are put together."""
     job.block, job.together = block, 0
     if job.n < long_run and job.outer > 1:
@@ -344,7 +344,7 @@ cdef inline bint is_byte(const Operand *operand) noexcept:
     return operand.type == I8_TYPE_U8 or operand.type == I8_TYPE_S8
 
 
-cdef bint is_function_of_a_byte(const Job *job) noexcept:
+cdef bint is_function_of_a_byte(const FusedJob *job) noexcept:
     cdef int i
     for i in range(1, job.count):
         if job.links[i].reads:
@@ -352,7 +352,7 @@ cdef bint is_function_of_a_byte(const Job *job) noexcept:
     return is_byte(&job.links[0].operand) and is_byte(&job.out)
 
 
-cdef void make_table(Job *job) noexcept:
+cdef void make_table(FusedJob *job) noexcept:
     cdef float y[256]
     cdef uint8_t bytes[256]
     cdef int i
@@ -364,7 +364,7 @@ cdef void make_table(Job *job) noexcept:
     job.kernels.elementwise.store[job.out.type](job.table, y, 256, job.dst_scale, job.dst_zero)
 
 
-cdef bint set_bytes(Job *job) noexcept:
+cdef bint set_bytes(FusedJob *job) noexcept:
     """Prepare for the kernels of sums and products of bytes, if the chain is one and all numbers are of modest size."""
     cdef const Link *link
     cdef double largest[2]
@@ -404,7 +404,7 @@ cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zer
     Nothing of `target` may be read after something else of it has been written.
     """
     cdef Chain self = laid_out(steps, target)
-    cdef Job *job = &self.job
+    cdef FusedJob *job = &self.job
     job.dst_scale, job.dst_zero = dst_scale, dst_zero
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
@@ -431,7 +431,7 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
 cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil:
     """A part of every job."""
     cdef const Work *work = <const Work *>shared
-    cdef const Job *job
+    cdef const FusedJob *job
     cdef Block block
     cdef int64_t number
     cdef int i
@@ -447,13 +447,13 @@ cdef int run(list chains) except -1:
     """Run chains whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
     cdef Work work
     cdef Chain one = chains[0]
-    cdef const Job *first = &one.job
+    cdef const FusedJob *first = &one.job
     cdef int64_t size = 0, parts
     cdef int i
     work.jobs, work.count = &first, len(chains)
     if work.count > 1:
         memory = np.empty(work.count, np.uintp)
-        work.jobs = <const Job **>cnp.PyArray_DATA(memory)
+        work.jobs = <const FusedJob **>cnp.PyArray_DATA(memory)
     for i, one in enumerate(chains):
         work.jobs[i] = &one.job
         size += one.size

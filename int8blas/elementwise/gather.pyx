@@ -31,7 +31,7 @@ cnp.import_array()
 cdef int64_t AHEAD = 2048
 
 
-cdef struct Job:
+cdef struct GatherJob:
     i8_elements_fn function
     const char *table
     ptrdiff_t row               # in bytes
@@ -45,7 +45,7 @@ cdef struct Job:
 
 cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept nogil:
     """A part of the rows."""
-    cdef const Job *job = <const Job *>shared
+    cdef const GatherJob *job = <const GatherJob *>shared
     cdef int64_t first = share(job.count, part, parts), end = share(job.count, part + 1, parts)
     cdef i8_elements_args e
     cdef int64_t i, byte, ahead = 1 + AHEAD // job.columns
@@ -63,7 +63,7 @@ cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept n
     return 0
 
 
-cdef void do_all(const Job *job) noexcept:
+cdef void do_all(const GatherJob *job) noexcept:
     cdef double size = 5 * <double>job.count * job.columns
     cdef int parts = threads_for(size, THREAD_BYTES, <double>job.count)
     run_work(gather_rows, job, parts, size, THREAD_BYTES, GIL_BYTES)
@@ -150,7 +150,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray chosen, scales, zero_points, result
     cdef bint is_signed = cnp.PyArray_TYPE(source) == cnp.NPY_INT8
     cdef int low = -128 if is_signed else 0
-    cdef Job job
+    cdef GatherJob job
     if source.ndim != 2:
         raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
     chosen = checked_indices(indices, source.shape[0])

@@ -30,7 +30,7 @@ cdef struct Side:
     bint copied
 
 
-cdef struct Job:
+cdef struct NormalizeJob:
     i8_normalize_fn function
     i8_normalize_args args              # but for rows, and where they are
     Side src, dst
@@ -43,7 +43,8 @@ cdef struct Job:
     int64_t part_size
 
 
-cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, int64_t rows, bint back) noexcept nogil:
+cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *memory, int64_t rows,
+                     bint back) noexcept nogil:
     """Rows of an array, from `at` on, to memory, or back: along what is closer together in the array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
     cdef int64_t i, outer_count = rows, inner_count = job.args.n
@@ -58,15 +59,15 @@ cdef void copy_block(const Job *job, const Side *side, char *at, char *memory, i
             copy_strided(memory + i * memory_outer, memory_inner, at + i * outer, inner, side.size, inner_count)
 
 
-cdef inline int64_t workspace_size(const Job *job) noexcept nogil:
+cdef inline int64_t workspace_size(const NormalizeJob *job) noexcept nogil:
     return (2 if job.args.log else 1) * I8_ROW_ROOM(job.args.n) * <int64_t>sizeof(float)
 
 
-cdef inline int64_t copy_size(const Job *job, const Side *side) noexcept nogil:
+cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcept nogil:
     return round_up(job.block * job.room * side.size, ALIGNMENT) if side.copied else 0
 
 
-cdef void do_unit(const Job *job, int64_t unit, char *memory) noexcept nogil:
+cdef void do_unit(const NormalizeJob *job, int64_t unit, char *memory) noexcept nogil:
     """One block of rows."""
     cdef i8_normalize_args a = job.args
     cdef int64_t first = unit % job.blocks * job.block, run = unit // job.blocks, index
@@ -101,7 +102,7 @@ cdef void set_side(Side *side, cnp.ndarray array, int64_t n) noexcept:
     side.copied = n < I8_CHUNK or side.step != side.size or not cnp.PyArray_ISALIGNED(array)
 
 
-cdef int lay_out(Job *job, cnp.ndarray src, cnp.ndarray dst) except -1:
+cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Set where the rows are: those of dimensions that lie in memory like one are one run of rows."""
     cdef int axis
     cdef int64_t size
@@ -131,7 +132,7 @@ cdef int lay_out(Job *job, cnp.ndarray src, cnp.ndarray dst) except -1:
 
 
 cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil:
-    cdef const Job *job = <const Job *>shared
+    cdef const NormalizeJob *job = <const NormalizeJob *>shared
     cdef int64_t unit
     for unit in range(share(job.units, part, parts), share(job.units, part + 1, parts)):
         do_unit(job, unit, job.memory + part * job.part_size)
@@ -144,7 +145,7 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     The arrays have the same shape, are not empty, and share no memory unless they are the same but for their type. Of
     `args`, the row's length and all that does not tell where rows are must be set.
     """
-    cdef Job job
+    cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)
     cdef int parts
     job.function, job.args = function, args[0]

@@ -35,7 +35,7 @@ cdef enum Way:
     LINES, PATCHES, WINDOWS
 
 
-cdef struct Job:
+cdef struct PoolJob:
     Way way
     int operation
     const i8_kernels *kernels
@@ -83,7 +83,7 @@ cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexce
     return False
 
 
-cdef inline void divide_in_16_bits(const Job *job, i8_pool_args *a, int64_t count) noexcept nogil:
+cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t count) noexcept nogil:
     """Set the multiplier for a division by `count`, if there is one.
 
     For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is
@@ -116,7 +116,7 @@ cdef inline void divide_in_16_bits(const Job *job, i8_pool_args *a, int64_t coun
     a.multiplier = <int>m
 
 
-cdef inline void divide_by(const Job *job, i8_pool_args *a, float *chunk, int64_t count) noexcept nogil:
+cdef inline void divide_by(const PoolJob *job, i8_pool_args *a, float *chunk, int64_t count) noexcept nogil:
     """Let the kernel divide all sums by `count`."""
     cdef int i
     a.each = False
@@ -126,11 +126,12 @@ cdef inline void divide_by(const Job *job, i8_pool_args *a, float *chunk, int64_
     divide_in_16_bits(job, a, count)
 
 
-cdef inline int64_t window_size(const Job *job) noexcept nogil:
+cdef inline int64_t window_size(const PoolJob *job) noexcept nogil:
     return job.axes[0].kernel * job.axes[1].kernel * job.axes[2].kernel
 
 
-cdef inline void set_window(const Job *job, i8_pool_args *a, int64_t deep, int64_t high, int64_t wide) noexcept nogil:
+cdef inline void set_window(const PoolJob *job, i8_pool_args *a, int64_t deep, int64_t high,
+                            int64_t wide) noexcept nogil:
     """A window of so many elements along d, h and w; loops over evenly spaced ones become one."""
     a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
     a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
@@ -147,7 +148,7 @@ cdef inline void set_window(const Job *job, i8_pool_args *a, int64_t deep, int64
         a.counts[0] = 1
 
 
-cdef inline Place place_of(const Job *job, int64_t unit) noexcept nogil:
+cdef inline Place place_of(const PoolJob *job, int64_t unit) noexcept nogil:
     cdef Place p
     p.w = unit % job.column_blocks * job.columns
     unit = unit // job.column_blocks
@@ -162,7 +163,7 @@ cdef inline Place place_of(const Job *job, int64_t unit) noexcept nogil:
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
-cdef void do_line(const Job *job, int64_t unit) noexcept nogil:
+cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
     """A line of the result, or some of its channels."""
     cdef i8_pool_args a
     cdef float chunk[I8_CHUNK]
@@ -227,7 +228,7 @@ cdef void copy_pixels(char *to, ptrdiff_t to_pixel, ptrdiff_t to_channel, const 
             copy_elements(to + i * to_channel, to_pixel, source + i * channel, pixel, pixels, size)
 
 
-cdef void set_divisors(const Job *job, const Place *p, float *divisors, int64_t depth, int64_t rows, int64_t n,
+cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int64_t depth, int64_t rows, int64_t n,
                        int64_t channels) noexcept nogil:
     """The elements that are not padding of the window at every position of a patch."""
     cdef Axis every = job.axes[2]
@@ -245,7 +246,7 @@ cdef void set_divisors(const Job *job, const Place *p, float *divisors, int64_t 
             divisors[row * n + i] = count * divisors[i]
 
 
-cdef void do_patch(const Job *job, int64_t unit) noexcept nogil:
+cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     """Rows and columns of the result of some channels."""
     cdef i8_pool_args a
     cdef char patch[PATCH + I8_POOL_RUN]
@@ -299,13 +300,13 @@ cdef void do_patch(const Job *job, int64_t unit) noexcept nogil:
 
 # --- windows ---------------------------------------------------------------------------------------------------------
 
-cdef inline int64_t element(const Job *job, const uint8_t *x) noexcept nogil:
+cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil:
     if job.is_signed:
         return (<const int8_t *>x)[0]
     return x[0]
 
 
-cdef void add_line(const Job *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
+cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
                    int64_t channels) noexcept nogil:
     """Take n pixels into the sums, or maxima, of their channels."""
     cdef int32_t partial[I8_POOL_RUN + CHANNELS]
@@ -340,7 +341,7 @@ cdef void add_line(const Job *job, i8_pool_args *a, int64_t *values, const uint8
             values[j] = max(values[j], value) if job.operation == MAXIMUM else values[j] + value
 
 
-cdef void store_value(const Job *job, char *out, int64_t value, int64_t count) noexcept nogil:
+cdef void store_value(const PoolJob *job, char *out, int64_t value, int64_t count) noexcept nogil:
     cdef float quotient
     if job.operation == MAXIMUM:
         out[0] = <char>value
@@ -352,7 +353,7 @@ cdef void store_value(const Job *job, char *out, int64_t value, int64_t count) n
         out[0] = <char><int32_t>rintf(quotient)
 
 
-cdef void do_windows(const Job *job, int64_t unit) noexcept nogil:
+cdef void do_windows(const PoolJob *job, int64_t unit) noexcept nogil:
     """A line of the result, of some channels, window by window."""
     cdef i8_pool_args a
     cdef float ones[I8_CHUNK]
@@ -392,7 +393,7 @@ cdef void do_windows(const Job *job, int64_t unit) noexcept nogil:
 
 # --- all of it -------------------------------------------------------------------------------------------------------
 
-cdef bint lay_out_patches(Job *job, int64_t channels) noexcept:
+cdef bint lay_out_patches(PoolJob *job, int64_t channels) noexcept:
     """Set the size of patches of so many channels. Whether the buffer holds one."""
     cdef int64_t deep = job.axes[0].kernel, high = extent(&job.axes[1]), wide = extent(&job.axes[2]), room
     cdef int64_t width
@@ -408,7 +409,7 @@ cdef bint lay_out_patches(Job *job, int64_t channels) noexcept:
     return True
 
 
-cdef void choose_way(Job *job) noexcept:
+cdef void choose_way(PoolJob *job) noexcept:
     """Set the way, and the sizes of a unit of work."""
     cdef int64_t channels = job.out_shape[4], lines = job.out_shape[0] * job.out_shape[1] * job.out_shape[2]
     cdef int64_t some = 1 if job.x[3] == 1 and job.x[4] != 1 else min(channels, <int64_t>CHANNELS)
@@ -433,7 +434,7 @@ cdef void choose_way(Job *job) noexcept:
 
 
 cdef int do_unit(const void *shared, int64_t unit, int64_t _units) noexcept nogil:
-    cdef const Job *job = <const Job *>shared
+    cdef const PoolJob *job = <const PoolJob *>shared
     if job.way == LINES:
         do_line(job, unit)
     elif job.way == PATCHES:
@@ -449,7 +450,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     `window` has an entry for each spatial dimension. Every window has elements that are not padding. `out` is of the
     type of `src` or float32, not empty, and does not overlap `src`.
     """
-    cdef Job job
+    cdef PoolJob job
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim
     cdef int64_t units
     cdef double work = cnp.PyArray_SIZE(out)

@@ -14,13 +14,13 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport region_threads, run_parts
 from int8blas.gemm.blocks cimport gemm_blocks
-from int8blas.gemm.few_columns cimport gemm_dots
-from int8blas.gemm.few_rows cimport gemm_rows
+from int8blas.gemm.few_columns cimport gemm_few_columns
+from int8blas.gemm.few_rows cimport gemm_few_rows
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport (
-    PATH_DOTS,
-    PATH_ROWS,
-    PATH_THIN,
+    PATH_FEW_COLUMNS,
+    PATH_FEW_ROWS,
+    PATH_SMALL_K,
     Gemm,
     Plan,
     Planned,
@@ -30,7 +30,7 @@ from int8blas.gemm.plan cimport (
     plan_threads,
     zero_of_row,
 )
-from int8blas.gemm.small_k cimport gemm_thin
+from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.tiny cimport gemm_tiny
 
 
@@ -209,12 +209,12 @@ cdef int multiply(const Gemm *g) noexcept nogil:
             return multiply(&other)
     if p.segments > 1:
         return gemm_parts_of_k(g, &p)
-    if p.path == PATH_ROWS:
-        return gemm_rows(g, &p)
-    if p.path == PATH_DOTS:
-        return gemm_dots(g, &p)
-    if p.path == PATH_THIN:
-        return gemm_thin(g, &p)
+    if p.path == PATH_FEW_ROWS:
+        return gemm_few_rows(g, &p)
+    if p.path == PATH_FEW_COLUMNS:
+        return gemm_few_columns(g, &p)
+    if p.path == PATH_SMALL_K:
+        return gemm_small_k(g, &p)
     if parts == 1 or not (p.own_columns or p.own_rows):
         return gemm_blocks(g, &p)
     job.g, job.p = g, &p

@@ -18,15 +18,15 @@ from int8blas.gemm.driver cimport set_segment
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport (
     PATH_BLOCKS,
-    PATH_DOTS,
-    PATH_ROWS,
-    PATH_THIN,
+    PATH_FEW_COLUMNS,
+    PATH_FEW_ROWS,
+    PATH_SMALL_K,
     PATH_TINY,
     Gemm,
     Plan,
     arranged,
     is_product,
-    is_turned,
+    stores_transposed,
     make_plan,
     plan_threads,
     thread_work,
@@ -50,7 +50,13 @@ PATHS = {
     "groups": "a lane for four channels of a small group, from a copy of some lines of the image",
 }
 
-NAMES = {PATH_TINY: "tiny", PATH_ROWS: "rows", PATH_DOTS: "dots", PATH_THIN: "thin", PATH_BLOCKS: "blocks"}
+NAMES = {
+    PATH_TINY: "tiny",
+    PATH_FEW_ROWS: "rows",
+    PATH_FEW_COLUMNS: "dots",
+    PATH_SMALL_K: "thin",
+    PATH_BLOCKS: "blocks",
+}
 
 # How layers of a class are explained: a function of the layer and its source.
 _layers = {}
@@ -266,11 +272,11 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False):
     make_plan(&g, &p)
     # Units as the paths share them out, where that is not as they are counted for the number of threads.
     unit = (m, n)
-    if p.path == PATH_ROWS:
-        unit = (ceil_div(m, p.grid.rows), g.kernels.gemm.rows_columns)
-    elif p.path == PATH_DOTS:
+    if p.path == PATH_FEW_ROWS:
+        unit = (ceil_div(m, p.grid.rows), g.kernels.gemm.few_rows_columns)
+    elif p.path == PATH_FEW_COLUMNS:
         p.grid.rows, p.grid.columns, unit = (m, 1, (1, n)) if p.by_rows else (1, n, (m, 1))
-    elif p.path == PATH_THIN:
+    elif p.path == PATH_SMALL_K:
         unit = (1, n)
     elif p.path == PATH_BLOCKS and p.own_columns:
         p.grid.rows, p.grid.columns, unit = 1, p.panels, (m, I8_PANEL)
@@ -310,11 +316,11 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         threads = max(threads, plan_threads(g, &p))
     path = NAMES[p.path]
     width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
-    rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not is_turned(g))
+    rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not stores_transposed(g))
     tile = {
-        "rows": (g.kernels.gemm.rows_mr, g.kernels.gemm.rows_columns),
+        "rows": (g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns),
         "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
-        "thin": (g.kernels.gemm.thin_rows, I8_PANEL),
+        "thin": (g.kernels.gemm.small_k_rows, I8_PANEL),
     }.get(path, (rows if g.m != 1 else 1, width))
     if path == "blocks" and p.matrix is not NULL:
         tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)

@@ -16,12 +16,12 @@ cdef inline bint reads_a(const Gemm *g) noexcept nogil:
     )
 
 
-cdef inline bint takes_dots(const Gemm *g) noexcept nogil:
+cdef inline bint takes_few_columns(const Gemm *g) noexcept nogil:
     """Whether one operand is read in place along k, which is long: of few columns A, or of few rows B."""
     if g.kernels.gemm.dots_columns == 0 or g.k < MIN_DOT_K:
         return False
     return reads_a(g) or (g.packed is NULL and g.b_row == 1 and g.m <= FEW_ROWS)
 
 
-cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil
-cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil
+cdef void plan_few_columns(const Gemm *g, Plan *p) noexcept nogil
+cdef int gemm_few_columns(const Gemm *g, const Plan *p) noexcept nogil

@@ -37,8 +37,8 @@ cdef enum:
     MIN_BLOCK = 8
 
 
-cdef void plan_dots(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_DOTS."""
+cdef void plan_few_columns(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_FEW_COLUMNS."""
     p.by_rows = reads_a(g)
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
@@ -320,7 +320,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef int gemm_dots(const Gemm *g, const Plan *p) noexcept nogil:
+cdef int gemm_few_columns(const Gemm *g, const Plan *p) noexcept nogil:
     """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory.
 
     Each thread packs all of y, which takes less time than to get it from another one.

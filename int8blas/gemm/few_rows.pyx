@@ -1,4 +1,4 @@
-"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (rows_body.h).
+"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (few_rows_body.h).
 
 Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
 
@@ -25,9 +25,9 @@ from int8blas.core.kernels cimport (
     I8_CHUNK,
     I8_GROUP,
     I8_MAX_COLUMNS,
-    I8_MAX_ROWS,
+    I8_MAX_FEW_ROWS,
     i8_output_args,
-    i8_rows_args,
+    i8_few_rows_args,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, leave_out, part_count, pieces_of, share, split
@@ -51,8 +51,8 @@ cdef enum:
     LONG_BLOCKS = 16
 
 
-cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads and blocks of PATH_ROWS."""
+cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads and blocks of PATH_FEW_ROWS."""
     cdef bint shifted = g.a_flip != 0
     p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
     p.centered = (
@@ -62,7 +62,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.row_of_ones = p.row_of_ones and not p.centered
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones
-    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.rows_mr), width = g.kernels.gemm.rows_columns
+    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows_mr), width = g.kernels.gemm.few_rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
     cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
@@ -73,7 +73,7 @@ cdef void plan_rows(const Gemm *g, Plan *p) noexcept nogil:
     split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
     leave_out(&p.grid)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
-    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.rows_mr // 2
+    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
@@ -119,7 +119,7 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
     w.bo = <int64_t *>carve(&memory, 8 * g.n if g.bo_cols is not NULL else 0)
-    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.rows_columns)
+    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.few_rows_columns)
     w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
     return memory - start
 
@@ -157,7 +157,7 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     return 0
 
 
-cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
+cdef void multiply(const Gemm *g, const Rows *w, i8_few_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
                    int32_t *sums) noexcept nogil:
     """The tiles of rows, times the groups and the blocks of columns in `t`."""
     cdef int64_t row, height
@@ -167,27 +167,27 @@ cdef void multiply(const Gemm *g, const Rows *w, i8_rows_args *t, int64_t group,
         t.a = w.a + w.group * (row * w.groups + group * height)
         t.a_group = w.group * height
         t.acc = sums + row * t.acc_row
-        g.kernels.gemm.rows[w.unsigned_operand][height - 1](t)
+        g.kernels.gemm.few_rows[w.unsigned_operand][height - 1](t)
 
 
 cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
     """The first column that a block stores; its last one is before the next block's first."""
-    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.rows_columns, g.n)
+    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows_columns, g.n)
 
 
 cdef int64_t read_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
     """The first column that a block reads."""
-    return min(own_column(g, p, block), g.n - g.kernels.gemm.rows_columns)
+    return min(own_column(g, p, block), g.n - g.kernels.gemm.few_rows_columns)
 
 
 cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t *sums, int64_t block, int64_t row,
                       int64_t row_end) noexcept nogil:
     """The finished sums of one block of columns, rows [row, row_end), go to C."""
-    cdef int width = g.kernels.gemm.rows_columns
+    cdef int width = g.kernels.gemm.few_rows_columns
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
     cdef int columns = <int>(own_column(g, p, block + 1) - column)
-    cdef int32_t tile[I8_MAX_ROWS * I8_MAX_COLUMNS + I8_CHUNK]
+    cdef int32_t tile[I8_MAX_FEW_ROWS * I8_MAX_COLUMNS + I8_CHUNK]
     cdef int64_t col_sum[I8_MAX_COLUMNS + I8_CHUNK]
     cdef i8_output_args o
     if p.from_registers:
@@ -208,7 +208,7 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
         o.bo = w.bo + column
     r = row
     while r < row_end:
-        height = <int>min(<int64_t>I8_MAX_ROWS, row_end - r)
+        height = <int>min(<int64_t>I8_MAX_FEW_ROWS, row_end - r)
         for i in range(height):
             g.kernels.gemm.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
         if w.ao is not NULL:
@@ -222,12 +222,12 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t tile, int64_t tile_end, int64_t first,
                          int64_t end) noexcept nogil:
     """Some tiles of rows times blocks of columns from `first` to `end`."""
-    cdef int64_t width = g.kernels.gemm.rows_columns
+    cdef int64_t width = g.kernels.gemm.few_rows_columns
     cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
     cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
     cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
     cdef int64_t last, block, count, group, step = p.kc // I8_GROUP
-    cdef i8_rows_args t
+    cdef i8_few_rows_args t
     t.b_flip = <uint32_t>0x01010101 * w.b_flip
     t.acc_row, t.acc_block = width, w.rows * width
     t.centered = p.centered
@@ -264,7 +264,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     cdef Rows w = (<const RowsJob *>job).shared
     cdef Piece pieces[MAX_PIECES]
     cdef int i
-    w.sums += part * w.rows * p.nc * g.kernels.gemm.rows_columns
+    w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows_columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.grid, <int>part, pieces)):
         # The grid has one row for all tiles where each block needs the row of ones.
@@ -273,7 +273,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     return 0
 
 
-cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
+cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
     """The problem, by the threads of the plan. 0, or -1 if there is no memory."""
     cdef RowsJob job
     cdef Rows *w = &job.shared
@@ -287,7 +287,7 @@ cdef int gemm_rows(const Gemm *g, const Plan *p) noexcept nogil:
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
     w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
-    w.tiles = ceil_div(w.rows, g.kernels.gemm.rows_mr)
+    w.tiles = ceil_div(w.rows, g.kernels.gemm.few_rows_mr)
     memory = <char *>acquire(lay_out(g, p, w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1

@@ -32,8 +32,8 @@ cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int
     identity."""
     cdef i8_output_args o
     if p.identity:
-        g.kernels.stage.turn(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
-                             tile_row * <ptrdiff_t>sizeof(int32_t), rows, cols, sizeof(int32_t))
+        g.kernels.stage.transpose_store(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
+                                        tile_row * <ptrdiff_t>sizeof(int32_t), rows, cols, sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))
     output(g, &o, tile, rows, cols, tile_row, row, column)

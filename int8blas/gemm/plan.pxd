@@ -101,9 +101,9 @@ cdef struct Gemm:
 # The ways to compute a problem, in tiny, few_rows, few_columns, small_k and blocks.
 cdef enum Path:
     PATH_TINY
-    PATH_ROWS
-    PATH_DOTS
-    PATH_THIN
+    PATH_FEW_ROWS
+    PATH_FEW_COLUMNS
+    PATH_SMALL_K
     PATH_BLOCKS
 
 
@@ -117,16 +117,16 @@ cdef struct Plan:
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
     bint to_output              # the micro-kernel applies a primitive's output stage itself, or stores C as s64
     bint identity               # the output stage would be the identity, but for the strides of C
-    bint row_of_ones            # PATH_ROWS: A gets one, for column sums of B
-    bint centered               # PATH_ROWS: the only row of A is multiplied less its zero point
-    int64_t head                # PATH_ROWS: columns before the first block that is aligned, if blocks are
-    bint staged                 # PATH_ROWS: rows of B are copied before they are multiplied
-    int64_t ahead               # PATH_ROWS: i8_rows_args.ahead
-    bint by_rows                # PATH_DOTS reads A in place by rows, rather than B by columns
-    bint stream                 # C is written past the caches, by PATH_THIN or as s64
+    bint row_of_ones            # PATH_FEW_ROWS: A gets one, for column sums of B
+    bint centered               # PATH_FEW_ROWS: the only row of A is multiplied less its zero point
+    int64_t head                # PATH_FEW_ROWS: columns before the first block that is aligned, if blocks are
+    bint staged                 # PATH_FEW_ROWS: rows of B are copied before they are multiplied
+    int64_t ahead               # PATH_FEW_ROWS: i8_few_rows_args.ahead
+    bint by_rows                # PATH_FEW_COLUMNS reads A in place by rows, rather than B by columns
+    bint stream                 # C is written past the caches, by PATH_SMALL_K or as s64
     int64_t kc                  # k of a block
     int64_t groups              # of 4 k, in all
-    int64_t panels              # of 16 columns, in all (PATH_ROWS: blocks of a row kernel)
+    int64_t panels              # of 16 columns, in all (PATH_FEW_ROWS: blocks of a row kernel)
     int64_t slab                # panels of plain B that are packed before they are multiplied, and
     int64_t slab_blocks         # how many blocks of their K
     bint own_columns            # each thread packs and multiplies columns of its own, in pieces,
@@ -157,7 +157,7 @@ cdef struct Planned:
 
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil
-cdef bint is_turned(const Gemm *g) noexcept nogil
+cdef bint stores_transposed(const Gemm *g) noexcept nogil
 cdef bint can_widen(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
@@ -233,10 +233,10 @@ cdef enum:
 cdef enum:
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
-    # Bounds of PATH_THIN: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
-    THIN_ROWS = 64
-    THIN_COLUMNS = 64
-    THIN_ELEMENTS = 3 << 14
+    # Bounds of PATH_SMALL_K: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
+    SMALL_K_ROWS = 64
+    SMALL_K_COLUMNS = 64
+    SMALL_K_ELEMENTS = 3 << 14
     # What is computed transposed: a C with up to so many columns, and for each so many rows, a few if a row kernel
     # takes all columns; up to what size a small problem is.
     TRANSPOSED_COLUMNS = 16
@@ -305,7 +305,7 @@ cdef inline int64_t busy_threads(const Gemm *g, double least, int64_t vectors) n
 
 cdef inline double least_work(const Gemm *g) noexcept nogil:
     """As thread_work, but twice as many where few rows would read B in place, which comes more slowly than packed."""
-    return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.rows_limit else 1)
+    return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.few_rows_limit else 1)
 
 
 cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
@@ -313,10 +313,11 @@ cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
     return sizeof(int64_t) if g.to_s64 else sizeof(int32_t)
 
 
-cdef inline bint is_thin(const Gemm *g) noexcept nogil:
+cdef inline bint is_small_k(const Gemm *g) noexcept nogil:
     """Whether the size of the problem is one for small_k."""
     return (
-        0 < g.k <= g.kernels.thin_k and g.m >= THIN_ROWS and g.n >= THIN_COLUMNS and g.m * g.n >= THIN_ELEMENTS
+        0 < g.k <= g.kernels.small_k_limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
+        and g.m * g.n >= SMALL_K_ELEMENTS
         and not g.saturating
     )
 
@@ -335,7 +336,7 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= g.kernels.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
-        and g.stage is NULL and not is_thin(g)
+        and g.stage is NULL and not is_small_k(g)
     )
 
 
@@ -345,11 +346,11 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
     if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
         return False
     if g.a_row == 1 and g.a_col != 1 and g.n <= TRANSPOSED_COLUMNS:
-        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.rows_mr else TRANSPOSED_ROWS):
+        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows_mr else TRANSPOSED_ROWS):
             return True
     if g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
         return False
-    if is_thin(g):
+    if is_small_k(g):
         return True
     return (
         g.a_row == 1 and g.b_row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY

@@ -22,9 +22,9 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport Grid, ceil_div, even_size, largest_part, leave_out, part_count, round_up, split
 from int8blas.core.threads cimport THREAD_BYTES
-from int8blas.gemm.few_columns cimport plan_dots, takes_dots
-from int8blas.gemm.few_rows cimport plan_rows, takes_rows
-from int8blas.gemm.small_k cimport plan_thin, takes_thin
+from int8blas.gemm.few_columns cimport plan_few_columns, takes_few_columns
+from int8blas.gemm.few_rows cimport plan_few_rows, takes_few_rows
+from int8blas.gemm.small_k cimport plan_small_k, takes_small_k
 
 cdef enum:
     # k that each thread gets at least if K is divided.
@@ -99,12 +99,12 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
         return PATH_TINY
     if needs_blocks(g, p):
         return PATH_BLOCKS
-    if takes_dots(g):
-        return PATH_DOTS
-    if takes_rows(g):
-        return PATH_ROWS
-    if takes_thin(g, p):
-        return PATH_THIN
+    if takes_few_columns(g):
+        return PATH_FEW_COLUMNS
+    if takes_few_rows(g):
+        return PATH_FEW_ROWS
+    if takes_small_k(g, p):
+        return PATH_SMALL_K
     return PATH_BLOCKS
 
 
@@ -162,8 +162,8 @@ cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil:
     t.c_row, t.c_col = g.c_col, g.c_row
 
 
-cdef bint is_turned(const Gemm *g) noexcept nogil:
-    """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/stage/turn_body.h)."""
+cdef bint stores_transposed(const Gemm *g) noexcept nogil:
+    """Whether rows of C are not contiguous: an output stage turns its tiles (csrc/stage/transpose_store_body.h)."""
     if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
         return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
     return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
@@ -172,7 +172,7 @@ cdef bint is_turned(const Gemm *g) noexcept nogil:
 cdef bint can_widen(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
     return (
-        g.to_s64 and g.kernels.gemm.tile_output and not is_turned(g) and g.ao_rows is NULL and g.bo_cols is NULL
+        g.to_s64 and g.kernels.gemm.tile_output and not stores_transposed(g) and g.ao_rows is NULL and g.bo_cols is NULL
     )
 
 
@@ -180,7 +180,7 @@ cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
     cdef bint by_row = g.row_scales is not NULL or g.source is not NULL
-    if is_turned(g):
+    if stores_transposed(g):
         return False
     if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:
         if s.rescales or (by_row and s.type == I8_TYPE_S32):
@@ -221,7 +221,7 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
         not g.to_s64 and g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
     p.from_registers = (
-        not p.wide and not g.to_s64 and g.alpha == 1 and g.beta == 0 and not is_turned(g)
+        not p.wide and not g.to_s64 and g.alpha == 1 and g.beta == 0 and not stores_transposed(g)
         and g.ao_rows is NULL and g.bo_cols is NULL
         and (p.identity or g.k * bound + offset_bound(g) <= INT32_MAX)
     )
@@ -295,16 +295,16 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     if p.path == PATH_TINY:
         split(1, 1, 1, False, &p.grid)
         return
-    if p.path == PATH_ROWS:
-        plan_rows(g, p)
+    if p.path == PATH_FEW_ROWS:
+        plan_few_rows(g, p)
         return
-    if p.path == PATH_DOTS:
-        plan_dots(g, p)
+    if p.path == PATH_FEW_COLUMNS:
+        plan_few_columns(g, p)
         return
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)
-    if p.path == PATH_THIN:
-        plan_thin(g, p)
+    if p.path == PATH_SMALL_K:
+        plan_small_k(g, p)
         return
     p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2

@@ -1,4 +1,4 @@
-"""Small K, where the time is that of writing C (csrc/gemm/thin_body.h).
+"""Small K, where the time is that of writing C (csrc/gemm/small_k_body.h).
 
 All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
 speed of halves, and past the caches only full ones can be. Where C is not what the kernel stores, a part of the sums at
@@ -9,7 +9,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_thin_args
+from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_small_k_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
@@ -17,7 +17,7 @@ from int8blas.gemm.output cimport output
 from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned, zero_of_row
 
 cdef enum:
-    MAX_K = 32                  # at least thin_k of every kernel table
+    MAX_K = 32                  # at least small_k_limit of every kernel table
     ROWS = 64                   # of A that are packed at a time
     MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
     LINE = 64
@@ -26,8 +26,8 @@ cdef enum:
     PART_PANELS = 32
 
 
-cdef void plan_thin(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_THIN, which packs next to nothing and is as fast as it writes C."""
+cdef void plan_small_k(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_SMALL_K, which packs next to nothing and is as fast as it writes C."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
     cdef double pays = 1 + max(work / g.kernels.thread_work, <double>size / THREAD_BYTES)
@@ -77,7 +77,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef int64_t most = ROWS
     cdef int rows
     cdef const uint8_t *a
-    cdef i8_thin_args t
+    cdef i8_small_k_args t
     cdef i8_output_args o
     t.groups = b.groups
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
@@ -110,7 +110,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
             if stores:
                 t.dst = <int32_t *>(g.c + row * g.c_row) + column
             t.cols = next_column - column
-            g.kernels.gemm.thin(&t)
+            g.kernels.gemm.small_k(&t)
             if not stores:
                 if g.ao_rows is not NULL:
                     o.ao, o.col_sum = g.ao_rows + row, b.sums + column
@@ -177,7 +177,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef int gemm_thin(const Gemm *g, const Plan *p) noexcept nogil:
+cdef int gemm_small_k(const Gemm *g, const Plan *p) noexcept nogil:
     """A small K. 0, or -1 if there is no memory.
 
     Each thread prepares all of B, which takes less time than to get it from another one.

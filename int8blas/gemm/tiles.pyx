@@ -10,7 +10,7 @@ from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_DOT8,
-    I8_FEW_ROWS,
+    I8_SHORT_TILE,
     I8_GROUP,
     I8_PANEL,
     i8_outlier_args,
@@ -107,7 +107,8 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
                                       height, groups * 4, 0)
 
 
-cdef void turn_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0, int64_t k) noexcept nogil:
+cdef void transpose_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
+                         int64_t k) noexcept nogil:
     """A block of A by columns, from where it lies."""
     cdef int64_t columns = round_up(k, COLUMN_K)
     if is_made(g):
@@ -222,7 +223,7 @@ cdef void set_waiting(const Gemm *g, const Plan *p, const Area *m, Waiting *z) n
 cdef bint may_lie_beside(const Gemm *g, const Plan *p, const Area *m, const Waiting *z) noexcept nogil:
     """Whether a single tile of few rows, whose sums stay beside each other, is called for several columns of tiles."""
     return (
-        m.row_tiles == 1 and m.rows <= I8_FEW_ROWS(g.kernels.gemm.np) and m.is_first and m.is_last and not p.wide
+        m.row_tiles == 1 and m.rows <= I8_SHORT_TILE(g.kernels.gemm.np) and m.is_first and m.is_last and not p.wide
         and not p.skips and g.c_line == 0 and (p.from_registers or p.to_output or z.gathers)
     )
 
@@ -272,7 +273,7 @@ cdef void set_b(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
             t.ahead = NULL  # panels are as far apart as those of the widened B
     elif q.dot == I8_DOT8 and has_outliers(g, p, s.first + q.panel, q.width):
         if not made.columns:
-            turn_rows(g, w, m.row, m.rows, m.k0, m.k)
+            transpose_rows(g, w, m.row, m.rows, m.k0, m.k)
             made.columns = True
         # On top of the sums of the blocks of K so far.
         q.outlier_sums = w.outlier_sums

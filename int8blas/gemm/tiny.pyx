@@ -26,7 +26,7 @@ from int8blas.gemm.plan cimport (
     Gemm,
     can_widen,
     is_product,
-    is_turned,
+    stores_transposed,
     set_tile_output,
     tile_rows,
     zero_of_row,
@@ -56,7 +56,7 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     cdef bint k_contiguous = g.a_col == 1, widens = can_widen(g) and g.n % I8_PANEL == 0
     cdef bint finishes = not widens and not is_product(g)
-    cdef bint stacks = finishes or is_turned(g)
+    cdef bint stacks = finishes or stores_transposed(g)
     cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
     cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
     cdef const int8_t *b = g.packed
@@ -134,8 +134,8 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
                 o.bo, o.row_term = g.bo_cols, row_terms
             output(g, &o, stacked, r - top, n, row, top, 0)
         elif stacks:
-            g.kernels.stage.turn(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked, row * sizeof(int32_t),
-                                 r - top, n, sizeof(int32_t))
+            g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
+                                            row * sizeof(int32_t), r - top, n, sizeof(int32_t))
         top = r
 
 

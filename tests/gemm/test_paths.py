@@ -43,7 +43,7 @@ LAYOUTS = {
 }
 # Problems that are computed transposed: few columns and an A by columns, or a C by columns and a small K.
 FEW_COLUMNS = ((64, 1, 130), (257, 2, 65), (1000, 3, 259), (40, 4, 17), (300, 4, 1030), (90, 1, 5))
-THIN_COLUMNS = ((400, 130, 3), (740, 67, 8), (528, 129, 1), (66, 760, 4), (2064, 1200, 3))
+SMALL_K_COLUMNS = ((400, 130, 3), (740, 67, 8), (528, 129, 1), (66, 760, 4), (2064, 1200, 3))
 LARGE_C = 1 << 20  # elements, from which on some options are enough
 
 
@@ -66,7 +66,7 @@ def test_products(isa, pair, a_layout, rng):
 
 def test_products_that_are_transposed(isa, pair, rng):
     """Every layout of C too, and all that goes with the operands."""
-    for m, n, k in FEW_COLUMNS + THIN_COLUMNS:
+    for m, n, k in FEW_COLUMNS + SMALL_K_COLUMNS:
         a, b = pair.operands(rng, m, n, k)
         a = np.asfortranarray(a)
         c = np.asfortranarray(rng.integers(-1000, 1000, (m, n), np.int32))

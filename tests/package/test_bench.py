@@ -256,13 +256,14 @@ def test_contestants_take_turns():
 
 
 @pytest.mark.parametrize("slow", [1, 2, 3])
-def test_a_slow_first_call_does_not_decide_how_many_a_sample_has(slow):
+def test_a_slow_first_call_does_not_decide_how_many_a_sample_has(slow, monkeypatch):
     """Or its sample would be one call that wakes its threads."""
-    calls = []
+    calls, now = [], [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
     def run():
         calls.append(None)
-        time.sleep(2e-3 if len(calls) <= slow else 0)
+        now[0] += 2e-3 if len(calls) <= slow else 1e-5
 
     timing = measure({"a": run}, Plan(rounds=1, budget=1, min_sample=1e-3, settle=0))["a"]
     assert timing.inner > 1

@@ -144,7 +144,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
 }
 
 /* Weights as dwords of the taps of a line, dst[line][vector], from those of a tap's lines. */
-static void i8_depthwise_turn_weights(const i8_depthwise_args *t, uint8_t *dst)
+static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     I8_FOR(v, 4) {
         i8_vec w[4];
@@ -240,7 +240,7 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {
         i8_depthwise_order_values(t, s);
-        i8_depthwise_turn_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
+        i8_depthwise_transpose_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
     }
     for (int line = 0; line < t->together; ++line) {
         const uint8_t *const *lines = t->line + line * t->line_stride, *src[I8_STRIDED];

@@ -25,7 +25,7 @@
  *     output it is not touched, and C gets what the output stage makes of the sums; `cols` is panels * 16 then.
  *   - `tiles`, 1 or more: A of the next tile is a_tile bytes behind that of the one before; row_init, a_tail and rows
  *     of acc_in, dst, fetch and the output are those that follow. What is fetched `ahead` is for the first tile. Where
- *     tiles lie `beside` each other, of up to I8_FEW_ROWS(np) rows, B, col_init and columns are those that follow.
+ *     tiles lie `beside` each other, of up to I8_SHORT_TILE(np) rows, B, col_init and columns are those that follow.
  *   - Sums wrap modulo 2**32. The driver makes sure that what is stored for the user has not wrapped.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract but for this:
@@ -48,7 +48,7 @@
 #define I8_MAX_IN_TURN 2 /* rows of a tile that can read its panels of B in turn */
 /* Up to so many rows, tiles of up to `np` panels wait for memory however early it is asked: they do not look at what is
  * to be fetched ahead, and they can lie beside each other. */
-#define I8_FEW_ROWS(np) ((np) > 1 ? 4 : 2)
+#define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* of a register of a matrix unit, and its bytes of k */
 #define I8_MATRIX_K 64
 #define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B for one of its registers */
@@ -76,7 +76,7 @@ typedef struct {
     const char *fetch; /* where the tile's result will go, fetched ahead with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
     /* B for a later tile, or NULL: ahead_step bytes are fetched for each group; of several panels the 64 bytes of a
-     * group of each, b_panel bytes apart. Tiles of few rows (I8_FEW_ROWS) do not look at it, nor do those of fewer
+     * group of each, b_panel bytes apart. Tiles of few rows (I8_SHORT_TILE) do not look at it, nor do those of fewer
      * panels than the kernel's np. */
     const char *ahead;
     ptrdiff_t ahead_step;
@@ -140,7 +140,7 @@ typedef void (*i8_dot_fn)(const i8_dot_args *);
 /* Columns of the dot kernels: 1, 2, 3, 4, 8, 16. */
 enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT_WIDTHS };
 
-/* A thin kernel multiplies `rows` rows of A by panels of B, for at most thin_k of K:
+/* A kernel of small K multiplies `rows` rows of A by panels of B, for at most small_k_limit of K:
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
@@ -160,7 +160,7 @@ typedef struct {
     const int32_t *row_init, *col_init;
     int32_t *dst;
     ptrdiff_t dst_row; /* in elements */
-} i8_thin_args;
+} i8_small_k_args;
 
 /* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, in place, to sums of its own:
  *
@@ -185,11 +185,11 @@ typedef struct {
     int64_t blocks;
     int32_t *acc;
     ptrdiff_t acc_row, acc_block;
-} i8_rows_args;
+} i8_few_rows_args;
 
-typedef void (*i8_rows_fn)(const i8_rows_args *);
+typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 
-#define I8_MAX_ROWS 12
+#define I8_MAX_FEW_ROWS 12
 
 /* Which operand of a kernel that reads both in place is the u8 one. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
@@ -242,8 +242,8 @@ typedef struct {
     const i8_tiles *tiles[I8_DOT_KINDS];
     int tile_output; /* whether they take i8_tile_args.output */
 
-    int rows_mr, rows_columns;       /* the largest row kernel, and the columns of a block */
-    i8_rows_fn rows[2][I8_MAX_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
+    int few_rows_mr, few_rows_columns;       /* the largest row kernel, and the columns of a block */
+    i8_few_rows_fn few_rows[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
     /* Copy `rows` rows of `bytes` bytes, whole vectors, to lie one behind the other. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
     void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
@@ -260,8 +260,8 @@ typedef struct {
     int64_t (*dots_size)(int columns, int64_t k);
     void (*order_dots)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
 
-    int thin_rows; /* of the largest thin kernel */
-    void (*thin)(const i8_thin_args *);
+    int small_k_rows; /* of the largest kernel of small K */
+    void (*small_k)(const i8_small_k_args *);
 
     /* Without VNNI (outliers_body.h): the number of i8_outliers of a panel of B', and their starts, for each block of
      * so many groups of K, an even number, for each column; the outliers, as far as there is room for so many, and the

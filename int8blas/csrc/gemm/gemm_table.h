@@ -29,19 +29,19 @@ static const i8_tiles i8_dot2_tiles = I8_TILES(I8_OF_ISA(dot2));
 static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
 #endif
 
-#define I8_PREFIX i8_rows_a_unsigned
+#define I8_PREFIX i8_few_rows_a_unsigned
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, a, b)
 #endif
-#include "gemm/rows_body.h"
+#include "gemm/few_rows_body.h"
 
-#define I8_PREFIX i8_rows_b_unsigned
+#define I8_PREFIX i8_few_rows_b_unsigned
 #define I8_STEP(acc, a, b) I8_DOT(acc, b, a)
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, b, a)
 #endif
-#include "gemm/rows_body.h"
+#include "gemm/few_rows_body.h"
 
 #define I8_PREFIX i8_dots_x_unsigned
 #define I8_STEP(acc, x, y) I8_DOT(acc, x, y)
@@ -58,7 +58,7 @@ static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
 #include "gemm/dot_body.h"
 
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
-#include "gemm/thin_body.h"
+#include "gemm/small_k_body.h"
 
 #include "gemm/scale_groups_body.h"
 
@@ -82,9 +82,9 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .tiles[I8_DOT4] = &i8_dot4_tiles,
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
-    .rows_mr = I8_ROWS_MR,
-    .rows_columns = 4 * I8_LANES,
-    .rows = {I8_ROWS(i8_rows_a_unsigned), I8_ROWS(i8_rows_b_unsigned)},
+    .few_rows_mr = I8_FEW_ROWS_MR,
+    .few_rows_columns = 4 * I8_LANES,
+    .few_rows = {I8_ROWS(i8_few_rows_a_unsigned), I8_ROWS(i8_few_rows_b_unsigned)},
     .copy_rows = i8_copy_rows,
     .finish_rows = i8_finish_rows,
     .dots_rows = I8_DOT_ROWS,
@@ -92,8 +92,8 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .dots = {I8_DOTS(i8_dots_x_unsigned), I8_DOTS(i8_dots_y_unsigned)},
     .dots_size = i8_dots_size,
     .order_dots = i8_order_dots,
-    .thin_rows = I8_THIN_ROWS,
-    .thin = i8_thin,
+    .small_k_rows = I8_SMALL_K_ROWS,
+    .small_k = i8_small_k,
 #if I8_PAIRED
     .tiles[I8_DOT2] = &i8_dot2_tiles,
     .tiles[I8_DOT8] = &i8_dot8_tiles,

@@ -185,7 +185,7 @@ static void i8_image_line(uint8_t *dst, const i8_image *m, const uint8_t *src, i
         const uint8_t *last = src + (n - 1) * m->steps[3];
         i8_copy_run(&run, m->end - src >= run.n + 63 && m->end - last >= channels + 63);
     } else if (m->steps[3] == 1) {
-        i8_turn((char *)to, 1, channels, (const char *)src, m->steps[4], (int)channels, (int)n, 1);
+        i8_transpose_store((char *)to, 1, channels, (const char *)src, m->steps[4], (int)channels, (int)n, 1);
         for (int64_t i = 0; flip && i < n * channels; ++i)
             to[i] ^= flip;
     } else {

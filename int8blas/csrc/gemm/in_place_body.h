@@ -1,4 +1,4 @@
-/* What the kernels need that read an operand in place (rows_body.h, dot_body.h): the other operand in their order,
+/* What the kernels need that read an operand in place (few_rows_body.h, dot_body.h): the other operand in their order,
  * bytes split into halves, and results in the order of the columns. */
 #include <string.h>
 
@@ -92,8 +92,8 @@ static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_
         }
 }
 
-/* One row of a block of rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit units:
- * unit q of lane l moves to unit l of place q. */
+/* One row of a block of few_rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit
+ * units: unit q of lane l moves to unit l of place q. */
 static void i8_finish_rows(int32_t *dst, const int32_t *acc, int32_t add)
 {
     const i8_vec offset = i8_broadcast(&add);

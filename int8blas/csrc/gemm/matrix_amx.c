@@ -183,7 +183,7 @@ static void i8_amx_pack_any(uint8_t *dst, int rows, int64_t k, const uint8_t *sr
     uint8_t groups[I8_MATRIX_TILE];
     memset(groups, 0, sizeof groups);
     i8_packing_avx512.pack_panel(groups, I8_MATRIX_ROWS, rows, k, src, row_stride, k_stride, flip);
-    i8_stage_avx512.turn((char *)dst, I8_GROUP, I8_MATRIX_K, (const char *)groups, I8_GROUP * I8_MATRIX_ROWS,
+    i8_stage_avx512.transpose_store((char *)dst, I8_GROUP, I8_MATRIX_K, (const char *)groups, I8_GROUP * I8_MATRIX_ROWS,
                          I8_MATRIX_ROWS, I8_MATRIX_ROWS, I8_GROUP);
 }
 

@@ -81,7 +81,7 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
 #define I8_COLUMN_BYTES (8 * I8_LANES)
 
 /* 16 columns for a vector of rows, a_row bytes apart: units of 128 bits have 16 rows, which are transposed. */
-I8_INLINE void i8_turn_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_vec flip)
+I8_INLINE void i8_transpose_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_vec flip)
 {
     static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     const i8_vec by_column = i8_load_units(order, 0);
@@ -100,7 +100,7 @@ I8_INLINE void i8_turn_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_
 }
 
 /* The same of at most 16 columns for at most so many rows, with any strides. */
-static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
+static void i8_transpose_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                          int64_t columns, i8_vec flip)
 {
     uint8_t block[4 * I8_LANES][16] = {{0}};
@@ -110,7 +110,7 @@ static void i8_turn_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdif
         else
             for (int64_t j = 0; j < columns; ++j)
                 block[i][j] = a[j * a_col];
-    i8_turn_rows(dst, block[0], 16, flip);
+    i8_transpose_rows(dst, block[0], 16, flip);
 }
 
 static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
@@ -127,9 +127,9 @@ static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdi
                 for (int64_t j = 0; j < width; ++j)
                     i8_store(d + j * I8_COLUMN_BYTES, i8_xor(i8_load(from + j * a_col), flips));
             else if (a_col == 1 && height == 4 * I8_LANES && width == 16)
-                i8_turn_rows(d, from, a_row, flips);
+                i8_transpose_rows(d, from, a_row, flips);
             else
-                i8_turn_some(d, from, a_row, a_col, height, width, flips);
+                i8_transpose_some(d, from, a_row, a_col, height, width, flips);
         }
     }
 }

@@ -221,7 +221,7 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 
 #ifdef I8_SSE2
 /* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
- * memory sees a few sequential streams, and fetches what follows in them by hand (see rows_body.h). A row of I8_LANES /
+ * memory sees a few sequential streams, and fetches what follows in them by hand (few_rows_body.h). A row of I8_LANES /
  * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 

@@ -1,5 +1,5 @@
 /* The table of packing of a vector width. */
-#include "stage/turn_body.h"
+#include "stage/transpose_store_body.h"
 
 #include "gemm/im2col_body.h"
 #include "gemm/pack_body.h"

@@ -200,8 +200,8 @@ I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], con
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
-    const int width = np * I8_VECS, looks_ahead = mr > I8_FEW_ROWS(I8_NP) && np == I8_NP;
-    const int beside = mr <= I8_FEW_ROWS(I8_NP) && t->beside;
+    const int width = np * I8_VECS, looks_ahead = mr > I8_SHORT_TILE(I8_NP) && np == I8_NP;
+    const int beside = mr <= I8_SHORT_TILE(I8_NP) && t->beside;
     const int64_t row = beside ? 0 : tile * mr, column = beside ? tile * np * I8_PANEL : 0;
     const uint8_t *a = beside ? t->a : t->a + tile * t->a_tile;
     const int8_t *b = beside ? t->b + tile * np * t->b_panel : t->b;

@@ -11,7 +11,7 @@ I8_TARGET_END
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
 
 #define I8_VNNI_SLOTS                                                                                                  \
-    .a_bytes = 512 << 10, .kc = 4096, .nc = 60, .thread_work = 1e6, .thin_k = 4 * I8_THIN_GROUPS,                      \
+    .a_bytes = 512 << 10, .kc = 4096, .nc = 60, .thread_work = 1e6, .small_k_limit = 4 * I8_SMALL_K_GROUPS,            \
     .gemm = &i8_gemm_avx512vnni, .convolution = &i8_convolution_avx512vnni, .packing = &i8_packing_avx512,             \
     .stage = &i8_stage_avx512, .elementwise = &i8_elementwise_avx512vbmi, .recurrent = &i8_recurrent_avx512,           \
     .limits = I8_LIMITS
@@ -20,7 +20,7 @@ const i8_kernels i8_kernels_avx512vnni = {
     .name = "avx512vnni",
     .supported = supported,
     .tiny_work = 1 << 21,
-    .rows_limit = 48,
+    .few_rows_limit = 48,
     I8_VNNI_SLOTS,
 };
 
@@ -32,7 +32,7 @@ const i8_kernels i8_kernels_amx = {
     .name = "amx",
     .supported = amx_supported,
     .tiny_work = 3 << 16,
-    .rows_limit = 12,
+    .few_rows_limit = 12,
     .matrix = &i8_amx,
     I8_VNNI_SLOTS,
 };

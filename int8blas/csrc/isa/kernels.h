@@ -29,8 +29,8 @@ typedef struct {
     int64_t nc;         /* panels that a thread finishes first if K is split: their sums are rows * nc * 64 bytes */
     double thread_work; /* multiply-adds that pay for waking one more thread */
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
-    int64_t rows_limit; /* rows of A up to which B is read in place */
-    int thin_k;         /* K up to which there are thin kernels; 0 without any */
+    int64_t few_rows_limit; /* rows of A up to which B is read in place */
+    int small_k_limit;  /* K up to which there are kernels of small K; 0 without any */
 
     const i8_gemm_kernels *gemm;
     const i8_matrix *matrix; /* or NULL */

@@ -9,11 +9,11 @@
 #define I8_MR 6
 #define I8_NP 1
 #define I8_ROW_NP 3
-#define I8_ROWS_MR 4
+#define I8_FEW_ROWS_MR 4
 #define I8_DOT_ROWS 4
 #define I8_DOT_SUMS 8
-#define I8_THIN_ROWS 2
-#define I8_THIN_GROUPS 4
+#define I8_SMALL_K_ROWS 2
+#define I8_SMALL_K_GROUPS 4
 
 typedef __m256i i8_vec;
 
@@ -102,7 +102,7 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
 
-/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
+/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see few_rows_body.h. */
 I8_INLINE void i8_interleave(i8_vec *v)
 {
     const __m256i lo01 = _mm256_unpacklo_epi8(v[0], v[1]), hi01 = _mm256_unpackhi_epi8(v[0], v[1]);

@@ -9,11 +9,11 @@
 #define I8_MR 8
 #define I8_NP 3
 #define I8_ROW_NP I8_NP
-#define I8_ROWS_MR 12
+#define I8_FEW_ROWS_MR 12
 #define I8_DOT_ROWS 8
 #define I8_DOT_SUMS 16
-#define I8_THIN_ROWS 4
-#define I8_THIN_GROUPS 8
+#define I8_SMALL_K_ROWS 4
+#define I8_SMALL_K_GROUPS 8
 
 typedef __m512i i8_vec;
 
@@ -87,7 +87,7 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }
 
-/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see rows_body.h. */
+/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see few_rows_body.h. */
 I8_INLINE void i8_interleave(i8_vec *v)
 {
     const __m512i lo01 = _mm512_unpacklo_epi8(v[0], v[1]), hi01 = _mm512_unpackhi_epi8(v[0], v[1]);

@@ -5,7 +5,7 @@
 #include "stage/scale_group_body.h"
 #include "stage/requantize_stage_body.h"
 #include "stage/source_body.h"
-#include "stage/turn_body.h"
+#include "stage/transpose_store_body.h"
 #include <math.h>
 
 /* Below, `beyond` becomes negative where a value is saturated. */
@@ -228,16 +228,16 @@ static int i8_reads_c(const i8_output_args *o)
 }
 
 /* The tile in parts that are computed as rows, then turned. */
-enum { I8_TURNED_ROWS = 64 };
-static void i8_output_turned(const i8_output_args *o, int size)
+enum { I8_TRANSPOSED_ROWS = 64 };
+static void i8_output_transposed(const i8_output_args *o, int size)
 {
-    int64_t tile[I8_TURNED_ROWS * I8_CHUNK];
+    int64_t tile[I8_TRANSPOSED_ROWS * I8_CHUNK];
     char *rows = (char *)tile;
     const ptrdiff_t row = I8_CHUNK * size;
     const int reads = i8_reads_c(o);
     for (int j = 0; j < o->cols; j += I8_CHUNK)
-        for (int i = 0; i < o->rows; i += I8_TURNED_ROWS) {
-            const int height = o->rows - i < I8_TURNED_ROWS ? o->rows - i : I8_TURNED_ROWS;
+        for (int i = 0; i < o->rows; i += I8_TRANSPOSED_ROWS) {
+            const int height = o->rows - i < I8_TRANSPOSED_ROWS ? o->rows - i : I8_TRANSPOSED_ROWS;
             const int width = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK;
             i8_output_args part = i8_part_of(o, i, j, height, width);
             char *c = part.c;
@@ -245,7 +245,7 @@ static void i8_output_turned(const i8_output_args *o, int size)
                 i8_copy_elements(rows, row, size, c, o->c_row, o->c_col, height, width, size);
             part.c = rows, part.c_row = row, part.c_col = size;
             i8_output_rows(&part);
-            i8_turn(c, o->c_row, o->c_col, rows, row, height, width, size);
+            i8_transpose_store(c, o->c_row, o->c_col, rows, row, height, width, size);
         }
 }
 
@@ -253,9 +253,9 @@ static void i8_output(const i8_output_args *o)
 {
     const int size = o->stage ? i8_size(o->stage->type) : (int)(o->to_s64 ? sizeof(int64_t) : sizeof(int32_t));
     if (i8_is_identity(o))
-        i8_turn(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
+        i8_transpose_store(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
     else if (o->c_col == size)
         i8_output_rows(o);
     else
-        i8_output_turned(o, size);
+        i8_output_transposed(o, size);
 }

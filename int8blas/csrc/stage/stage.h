@@ -167,8 +167,8 @@ typedef struct {
     void (*output)(const i8_output_args *);
     void (*add_scale_group)(const i8_scale_group_args *);
     /* C[i, j] = tile[i, j], elements of `size` bytes, contiguous in a row of the tile; steps in bytes. */
-    void (*turn)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
-                 int size);
+    void (*transpose_store)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
+                            int cols, int size);
 
     /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and
      * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in

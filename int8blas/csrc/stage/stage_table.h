@@ -6,7 +6,7 @@
 const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .output = i8_output,
     .add_scale_group = i8_add_scale_group,
-    .turn = i8_turn,
+    .transpose_store = i8_transpose_store,
     .source_range = i8_source_range,
     .quantize_source = i8_quantize_source,
     .source_largest = i8_source_largest,

@@ -1,6 +1,6 @@
-/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_rows_args in gemm.h).
- * gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_ROWS_MR and the
- * i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
+/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_few_rows_args in gemm.h).
+ * gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and
+ * the i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
  * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep
@@ -34,10 +34,11 @@
     }
 
 /* `blocks` blocks of columns; 4 vectors of each, or the 2 of one half. */
-I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *sums, const int mr, const int blocks,
+I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int mr,
+                              const int blocks,
                               const int vectors, const int half, const int fetch)
 {
-    i8_vec acc[I8_ROWS_MR][16];
+    i8_vec acc[I8_FEW_ROWS_MR][16];
     const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
     const i8_vec b_flip = i8_broadcast(&t->b_flip);
@@ -85,7 +86,7 @@ I8_INLINE void I8_NAME(strip)(const i8_rows_args *t, const uint8_t *b, int32_t *
         }                                                                                                              \
     }
 
-I8_INLINE void I8_NAME(strip_of_row)(const i8_rows_args *t, const uint8_t *b, int32_t *sums, const int blocks,
+I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int blocks,
                                      const int fetch)
 {
     const uint8_t *a = t->a;
@@ -131,7 +132,7 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_rows_args *t, const uint8_t *b, in
 #endif
 
 /* `together` blocks at a time; 0 stands for half a block. */
-I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int together, const int fetch)
+I8_INLINE void I8_NAME(body)(const i8_few_rows_args *t, const int mr, const int together, const int fetch)
 {
     const uint8_t *b = t->b;
     int32_t *acc = t->acc;
@@ -153,7 +154,7 @@ I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int toge
 }
 
 #define I8_DEFINE_GEMV(mr, together)                                                                                   \
-    static void I8_NAME(mr)(const i8_rows_args *t)                                                                     \
+    static void I8_NAME(mr)(const i8_few_rows_args *t)                                                                 \
     {                                                                                                                  \
         if (t->ahead)                                                                                                  \
             I8_NAME(body)(t, mr, together, 1);                                                                         \
@@ -161,7 +162,7 @@ I8_INLINE void I8_NAME(body)(const i8_rows_args *t, const int mr, const int toge
             I8_NAME(body)(t, mr, together, 0);                                                                         \
     }
 #define I8_DEFINE(mr, together) \
-    static void I8_NAME(mr)(const i8_rows_args *t) { I8_NAME(body)(t, mr, together, 1); }
+    static void I8_NAME(mr)(const i8_few_rows_args *t) { I8_NAME(body)(t, mr, together, 1); }
 
 #if I8_LANES == 16
 I8_DEFINE_GEMV(1, 4)

@@ -21,7 +21,7 @@ I8_INLINE void i8_transpose_unit(__m128i *v)
 }
 
 /* 4 rows of 4 dwords to 4 columns. */
-I8_INLINE void i8_turn_dwords(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     __m128i v[4];
     I8_FOR(i, 4) v[i] = i8_load_unit(tile + i * tile_row);
@@ -41,7 +41,7 @@ I8_INLINE void i8_interleave_unit(__m128i *v)
 }
 
 /* 4 rows of 16 bytes to 16 columns. */
-I8_INLINE void i8_turn_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+I8_INLINE void i8_transpose_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     __m128i v[4];
     uint32_t columns[16];
@@ -52,7 +52,7 @@ I8_INLINE void i8_turn_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff
 }
 
 /* 16 rows of 16 bytes to 16 columns. */
-I8_INLINE void i8_turn_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
+I8_INLINE void i8_transpose_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     __m128i v[4][4];
     I8_FOR(q, 4) {
@@ -98,7 +98,8 @@ static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, co
 }
 
 /* C[i, j] = tile[i, j], of which the tile has contiguous rows. They are not the same memory. */
-static void i8_turn(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows, int cols,
+static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row,
+                               int rows, int cols,
                     int size)
 {
     if (c_col == size) {
@@ -116,11 +117,11 @@ static void i8_turn(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile,
                 char *d = c + i * size + j * c_col;
                 const char *s = tile + i * tile_row + j * size;
                 if (size == 4)
-                    i8_turn_dwords(d, c_col, s, tile_row);
+                    i8_transpose_dwords(d, c_col, s, tile_row);
                 else if (height == 16)
-                    i8_turn_bytes(d, c_col, s, tile_row);
+                    i8_transpose_bytes(d, c_col, s, tile_row);
                 else
-                    i8_turn_lines(d, c_col, s, tile_row);
+                    i8_transpose_lines(d, c_col, s, tile_row);
             }
         return;
     }

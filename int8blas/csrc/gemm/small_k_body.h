@@ -1,5 +1,5 @@
-/* The thin kernel, written once: any number of rows of A times panels of B for a K of at most 4 * I8_THIN_GROUPS
- * (i8_thin_args in gemm.h). There the time is that of writing C, so that A is what stays in registers: the panels
+/* The kernel of small K, written once: any number of rows of A times panels of B, K of at most 4 * I8_SMALL_K_GROUPS
+ * (i8_small_k_args in gemm.h). There the time is that of writing C, so that A is what stays in registers: the panels
  * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. gemm_table.h
  * includes this file once, after defining I8_STEP(acc, a, b) and the i8_vec of tile_body.h with i8_store_lanes and
  * i8_stream.
@@ -7,9 +7,9 @@
  * rows * groups dwords of A, at most 16, and as many vectors of B as there are groups, of which all but one may be left
  * in memory.
  */
-I8_INLINE void i8_thin_rows(const i8_thin_args *t, int64_t row, const int rows, const int groups)
+I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups)
 {
-    i8_vec a[4][I8_THIN_GROUPS], start[4];
+    i8_vec a[4][I8_SMALL_K_GROUPS], start[4];
     const uint8_t *first_a = t->a + row * t->a_row;
     const int8_t *b = t->b;
     const int32_t *col_init = t->col_init;
@@ -33,9 +33,9 @@ I8_INLINE void i8_thin_rows(const i8_thin_args *t, int64_t row, const int rows, 
             I8_FOR(g, groups) a[i][g] = i8_xor(a[i][g], flip);
         start[i] = t->row_init ? i8_broadcast(t->row_init + row + i) : i8_zero();
     }
-#define I8_THIN_FIRST(p, x) i8_store_lanes(p, x, t->first - v * I8_LANES, end - v * I8_LANES)
-#define I8_THIN_LAST(p, x) i8_store_lanes(p, x, 0, (int)columns - v * I8_LANES)
-#define I8_THIN_PANEL(store)                                                                                           \
+#define I8_SMALL_K_FIRST(p, x) i8_store_lanes(p, x, t->first - v * I8_LANES, end - v * I8_LANES)
+#define I8_SMALL_K_LAST(p, x) i8_store_lanes(p, x, 0, (int)columns - v * I8_LANES)
+#define I8_SMALL_K_PANEL(store)                                                                                        \
     do {                                                                                                               \
         I8_FOR(v, I8_VECS) {                                                                                           \
             const i8_vec init = i8_load(col_init + v * I8_LANES);                                                      \
@@ -58,45 +58,45 @@ I8_INLINE void i8_thin_rows(const i8_thin_args *t, int64_t row, const int rows, 
     int64_t columns = t->first + t->cols;
     if (t->first > 0) {
         const int end = columns < I8_PANEL ? (int)columns : I8_PANEL;
-        I8_THIN_PANEL(I8_THIN_FIRST);
+        I8_SMALL_K_PANEL(I8_SMALL_K_FIRST);
     }
     if (t->stream)
         while (columns >= I8_PANEL)
-            I8_THIN_PANEL(i8_stream);
+            I8_SMALL_K_PANEL(i8_stream);
     while (columns >= I8_PANEL)
-        I8_THIN_PANEL(i8_store);
+        I8_SMALL_K_PANEL(i8_store);
     if (columns > 0)
-        I8_THIN_PANEL(I8_THIN_LAST);
-#undef I8_THIN_PANEL
-#undef I8_THIN_LAST
-#undef I8_THIN_FIRST
+        I8_SMALL_K_PANEL(I8_SMALL_K_LAST);
+#undef I8_SMALL_K_PANEL
+#undef I8_SMALL_K_LAST
+#undef I8_SMALL_K_FIRST
 }
 
-I8_INLINE void i8_thin_groups(const i8_thin_args *t, const int groups)
+I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups)
 {
     /* With one or two groups C is written as fast as memory takes it, which is fastest row by row. */
-    const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_THIN_ROWS : 2;
+    const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_SMALL_K_ROWS : 2;
     int64_t i = 0;
     for (; i + rows <= t->rows; i += rows)
-        i8_thin_rows(t, i, rows, groups);
+        i8_small_k_rows(t, i, rows, groups);
     for (; rows > 1 && i < t->rows; ++i)
-        i8_thin_rows(t, i, 1, groups);
+        i8_small_k_rows(t, i, 1, groups);
 }
 
 #define I8_DEFINE(groups) \
-    static void i8_thin_##groups(const i8_thin_args *t) { i8_thin_groups(t, groups); }
+    static void i8_small_k_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups); }
 I8_DEFINE(1) I8_DEFINE(2) I8_DEFINE(3) I8_DEFINE(4)
-#if I8_THIN_GROUPS > 4
+#if I8_SMALL_K_GROUPS > 4
 I8_DEFINE(5) I8_DEFINE(6) I8_DEFINE(7) I8_DEFINE(8)
 #endif
 #undef I8_DEFINE
 
-static void i8_thin(const i8_thin_args *t)
+static void i8_small_k(const i8_small_k_args *t)
 {
-    static void (*const kernel[I8_THIN_GROUPS])(const i8_thin_args *) = {
-        i8_thin_1, i8_thin_2, i8_thin_3, i8_thin_4,
-#if I8_THIN_GROUPS > 4
-        i8_thin_5, i8_thin_6, i8_thin_7, i8_thin_8,
+    static void (*const kernel[I8_SMALL_K_GROUPS])(const i8_small_k_args *) = {
+        i8_small_k_1, i8_small_k_2, i8_small_k_3, i8_small_k_4,
+#if I8_SMALL_K_GROUPS > 4
+        i8_small_k_5, i8_small_k_6, i8_small_k_7, i8_small_k_8,
 #endif
     };
     kernel[t->groups - 1](t);
