@@ -104,7 +104,7 @@ class Objects:
     def __call__(self, sources, **options):
         return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
 
-    def object(self, source, output_dir, extra_postargs=(), **options):
+    def object(self, source, output_dir, extra_postargs=(), depends=(), **options):
         """The object of one source. A note beside it has the command it was made by."""
         arguments = [*extra_postargs, *(self.own_args if CSRC in source.parents else self.cython_args)]
         (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
@@ -154,7 +154,7 @@ class BuildExt(build_ext):
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
         for ext in self.extensions:
-            ext.depends = [str(header) for source in ext.sources for header in headers(Path(source))]
+            ext.depends = sorted({str(header) for source in ext.sources for header in headers(Path(source))})
         self.compiler.compile = Objects(self.compiler, own_args, cython_args)
         super().build_extensions()
 
