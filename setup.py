@@ -96,10 +96,9 @@ def is_newer(path, others):
 class Objects:
     """A compiler's `compile` that works side by side, and only where an object is older than what it is made of."""
 
-    def __init__(self, compiler, own_args, cython_args):
+    def __init__(self, compiler, pool, own_args, cython_args):
         self.compiler, self.compile = compiler, compiler.compile
-        self.own_args, self.cython_args = own_args, cython_args
-        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.pool, self.own_args, self.cython_args = pool, own_args, cython_args
 
     def __call__(self, sources, **options):
         return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
@@ -155,8 +154,9 @@ class BuildExt(build_ext):
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
         for ext in self.extensions:
             ext.depends = sorted({str(header) for source in ext.sources for header in headers(Path(source))})
-        self.compiler.compile = Objects(self.compiler, own_args, cython_args)
-        super().build_extensions()
+        with ThreadPoolExecutor(self.parallel) as pool:
+            self.compiler.compile = Objects(self.compiler, pool, own_args, cython_args)
+            super().build_extensions()
 
     def openmp_flags(self, msvc):
         """(compile, link) flags that turn OpenMP on, empty lists if it is switched off or does not work."""

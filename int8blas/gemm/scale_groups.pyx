@@ -8,14 +8,14 @@ some tiles, one below the other, are multiplied and added group by group: their 
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int8_t, int32_t, int64_t
 
 from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_tile_args
 from int8blas.core.split cimport ceil_div, equal_parts
 from int8blas.gemm.block cimport Slab, Workspace, made_row, store_rows
 from int8blas.gemm.output cimport GATHERED, set_formula
-from int8blas.gemm.plan cimport Gemm, Plan, has_contiguous_rows, is_made, zero_of_row
-from int8blas.gemm.tiles cimport dot_of, pack_rows, wide_row, widen_rows
+from int8blas.gemm.plan cimport Gemm, Plan, is_made, zero_of_row
+from int8blas.gemm.tiles cimport Forms, dot_of, make_a, pack_rows, set_a
 
 
 cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
@@ -30,24 +30,6 @@ cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_
                 g.kernels.packing.row_sums(&total, 1, size, g.a + (row + i) * g.a_row + group * size * g.a_col, 0,
                                            g.a_col, g.a_flip)
             w.group_terms[group * rows + i] = <int32_t>(total - size * zero)
-
-
-cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
-                       int64_t row, int height) noexcept nogil:
-    """A for tiles of `height` rows, the first of which is a row of a block of rows, from its first k on."""
-    cdef int64_t groups = g.k // I8_GROUP
-    t.a_group = I8_GROUP
-    if dot == I8_DOT2:
-        t.a = <const uint8_t *>(w.a_wide + row * wide_row(groups))
-        t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
-    elif p.direct_a:
-        t.a, t.a_row = g.a + (block + row) * g.a_row, g.a_row
-    elif is_made(g):
-        t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)
-    else:
-        t.a, t.a_row, t.a_group, t.a_tile = w.a + row * g.k, I8_GROUP, I8_GROUP * height, height * g.k
-        return
-    t.a_tile = height * t.a_row
 
 
 cdef void add_groups(const Gemm *g, const Workspace *w, const Slab *s, i8_tile_args *t, i8_scale_group_args *a, int dot,
@@ -82,14 +64,15 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
     cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
     cdef int64_t i, j, r, c, column
     cdef int height, width, dot
-    cdef bint a_is_packed = p.direct_a, a_is_wide = False
+    cdef Forms made
     cdef i8_tile_args t
     cdef i8_scale_group_args a
     cdef i8_output_args o
 
+    made.packed, made.wide, made.columns = p.direct_a, False, False
     if is_made(g):  # also for the terms of its groups
         pack_rows(g, p, w, row, rows, 0, g.k)
-        a_is_packed = True
+        made.packed = True
     if w.group_terms is not NULL:
         set_group_terms(g, w, row, rows)
     t.more_segments = 0
@@ -113,16 +96,7 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
         c += panel
         column = (s.first + c) * I8_PANEL
         dot = dot_of(g, p, s, c, width)
-        if dot == I8_DOT2:
-            if not a_is_packed and not has_contiguous_rows(g):
-                pack_rows(g, p, w, row, rows, 0, g.k)
-                a_is_packed = True
-            if not a_is_wide:
-                widen_rows(g, p, w, row, rows, 0, g.k)
-                a_is_wide = True
-        elif not a_is_packed:
-            pack_rows(g, p, w, row, rows, 0, g.k)
-            a_is_packed = True
+        make_a(g, p, w, dot, row, rows, 0, g.k, &made)
         t.groups = g.scale_groups.size // I8_GROUP * (2 if dot == I8_DOT2 else 1)
         t.dst_row = t.acc_row = t.cols = width * I8_PANEL
         a.panels, a.acc_row, a.y_row = width, t.dst_row, t.dst_row
@@ -134,7 +108,7 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
             t.tiles = equal_parts(rows, i, row_tiles, &r, &height)
             t.tiles = min(t.tiles, GATHERED // (width * I8_PANEL) // height)
             i += t.tiles
-            set_a(g, p, w, &t, dot, row, r, height)
+            set_a(g, p, w, &t, dot, row, r, height, 0, g.k)
             a.rows = <int>(t.tiles * height)
             a.ao_rows = w.ao + r if w.ao is not NULL else NULL
             a.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL

@@ -2,6 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint16_t
 
+from int8blas.core.kernels cimport i8_tile_args
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.gemm.block cimport Slab, Workspace
 from int8blas.gemm.plan cimport Gemm, Plan
@@ -12,10 +13,17 @@ cdef enum:
     COLUMN_K = 16
 
 
+# The forms of A that have been made for a block.
+cdef struct Forms:
+    bint packed, wide, columns
+
+
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil
-cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
-                     int64_t k) noexcept nogil
+cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, int64_t row, int64_t rows, int64_t k0,
+                 int64_t k, Forms *made) noexcept nogil
+cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
+                int64_t row, int height, int64_t k0, int64_t k) noexcept nogil
 cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
                          int64_t panel, int64_t panels, int64_t k_block) noexcept nogil

@@ -49,10 +49,6 @@ cdef struct Rows:
     int height
     bint to_output                      # the micro-kernel writes C itself, through the output stage
 
-# The forms of A that have been made for a block.
-cdef struct Forms:
-    bint packed, wide, columns
-
 # Sums that wait for the output stage, from row `row` of the block and panel `panel` of the slab on. Where there is one
 # tile of rows, it has several tiles of columns at a time (`gathers`, in rows of gathered_row). Otherwise it has several
 # tiles of rows (`stacks`): what is set up for the columns of a tile serves more of them. Not where some go to C
@@ -179,8 +175,20 @@ cdef int64_t tiles_beside(const Gemm *g, const Plan *p, const Slab *s, int64_t p
     return count
 
 
-cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
-                       int64_t row, int height, int64_t k0, int64_t k) noexcept nogil:
+cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, int64_t row, int64_t rows, int64_t k0,
+                 int64_t k, Forms *made) noexcept nogil:
+    """A block of A in the form that this dot takes, unless it has been made. Contiguous rows are widened from where
+    they lie."""
+    if not made.packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):
+        pack_rows(g, p, w, row, rows, k0, k)
+        made.packed = True
+    if dot == I8_DOT2 and not made.wide:
+        widen_rows(g, p, w, row, rows, k0, k)
+        made.wide = True
+
+
+cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
+                int64_t row, int height, int64_t k0, int64_t k) noexcept nogil:
     """A for tiles of `height` rows, the first of which is a row of a block of rows, from k0 on."""
     cdef int64_t groups = ceil_div(k, 4)
     t.a_group = 4
@@ -189,7 +197,6 @@ cdef inline void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile
         t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
     elif p.direct_a:
         t.a, t.a_row = g.a + (block + row) * g.a_row + k0, g.a_row
-        t.groups = k // 4
         t.a_tail = w.a_tail + row if k % 4 else NULL
     elif is_made(g):
         t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)
@@ -251,18 +258,12 @@ cdef void set_b(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
     t.b = s.data if q.dot != I8_DOT8 else g.split.dense
     t.b += q.panel * s.panel_size + (m.k0 - s.k0) * I8_PANEL
     t.b_panel = s.panel_size
-    t.groups = m.groups
+    t.groups = m.k // I8_GROUP if p.direct_a else m.groups
     t.ahead = <const char *>t.b + q.width * t.b_panel if p.fetch_b and not q.are_last else NULL
     t.ahead_step = I8_GROUP * I8_PANEL
     t.a_tail = NULL
-    # Contiguous rows are widened from where they lie.
-    if not made.packed and not (q.dot == I8_DOT2 and has_contiguous_rows(g)):
-        pack_rows(g, p, w, m.row, m.rows, m.k0, m.k)
-        made.packed = True
+    make_a(g, p, w, q.dot, m.row, m.rows, m.k0, m.k, made)
     if q.dot == I8_DOT2:
-        if not made.wide:
-            widen_rows(g, p, w, m.row, m.rows, m.k0, m.k)
-            made.wide = True
         for x in range(q.width):
             g.kernels.packing.widen_b(w.b_wide + x * m.groups * 4 * I8_PANEL, t.b + x * t.b_panel, m.groups)
         t.b = <const int8_t *>w.b_wide

@@ -1,10 +1,6 @@
 /* Convolutions in portable C: the reference. */
+#include "isa/dot_ref.h"
 #include "isa/names.h"
-
-static int32_t i8_dot4(const uint8_t *a, const int8_t *b)
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
-}
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {

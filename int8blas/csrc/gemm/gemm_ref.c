@@ -1,16 +1,12 @@
 /* Products in portable C: the reference. */
 #include <string.h>
 
+#include "isa/dot_ref.h"
 #include "isa/names.h"
 
 enum { I8_MR = 4 };
 
 static int32_t i8_sat16(int32_t x) { return x > INT16_MAX ? INT16_MAX : x < INT16_MIN ? INT16_MIN : x; }
-
-static int32_t i8_dot4(const uint8_t *a, const int8_t *b)
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
-}
 
 static int32_t i8_dot4_sat(const uint8_t *a, const int8_t *b)
 {

@@ -8,12 +8,6 @@
 #include "isa/peak_body.h"
 I8_TARGET_END
 
-#ifdef I8_AVXVNNI_AS_EVEX
-#define I8_NEEDS I8_CPU_AVX512VNNI
-#else
-#define I8_NEEDS I8_CPU_AVXVNNI
-#endif
-
 static int supported(void) { return (i8_cpu_features() & I8_NEEDS) != 0; }
 
 const i8_kernels i8_kernels_avxvnni = {
