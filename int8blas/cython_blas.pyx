@@ -30,6 +30,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL
 from int8blas.core.split cimport ceil_div, round_up
+from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport run_nogil, start
@@ -122,10 +123,9 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
             return -11
         if b_bytes < 0:
             return -12
-        g.b = <const uint8_t *>b
-        g.b_row = 1 if b_transposed else ldb
-        g.b_col = ldb if b_transposed else 1
-        g.b_flip = 0x80 if b_unsigned else 0
+        g.b.data = <const uint8_t *>b
+        g.b.row = 1 if b_transposed else ldb
+        g.b.column = ldb if b_transposed else 1
     if not (0 <= bo <= 255 if b_unsigned else -128 <= bo <= 127):
         return -13
     if not isfinite(beta):
@@ -146,17 +146,19 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
         else:
             g.co_cols = co
     g.m, g.n, g.k = m, n, k
-    g.a = <const uint8_t *>a
-    g.a_row = 1 if a_transposed else lda
-    g.a_col = lda if a_transposed else 1
-    g.a_flip = 0x80 if a_signed else 0
-    g.ao, g.bo = ao + (128 if a_signed else 0), bo - (128 if b_unsigned else 0)
+    g.a.data = <const uint8_t *>a
+    g.a.row = 1 if a_transposed else lda
+    g.a.column = lda if a_transposed else 1
+    set_as_u8(&g.a, a_signed)
+    set_as_s8(&g.b, b_unsigned)
+    g.a.zero += ao
+    g.b.zero += bo
     g.alpha, g.beta = alpha, beta
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
         # Operands may be NULL, to which nothing may be added.
-        g.a_row = g.a_col = g.b_row = g.b_col = 0
+        g.a.row = g.a.column = g.b.row = g.b.column = 0
     return NO_MEMORY if run_nogil(&g, name) else 0
 
 

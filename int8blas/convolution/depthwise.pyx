@@ -152,7 +152,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     if j.copies:
         copy_lines(j, &t, line, w.copied, channel)
     t.line = line
-    t.padding, t.flip = w.padding, g.a_flip
+    t.padding, t.flip = w.padding, g.a.flip
     t.panel_size = g.panel_size
     t.weights = g.packed + channel // I8_PANEL * t.panel_size
     t.weights_step = t.panel_size // j.repeats
@@ -179,7 +179,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
         o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
         o.row = (plane * j.size[2] + h + i) * j.size[3] + first
         o.c = c + i * j.steps[2]
-        take_off(&j.windows, g.bo_cols, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
+        take_off(&j.windows, g.b.zeros, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
         g.kernels.stage.output(&o)
 
 
@@ -303,7 +303,7 @@ cdef class DepthwiseFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a_flip = flip
+        j.g.a.flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.

@@ -84,8 +84,8 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:
         g.co_cols += first
-    if g.bo_cols is not NULL:
-        g.bo_cols += first
+    if g.b.zeros is not NULL:
+        g.b.zeros += first
     if j.windows.sums is not NULL:
         g.window_sums = j.windows.sums + group * j.windows.pixels + row
     stage.scale.values += first * stage.scale.step
@@ -104,7 +104,7 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     image.src += n * image.steps[0] + group * j.channels * image.steps[4]
     image.before[0] -= d * image.stride[0]
     if j.in_place:
-        g.a = image.src + d * image.steps[1]
+        g.a.data = image.src + d * image.steps[1]
     else:
         g.image = &image
     return gemm(&g)
@@ -145,7 +145,7 @@ cdef void set_first_product(const PackingJob *j, Gemm *g, i8_image *image) noexc
     """The product of the first group and the first image, whose windows are in `image` then."""
     g[0], image[0] = j.g, j.image
     if j.in_place:
-        g.a = image.src
+        g.a.data = image.src
     else:
         g.image = image
 
@@ -353,8 +353,8 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     f.packed.fill_split(&j.g, j.g.m)
     if j.outer > 1:
         j.image.out[0] = 1
-    j.g.a_flip = flip
-    j.g.a_row, j.g.a_col = pixel_step(j.size, j.image.steps), j.image.steps[4]
+    j.g.a.flip = flip
+    j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
     j.g.doubled = f.doubled
     return 0

@@ -102,7 +102,7 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
             g.kernels.convolution.grouped(t)
             if t.output is NULL:
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
-                take_off(&j.windows, g.bo_cols, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
+                take_off(&j.windows, g.b.zeros, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
                 g.kernels.stage.output(&o)
             x += MAX_PIXELS
 
@@ -201,12 +201,12 @@ cdef class GroupFilters(Filters):
         j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a_flip = flip
+        j.g.a.flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
-        j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero == 0
         j.g.threads = 1
         if not is_empty(dst):
             set_blocks(j)

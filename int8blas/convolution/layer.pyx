@@ -29,6 +29,7 @@ from int8blas.stage.layer_arguments import (
 )
 from int8blas.convolution.lines cimport LineFilters, has_lines
 from int8blas.core.results cimport empty, empty_like
+from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport is_usable
 from int8blas.stage.quantized_layer cimport QuantizedLayer
@@ -97,7 +98,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._name = type(self).__name__.lower()
-        self._flip = 0x80 if quantized_dtype == np.int8 else 0
+        self._flip = SIGN_BIT if quantized_dtype == np.int8 else 0
         (self.groups,) = per_dimension(groups, 1, "groups", 1)
         if not isinstance(weights, PackedWeights):
             weights = in_float32(weights, "weights")

@@ -248,7 +248,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             o.rows = <int>(end - top)
             o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
             o.c = c + top * j.steps[3]
-            take_off(&j.windows, g.bo_cols, w.tiles, o.acc_row, o.row, o.rows, s.channel, o.cols)
+            take_off(&j.windows, g.b.zeros, w.tiles, o.acc_row, o.row, o.rows, s.channel, o.cols)
             g.kernels.stage.output(o)
             top = end
 
@@ -282,7 +282,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
         m.size[1] = 0
     j.g.kernels.packing.image_lines(
         region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
-        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a_flip)
+        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a.flip)
     return k
 
 
@@ -412,7 +412,7 @@ cdef class LineFilters(Filters):
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
-        j.g.a_flip = flip
+        j.g.a.flip = flip
         j.windows.sums, j.windows.outputs = NULL, j.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
@@ -431,7 +431,7 @@ cdef class LineFilters(Filters):
             self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL
         ):
             return False
-        j.skips = (j.image.padding ^ flip) == 0 and j.g.ao == 0
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero == 0
         # From here on of all groups, whose offsets may all make sums leave s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):

@@ -61,9 +61,9 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
         g.kernels.packing.row_sums(
             own + i * m.size[2], m.size[2], j.channels,
             m.src + n * m.steps[0] + i // m.size[1] * m.steps[1] + i % m.size[1] * m.steps[2]
-            + group * j.channels * m.steps[4], m.steps[3], m.steps[4], g.a_flip)
+            + group * j.channels * m.steps[4], m.steps[3], m.steps[4], g.a.flip)
     for i in range(pixels):
-        own[i] -= g.ao * j.channels
+        own[i] -= g.a.zero * j.channels
     add_taps(along_w, own, m, 2, lines, 1)
     add_taps(along_h, along_w, m, 1, m.size[0], m.out[2])
     add_taps(j.sums + unit * j.outputs, along_h, m, 0, 1, m.out[1] * m.out[2])

@@ -13,7 +13,7 @@ cdef void make_rows(const Gemm *g, const Workspace *w, uint8_t *dst, int64_t blo
     """Rows of an A' that is in no memory, from one of a block on."""
     cdef ptrdiff_t step = made_row(ceil_div(k, 4))
     if g.image is not NULL:
-        g.kernels.packing.im2col(dst, step, g.image, block + row, rows, k0, k, g.a_flip)
+        g.kernels.packing.im2col(dst, step, g.image, block + row, rows, k0, k, g.a.flip)
     else:
         quantize_rows(g, dst, step, block + row, rows, k0, k, w.row_scale + row, w.zeros + row)
         add_row_terms(g, w, dst, row, rows, k0, k)
@@ -29,7 +29,7 @@ cdef void add_row_terms(const Gemm *g, const Workspace *w, const uint8_t *a, int
     for i in range(rows):
         g.kernels.packing.row_sums(&total, 1, k, a + i * made_row(ceil_div(k, 4)), 0, 1, 0)
         if k0 == 0:
-            term[i] = -g.k * (w.zeros[row + i] if zero_by_row(g) else g.ao)
+            term[i] = -g.k * (w.zeros[row + i] if zero_by_row(g) else g.a.zero)
         term[i] += total
 
 

@@ -31,8 +31,9 @@ from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.block cimport Slab, Workspace, made_row
 from int8blas.gemm.dynamic_source cimport source_parameters
 from int8blas.gemm.matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
+from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport GATHERED
-from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row, zero_of_row
+from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
 
@@ -54,31 +55,31 @@ cdef struct SlabJob:
 
 
 cdef bint has_ao(const Gemm *g) noexcept nogil:
-    return g.ao != 0 or zero_by_row(g)
+    return g.a.zero != 0 or zero_by_row(g)
 
 
 cdef bint has_bo(const Gemm *g) noexcept nogil:
-    return g.bo != 0 or g.bo_cols is not NULL
+    return has_zero(&g.b)
 
 
 # Scalar zero points go into the start values of the tiles, except where these would wrap; the rest is left to the
 # output stage as an outer product.
 cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
-    return zero_by_row(g) or (p.wide and g.ao != 0)
+    return zero_by_row(g) or (p.wide and g.a.zero != 0)
 
 
 cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.bo_cols is not NULL or ((p.wide or g.source is not NULL or g.scale_groups is not NULL) and g.bo != 0)
+    return g.b.zeros is not NULL or ((p.wide or g.source is not NULL or g.scale_groups is not NULL) and g.b.zero != 0)
 
 
 cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
     if g.scale_groups is not NULL or (g.col_init is not NULL and not p.from_registers):
         return False
-    return (g.ao != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
+    return (g.a.zero != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
 
 
 cdef bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
-    return (g.bo != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
+    return (g.b.zero != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
 
 
 cdef int64_t packed_size(int64_t k) noexcept nogil:
@@ -141,7 +142,7 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t i
     if g.packed is NULL:
         g.kernels.packing.pack_panels(<uint8_t *>data, s.panel_size, columns, s.k,
-                                      g.b + column * g.b_col + s.k0 * g.b_row, g.b_col, g.b_row, g.b_flip)
+                                      address(&g.b, s.k0, column), g.b.column, g.b.row, g.b.flip)
         if w.col_sums is not NULL:
             for i in range(panels):
                 g.kernels.packing.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
@@ -151,13 +152,13 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
     if w.bo is not NULL:
         # Zeros up to whole panels: output stages compute with all of their columns.
         for i in range(panels * I8_PANEL):
-            w.bo[first * I8_PANEL + i] = 0 if i >= columns else g.bo if g.bo_cols is NULL else g.bo_cols[column + i]
+            w.bo[first * I8_PANEL + i] = 0 if i >= columns else zero_of(&g.b, column + i)
     if w.col_init is not NULL:
         init = w.col_init + first * I8_PANEL
-        if g.ao_rows is not NULL or g.ao == 0:
+        if g.a.zeros is not NULL or g.a.zero == 0:
             memset(init, 0, panels * I8_PANEL * sizeof(int32_t))
         else:
-            scale_sums(init, sums, panels * I8_PANEL, <uint32_t>-g.ao)
+            scale_sums(init, sums, panels * I8_PANEL, <uint32_t>-g.a.zero)
         if p.from_registers and g.co_cols is not NULL and s.k0 == 0:
             for i in range(columns):
                 init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
@@ -172,23 +173,23 @@ cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t
         if g.image is not NULL:
             memcpy(w.row_term, g.window_sums + row, rows * sizeof(int64_t))
         else:
-            g.kernels.packing.row_sums(w.row_term, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+            g.kernels.packing.row_sums(w.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
             for i in range(rows):
-                w.row_term[i] -= g.k * zero_of_row(g, row + i)
+                w.row_term[i] -= g.k * zero_of(&g.a, row + i)
     if w.row_scale is not NULL:
         source_parameters(g, row, rows, w.row_scale, w.zeros)
     if w.ao is not NULL:
-        zeros = g.ao_rows + row if g.ao_rows is not NULL else w.zeros
+        zeros = g.a.zeros + row if g.a.zeros is not NULL else w.zeros
         for i in range(rows):
-            w.ao[i] = zeros[i] if zero_by_row(g) else g.ao
+            w.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero
     if w.co_row is not NULL:
         for i in range(rows):
             w.co_row[i] = g.co
     if w.row_init is not NULL:
         for i in range(rows):
             init = 0
-            if g.bo != 0 and w.row_term is not NULL and not outer_bo(g, p):
-                init -= <uint32_t>g.bo * <uint32_t>w.row_term[i]
+            if g.b.zero != 0 and w.row_term is not NULL and not outer_bo(g, p):
+                init -= <uint32_t>g.b.zero * <uint32_t>w.row_term[i]
             if p.from_registers:
                 init += <uint32_t>(g.co if g.co_rows is NULL else g.co_rows[row + i])
             w.row_init[i] = <int32_t>init
@@ -201,7 +202,7 @@ cdef void prepare_tail(const Gemm *g, const Workspace *w, int64_t row, int64_t r
     memset(tail, 0, 4 * rows)
     for i in range(rows):
         for j in range(g.k - first):
-            tail[4 * i + j] = g.a[(row + i) * g.a_row + first + j]
+            tail[4 * i + j] = g.a.data[(row + i) * g.a.row + first + j]
 
 
 cdef const int8_t *block_after(const Plan *p, const Slab *s, int64_t panel, int64_t next_panel, int64_t panel_end,

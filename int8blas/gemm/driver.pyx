@@ -16,6 +16,7 @@ from int8blas.core.threads cimport region_threads, run_parts
 from int8blas.gemm.blocks cimport gemm_blocks
 from int8blas.gemm.few_columns cimport gemm_few_columns
 from int8blas.gemm.few_rows cimport gemm_few_rows
+from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport (
     PATH_FEW_COLUMNS,
@@ -28,7 +29,6 @@ from int8blas.gemm.plan cimport (
     is_tiny,
     make_plan,
     plan_threads,
-    zero_of_row,
 )
 from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.tiny cimport gemm_tiny
@@ -51,14 +51,14 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
     if p.own_rows:
         first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
         own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
-        own.a += first * g.a_row
+        own.a.data += first * g.a.row
         own.c += first * g.c_row
         if g.co_rows is not NULL:
             own.co_rows += first
     else:
         first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
         own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
-        own.b += first * g.b_col
+        own.b.data += first * g.b.column
         own.c += first * g.c_col
         if g.co_cols is not NULL:
             own.co_cols += first
@@ -79,14 +79,14 @@ cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, 
     cdef int64_t first = segment_start(g, p, segment)
     own[0] = g[0]
     own.k = segment_start(g, p, segment + 1) - first
-    own.a += first * g.a_col
+    own.a.data += first * g.a.column
     if g.packed is NULL:
-        own.b += first * g.b_row
+        own.b.data += first * g.b.row
     else:
         own.packed += first * I8_PANEL
         own.split.panels = NULL
-        own.ao = own.bo = 0
-        own.ao_rows = own.bo_cols = NULL
+        own.a.zero = own.b.zero = 0
+        own.a.zeros = own.b.zeros = NULL
     own.alpha, own.beta = 1, 0
     own.stage = NULL
     own.col_init = NULL
@@ -135,12 +135,12 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
     memset(total, 0, sizeof(total))
     memset(bo, 0, sizeof(bo))
     for row in range(g.m):
-        ao = zero_of_row(g, row)
+        ao = zero_of(&g.a, row)
         co = g.co if g.co_rows is NULL else g.co_rows[row]
         if g.packed is not NULL:
             o.ao = &ao
-            if g.bo != 0 or g.bo_cols is not NULL:
-                g.kernels.packing.row_sums(&row_term, 1, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+            if has_zero(&g.b):
+                g.kernels.packing.row_sums(&row_term, 1, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
                 row_term -= g.k * ao
                 o.row_term = &row_term
         if g.co_cols is NULL:
@@ -150,7 +150,7 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
             cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
             for j in range(cols):
                 total[j] = 0
-                bo[j] = g.bo if g.bo_cols is NULL else g.bo_cols[column + j]
+                bo[j] = zero_of(&g.b, column + j)
             for part in range(p.k_parts):
                 for j in range(cols):
                     total[j] += totals[(part * g.m + row) * g.n + column + j]

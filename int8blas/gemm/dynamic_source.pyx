@@ -57,15 +57,15 @@ cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *sca
     cdef const char *src
     cdef int64_t i
     for i in range(rows):
-        src = <const char *>g.a + (row + i) * g.a_row
+        src = <const char *>g.a.data + (row + i) * g.a.row
         if not g.source.per_row:
             scales[i], zeros[i] = g.source.scale, g.source.zero
             continue
         if g.source.symmetric:
-            largest = g.kernels.stage.source_largest(src, g.source.type, g.a_col, g.k)
+            largest = g.kernels.stage.source_largest(src, g.source.type, g.a.column, g.k)
             scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
             continue
-        g.kernels.stage.source_range(range_, src, g.source.type, g.a_col, g.k)
+        g.kernels.stage.source_range(range_, src, g.source.type, g.a.column, g.k)
         parameters(g.source, range_, scales + i, zeros + i)
 
 
@@ -75,14 +75,14 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
     cdef const char *src
     cdef int64_t i, j
     for i in range(rows):
-        src = <const char *>g.a + (row + i) * g.a_row + k0 * g.a_col
+        src = <const char *>g.a.data + (row + i) * g.a.row + k0 * g.a.column
         if isnan(scales[i]):
             memset(dst, 0, k)
         elif g.source.symmetric:
-            g.kernels.stage.quantize_within(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], g.a_flip)
+            g.kernels.stage.quantize_within(dst, src, g.source.type, g.a.column, k, <float>1 / scales[i], g.a.flip)
         else:
-            g.kernels.stage.quantize_source(dst, src, g.source.type, g.a_col, k, <float>1 / scales[i], <float>zeros[i],
-                                            False, g.a_flip)
+            g.kernels.stage.quantize_source(dst, src, g.source.type, g.a.column, k, <float>1 / scales[i],
+                                            <float>zeros[i], False, g.a.flip)
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0
         dst += dst_row
@@ -111,7 +111,7 @@ cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept no
     cdef float one[2]
     range_[0] = range_[1] = 0
     while row < end:
-        g.kernels.stage.source_range(one, <const char *>g.a + row * g.a_row, j.type, g.a_col, g.k)
+        g.kernels.stage.source_range(one, <const char *>g.a.data + row * g.a.row, j.type, g.a.column, g.k)
         extend(range_, one)
         row += 1
     return 0

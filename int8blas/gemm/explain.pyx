@@ -15,6 +15,7 @@ from int8blas.core.split cimport ceil_div, pieces_of_parts, round_up, split
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.blocks cimport thread_bytes
 from int8blas.gemm.driver cimport set_segment
+from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport (
     PATH_BLOCKS,
@@ -262,9 +263,9 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False):
     g.machine = &other
     g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
     # Addresses that nothing is read from.
-    g.a = g.b = <const uint8_t *>ALIGNMENT
-    g.a_row, g.a_col = k, 1
-    g.b_row, g.b_col = (1, k) if b_columns else (n, 1)
+    g.a.data = g.b.data = <const uint8_t *>ALIGNMENT
+    g.a.row, g.a.column = k, 1
+    g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
     g.c_row, g.c_col = n * sizeof(int32_t), sizeof(int32_t)
     if packed:
         g.packed, g.panel_size = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
@@ -339,8 +340,8 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         workspace=thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0,
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),
-        a_shifted=g.a_flip != 0,
-        b_shifted=g.b_flip != 0 or g.bo == -128,
+        a_shifted=g.a.flip != 0,
+        b_shifted=g.b.flip != 0 or g.b.zero == -SHIFT,
         wide_sums=bool(wide),
         may_widen=bool(p.may_widen),
         transposed=transposed,

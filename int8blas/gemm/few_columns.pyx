@@ -25,6 +25,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output, store
 from int8blas.gemm.plan cimport Gemm, Plan, Planned, busy_threads, thread_work
 
@@ -186,21 +187,21 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
 
 cdef void set_signs(const Gemm *g, Operands *o) noexcept nogil:
     """Which of x and y is the u8 operand, x shifted for that where it must be, and their zero points."""
-    cdef bint a_is_u8 = g.a_flip == 0, b_is_u8 = g.packed is NULL and g.b_flip != 0
+    cdef bint a_is_u8 = g.a.flip == 0, b_is_u8 = g.packed is NULL and g.b.flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
     # Those of g are of A' and B'. A shifted y would need the sums of x; shifting x costs less.
-    cdef int64_t a_shift = 0 if a_is_u8 else -128, b_shift = 128 if b_is_u8 else 0
+    cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
-    a.value, a.values = a_shift + (g.ao if g.ao_rows is NULL else 0), g.ao_rows
-    b.value, b.values = b_shift + (g.bo if g.bo_cols is NULL else 0), g.bo_cols
+    a.value, a.values = a_shift + (g.a.zero if g.a.zeros is NULL else 0), g.a.zeros
+    b.value, b.values = b_shift + (g.b.zero if g.b.zeros is NULL else 0), g.b.zeros
     o.x_zeros, o.y_zeros = a, b
     if not o.by_rows:
         o.x_zeros, o.y_zeros = b, a
     o.x_unsigned = not y_is_u8
     o.x_flip = 0
     if o.x_unsigned != x_is_u8:
-        o.x_flip = 0x80
-        o.x_zeros.value += 128 if o.x_unsigned else -128
+        o.x_flip = SIGN_BIT
+        o.x_zeros.value += SHIFT if o.x_unsigned else -SHIFT
 
 
 cdef int64_t add_piece(const Gemm *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
@@ -245,11 +246,11 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
     cdef const int8_t *panel
     cdef i8_dot_args t
     if not o.by_rows:
-        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, g.a + piece.first * g.a_row, g.a_row,
-                                     g.a_col, 0)
+        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.a, piece.first, 0), g.a.row,
+                                     g.a.column, 0)
     elif g.packed is NULL:
-        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, g.b + piece.first * g.b_col, g.b_col,
-                                     g.b_row, 0)
+        g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.b, 0, piece.first),
+                                     g.b.column, g.b.row, 0)
     else:
         # There are at most 16 columns, one panel, and no piece goes beyond it.
         panel = g.packed + piece.first * I8_GROUP
@@ -289,10 +290,10 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef char *memory
     cdef uint8_t *y
     o.by_rows = p.by_rows
-    o.x, o.x_row = g.a, g.a_row
+    o.x, o.x_row = g.a.data, g.a.row
     c_x, c_y = g.c_row, g.c_col
     if not o.by_rows:
-        o.x, o.x_row = g.b, g.b_col
+        o.x, o.x_row = g.b.data, g.b.column
         c_x, c_y = g.c_col, g.c_row
     set_signs(g, &o)
     size = cut(g, &o, few)

@@ -15,12 +15,12 @@ cdef enum:
 cdef inline bint takes_few_rows(const Gemm *g) noexcept nogil:
     """Whether rows of B are read in place: A has few rows, and those of B are contiguous."""
     cdef int64_t width = g.kernels.gemm.few_rows_columns, repeated
-    if g.packed is not NULL or g.b_col != 1 or g.m > g.kernels.few_rows_limit or g.n < width:
+    if g.packed is not NULL or g.b.column != 1 or g.m > g.kernels.few_rows_limit or g.n < width:
         return False
     if g.m <= g.kernels.gemm.few_rows_mr:
         return True
     repeated = round_up(g.n, width) - g.n
-    return repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b_row % CONFLICT_BYTES != 0
+    return repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b.row % CONFLICT_BYTES != 0
 
 
 cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil

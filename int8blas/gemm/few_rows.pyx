@@ -32,8 +32,9 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, leave_out, part_count, pieces_of, share, split
 from int8blas.core.threads cimport run_in_turn
+from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, least_work, near_bytes, zero_of_row
+from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, least_work, near_bytes
 
 cdef enum:
     STAGED_BYTES = 256          # of each row, where rows are copied
@@ -53,11 +54,11 @@ cdef enum:
 
 cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
     """Threads and blocks of PATH_FEW_ROWS."""
-    cdef bint shifted = g.a_flip != 0
-    p.row_of_ones = g.ao_rows is not NULL or g.ao != (128 if shifted else 0)
+    cdef bint shifted = g.a.flip != 0
+    p.row_of_ones = g.a.zeros is not NULL or g.a.zero != (SHIFT if shifted else 0)
     p.centered = (
         p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
-        and 0 <= zero_of_row(g, 0) <= 255
+        and 0 <= zero_of(&g.a, 0) <= 255
     )
     p.row_of_ones = p.row_of_ones and not p.centered
     p.from_registers = p.from_registers and p.identity and not p.row_of_ones
@@ -67,13 +68,13 @@ cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
     cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
     # A row of a block is one line of the cache, or half of one.
     p.head = 0
-    if g.b_row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
-        p.head = <int64_t>(-<uintptr_t>g.b % <uintptr_t>width)
+    if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
+        p.head = <int64_t>(-<uintptr_t>g.b.data % <uintptr_t>width)
     p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
     leave_out(&p.grid)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
-    p.staged = g.b_row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
+    p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
@@ -118,7 +119,7 @@ cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcep
     w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
-    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.bo_cols is not NULL else 0)
+    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.b.zeros is not NULL else 0)
     w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.few_rows_columns)
     w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
     return memory - start
@@ -135,25 +136,27 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef uint8_t *halved = w.a + row * w.groups * w.group
     # Where it is halved, in the second half of its place.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
-    g.kernels.packing.pack_panel(a, height, <int>own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, 0)
+    g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)
     if own < height:
         for k in range(g.k):
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
     if p.centered:
-        g.kernels.gemm.halve_centered(halved, a, g.k, g.a_flip == 0, <int32_t>(zero_of_row(g, 0) - g.a_flip))
+        g.kernels.gemm.halve_centered(halved, a, g.k, g.a.flip == 0, <int32_t>(zero_of(&g.a, 0) - g.a.flip))
     elif w.group > I8_GROUP:
         g.kernels.gemm.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
-    if g.bo + w.shift == 0 and w.bo is NULL:
+    if g.b.zero + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
-        g.kernels.packing.row_sums(w.row_term + row, own, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        g.kernels.packing.row_sums(w.row_term + row, own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
         for i in range(row, row + own):
-            w.row_term[i] -= g.k * zero_of_row(g, i)
-            w.offsets[i] = 0 if w.bo is not NULL else <int32_t>(<uint32_t>-(g.bo + w.shift) * <uint32_t>w.row_term[i])
+            w.row_term[i] -= g.k * zero_of(&g.a, i)
+            w.offsets[i] = 0
+            if w.bo is NULL:
+                w.offsets[i] = <int32_t>(<uint32_t>-(g.b.zero + w.shift) * <uint32_t>w.row_term[i])
     if w.ao is not NULL:
         for i in range(row, row + own):
-            w.ao[i] = zero_of_row(g, i) - w.shift
+            w.ao[i] = zero_of(&g.a, i) - w.shift
     return 0
 
 
@@ -242,12 +245,12 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
             block = first
             while block < last:
                 count = 1 if block < whole or block >= whole_end else min(together, min(last, whole_end) - block)
-                t.b = g.b + I8_GROUP * group * g.b_row + read_column(g, p, block)
-                t.b_row = g.b_row
+                t.b = g.b.data + I8_GROUP * group * g.b.row + read_column(g, p, block)
+                t.b_row = g.b.row
                 t.blocks = count
                 if p.staged:
                     t.b_row = count * width
-                    g.kernels.gemm.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b_row)
+                    g.kernels.gemm.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b.row)
                     t.b = w.staged
                 multiply(g, w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
                 block += count
@@ -281,9 +284,9 @@ cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
     cdef int64_t i
     cdef int parts = part_count(&p.grid)
     job.g, job.p = g, p
-    w.unsigned_operand = I8_B_UNSIGNED if g.a_flip or p.centered else I8_A_UNSIGNED
-    w.shift = 128 if w.unsigned_operand == I8_B_UNSIGNED else 0
-    w.b_flip = g.b_flip ^ w.shift
+    w.unsigned_operand = I8_B_UNSIGNED if g.a.flip or p.centered else I8_A_UNSIGNED
+    w.shift = SHIFT if w.unsigned_operand == I8_B_UNSIGNED else 0
+    w.b_flip = g.b.flip ^ w.shift
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
     w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
@@ -294,7 +297,7 @@ cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
     lay_out(g, p, w, memory)
     if w.bo is not NULL:
         for i in range(g.n):
-            w.bo[i] = g.bo_cols[i] + w.shift
+            w.bo[i] = g.b.zeros[i] + w.shift
     run_in_turn(pack_tile, w.tiles, rows_part, parts, &job, parts)
     release(memory)
     return 0

@@ -190,10 +190,10 @@ cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray targe
     cdef int64_t a_rows, c_rows
     cdef ptrdiff_t a_row, c_row
     set_c(g, target)
-    if (y is None or y.ndim == 2) and g.ao_rows is NULL and target.size:
-        a_row, c_row = g.a_row, g.c_row
+    if (y is None or y.ndim == 2) and g.a.zeros is NULL and target.size:
+        a_row, c_row = g.a.row, g.c_row
         if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
-            g.m, g.a_row, g.c_row = a_rows, a_row, c_row
+            g.m, g.a.row, g.c_row = a_rows, a_row, c_row
             return run(g, "matmul")
     s.dims, s.count = len(batch), 1
     for axis in range(s.dims):

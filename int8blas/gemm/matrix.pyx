@@ -31,6 +31,7 @@ from int8blas.gemm.block cimport (
     set_vectors,
     store_rows,
 )
+from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, is_made
 
@@ -71,8 +72,8 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
     cdef uint8_t *a = w.a
     cdef int i
     if p.direct_a and t.rows % t.unit_rows == 0:
-        t.a = g.a + (block + row) * g.a_row + k0
-        t.a_row = g.a_row
+        t.a = g.a.data + (block + row) * g.a.row + k0
+        t.a_row = g.a.row
         t.a_group = I8_MATRIX_K
         return
     if p.keeps_a:
@@ -89,7 +90,7 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
             add_row_terms(g, w, a, row, t.rows, k0, k)
         return
     if not is_made(g):
-        p.matrix.pack(a, t.rows, k, g.a + (block + row) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+        p.matrix.pack(a, t.rows, k, address(&g.a, block + row, k0), g.a.row, g.a.column, g.a.flip)
         return
     make_rows(g, w, a, block, row, t.rows, k0, k)
     if k % I8_MATRIX_K:

@@ -3,6 +3,7 @@ from libc.stdint cimport int8_t, int64_t, uint8_t
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
+from int8blas.gemm.operand cimport set_as_s8
 from int8blas.gemm.plan cimport Gemm, SplitB
 
 
@@ -49,7 +50,8 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
 
 cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
     """Let `g` multiply by this matrix, without a zero point."""
-    g.n, g.bo = matrix.n, -128 if matrix.unsigned else 0
+    g.n = matrix.n
+    set_as_s8(&g.b, matrix.unsigned)
     g.packed = matrix.data
     g.panel_size = matrix.panel_size
     g.col_sums = matrix.sums

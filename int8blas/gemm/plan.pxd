@@ -17,6 +17,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.machine cimport Machine
 from int8blas.core.split cimport Grid, part_count, round_down
 from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.gemm.operand cimport Operand
 
 
 # A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
@@ -51,23 +52,14 @@ cdef struct Gemm:
     const Machine *machine      # whose caches the blocks are for
     bint saturating             # numerics="saturating"
     int64_t m, n, k
-    # A, XORed with a_flip to become A'.
-    const uint8_t *a
-    ptrdiff_t a_row, a_col
-    uint8_t a_flip
-    # B' in panels, with its column sums and certificates; or B in place, XORed with b_flip to become B'.
+    Operand a
+    Operand b                   # whose data is NULL where B is packed
+    # B' in panels, or NULL; with its column sums and certificates.
     const int8_t *packed
     ptrdiff_t panel_size        # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified
     SplitB split                # of a packed B'
-    const uint8_t *b
-    ptrdiff_t b_row, b_col
-    uint8_t b_flip
-    # Zero points of A' and B': one value, or M and N of them.
-    int64_t ao, bo
-    const int64_t *ao_rows
-    const int64_t *bo_cols
     double alpha, beta
     # co: one value, or M or N of them.
     int32_t co
@@ -88,7 +80,7 @@ cdef struct Gemm:
     const ScaleGroups *scale_groups
     # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see dynamic_source.pyx); strides as above.
     const Source *source
-    # A' is the matrix of an image (see csrc/gemm/im2col_body.h), XORed with a_flip.
+    # A' is the matrix of an image (see csrc/gemm/im2col_body.h), XORed with a.flip.
     const i8_image *image
     const int64_t *window_sums  # of the rows of an image's matrix, less the zero points, for those of B
     # If not 0, the rows of C, evenly spaced for so many, go on c_line_step bytes after the first of these. With a stage
@@ -161,7 +153,6 @@ cdef bint stores_transposed(const Gemm *g) noexcept nogil
 cdef bint can_widen(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
-cdef bint pays_to_split(const Gemm *g) noexcept nogil
 
 
 cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t column) noexcept nogil:
@@ -186,9 +177,7 @@ cdef inline int plan_threads(const Gemm *g, const Plan *p) noexcept nogil:
     return part_count(&p.grid) if p.k_parts == 1 else <int>p.k_parts
 
 
-# What a call holds in the caches, as parts of them. A kernel table's sizes are the most that pay, as measured with an
-# L2 of 1 MiB, or of 2 MiB with a matrix unit: a larger cache changes nothing about them, a smaller one makes them
-# smaller.
+# What a call holds in the caches, as parts of them (see block_plan.pyx).
 cdef inline int64_t near_bytes(const Gemm *g) noexcept nogil:
     """Up to this size B is taken to be in the L2 cache: all of it, or half beside the sums and the lines of C of a
     matrix unit, which passes by more of them in the same time."""
@@ -201,31 +190,15 @@ cdef inline int64_t block_a_bytes(const Gemm *g) noexcept nogil:
     return min(g.kernels.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
-cdef inline int64_t block_k(const Gemm *g) noexcept nogil:
-    """k of a block: at most a quarter of the L2 cache for the panels of a tile."""
-    return min(g.kernels.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
-
-
-cdef inline int64_t block_panels(const Gemm *g) noexcept nogil:
-    """Panels that a thread finishes first if K is split: the table's, or as many fewer as an L2 cache is smaller than
-    the 1 MiB that holds their sums."""
-    return max(<int64_t>1, min(g.kernels.nc, g.kernels.nc * g.machine.l2 >> 20))
-
-
-cdef inline int64_t matrix_a_limit(const Gemm *g) noexcept nogil:
-    """Bytes of a block of A for a matrix unit, whose B takes most of what A leaves: at most 1/16 of the L2 cache."""
-    return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
-
-
-cdef inline int64_t matrix_b_limit(const Gemm *g) noexcept nogil:
-    """Bytes of B for a matrix unit, at most a quarter of the L2 cache: sums share it, and the next block's B."""
-    return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
-
-
 # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
 cdef enum:
     SPLIT_ROWS = 7
     SPLIT_COLUMNS = 24
+
+
+cdef inline bint pays_to_split(const Gemm *g) noexcept nogil:
+    """Whether panels that are split are multiplied so."""
+    return g.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
 # Bounds of a tiny problem: packed B and its start values fit on the stack, and one thread is done before another would
@@ -259,12 +232,7 @@ cdef inline int tile_rows(const Gemm *g, bint finishes) noexcept nogil:
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
     """Whether each row of A has a zero point of its own."""
-    return g.ao_rows is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
-
-
-cdef inline int64_t zero_of_row(const Gemm *g, int64_t i) noexcept nogil:
-    """The zero point of a row of A, where it is known before A is made."""
-    return g.ao if g.ao_rows is NULL else g.ao_rows[i]
+    return g.a.zeros is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
 
 
 cdef inline bint is_made(const Gemm *g) noexcept nogil:
@@ -274,7 +242,7 @@ cdef inline bint is_made(const Gemm *g) noexcept nogil:
 
 cdef inline bint has_contiguous_rows(const Gemm *g) noexcept nogil:
     """Whether A is in memory, each row of it without gaps."""
-    return g.a_col == 1 and not is_made(g)
+    return g.a.column == 1 and not is_made(g)
 
 
 cdef inline const i8_matrix *matrix_of(const Gemm *g) noexcept nogil:
@@ -326,7 +294,7 @@ cdef inline bint is_product(const Gemm *g) noexcept nogil:
     """Whether C is the bare product, with a zero point for all of A and one for all of B."""
     return (
         g.stage is NULL and not g.to_s64 and g.alpha == 1 and g.beta == 0
-        and g.ao_rows is NULL and g.bo_cols is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+        and g.a.zeros is NULL and g.b.zeros is NULL and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
 
 
@@ -343,9 +311,9 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
 cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
     """Whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous, which then
     is what is read along its rows; or a C by columns, of a small K, or of tiny A and B by columns."""
-    if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.bo_cols is not NULL:
+    if g.packed is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g) or g.b.zeros is not NULL:
         return False
-    if g.a_row == 1 and g.a_col != 1 and g.n <= TRANSPOSED_COLUMNS:
+    if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS:
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows_mr else TRANSPOSED_ROWS):
             return True
     if g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
@@ -353,7 +321,7 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
     if is_small_k(g):
         return True
     return (
-        g.a_row == 1 and g.b_row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY
+        g.a.row == 1 and g.b.row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY
         and g.k <= TINY_K
     )
 

@@ -5,6 +5,7 @@ cimport numpy as cnp
 
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.machine cimport this_machine
+from int8blas.gemm.operand cimport Operand, set_as_s8, set_as_u8
 from int8blas.gemm.plan cimport Gemm
 
 
@@ -29,6 +30,13 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
 cdef int warn_saturated(str name) except -1
 
 
+cdef inline void clear(Operand *x) noexcept nogil:
+    x.data = NULL
+    x.row = x.column = x.zero = 0
+    x.flip = 0
+    x.zeros = NULL
+
+
 cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     """An empty problem for the calling thread; `run` fills in how many threads it may use."""
     # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
@@ -36,19 +44,12 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.machine = &this_machine
     g.saturating = saturating
     g.m = g.n = g.k = 0
-    g.a = NULL
-    g.a_row = g.a_col = 0
-    g.a_flip = 0
+    clear(&g.a)
+    clear(&g.b)
     g.packed = NULL
     g.col_sums = NULL
     g.certified = NULL
     g.split.panels = NULL
-    g.b = NULL
-    g.b_row = g.b_col = 0
-    g.b_flip = 0
-    g.ao = g.bo = 0
-    g.ao_rows = NULL
-    g.bo_cols = NULL
     g.alpha = 1
     g.beta = 0
     g.co = 0
@@ -74,20 +75,20 @@ cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
     g.m, g.k = shape[transpose], shape[1 - transpose]
-    g.a_row, g.a_col = strides[transpose], strides[1 - transpose]
-    g.a = <const uint8_t *>cnp.PyArray_DATA(a)
+    g.a.row, g.a.column = strides[transpose], strides[1 - transpose]
+    g.a.data = <const uint8_t *>cnp.PyArray_DATA(a)
     if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
-        g.a_flip, g.ao = 0x80, 128
+        set_as_u8(&g.a, True)
 
 
 cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
     """Plain B of the problem, from the last two dimensions of `b`, without a zero point; N with it."""
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
     g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
-    g.b_row, g.b_col = strides[transpose], strides[1 - transpose]
-    g.b = <const uint8_t *>cnp.PyArray_DATA(b)
+    g.b.row, g.b.column = strides[transpose], strides[1 - transpose]
+    g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
     if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:  # uint8, or bool
-        g.b_flip, g.bo = 0x80, -128
+        set_as_s8(&g.b, True)
 
 
 cdef inline void set_c(Gemm *g, cnp.ndarray c) noexcept:

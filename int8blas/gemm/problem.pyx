@@ -13,6 +13,7 @@ from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
 
@@ -58,12 +59,12 @@ cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1:
 
 cdef cnp.ndarray set_ao(Gemm *g, object value, str count):
     """The zero point of A, or of each row of it, after A is set. Returns the array that holds a vector."""
-    return add_zero_point(value, "ao", -g.ao, g.m, count, &g.ao, &g.ao_rows)
+    return add_zero_point(value, "ao", -g.a.zero, g.m, count, &g.a.zero, &g.a.zeros)
 
 
 cdef cnp.ndarray set_bo(Gemm *g, object value, str count):
     """The zero point of B, or of each column of it, after B is set. Returns the array that holds a vector."""
-    return add_zero_point(value, "bo", -128 - g.bo, g.n, count, &g.bo, &g.bo_cols)
+    return add_zero_point(value, "bo", -SHIFT - g.b.zero, g.n, count, &g.b.zero, &g.b.zeros)
 
 
 cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
@@ -146,9 +147,9 @@ cdef void set_matrices(Gemm *g, const Gemm *first, const Stack *s, int64_t index
         a += i * s.a[axis]
         b += i * s.b[axis]
         c += i * s.c[axis]
-    g.a, g.c = first.a + a, first.c + c
-    if first.b is not NULL:
-        g.b = first.b + b
+    g.a.data, g.c = first.a.data + a, first.c + c
+    if first.b.data is not NULL:
+        g.b.data = first.b.data + b
 
 
 # Problems of a stack that threads share, each whole problems.

@@ -13,8 +13,9 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_tile_args
 from int8blas.core.split cimport ceil_div, equal_parts
 from int8blas.gemm.block cimport Slab, Workspace, made_row, store_rows
+from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.output cimport GATHERED, set_formula
-from int8blas.gemm.plan cimport Gemm, Plan, is_made, zero_of_row
+from int8blas.gemm.plan cimport Gemm, Plan, is_made
 from int8blas.gemm.tiles cimport Forms, dot_of, make_a, pack_rows, set_a
 
 
@@ -22,13 +23,13 @@ cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_
     """For zero points of B: the sums over each group of A' less its zero point, of some rows of it."""
     cdef int64_t size = g.scale_groups.size, groups = g.k // size, i, group, total, zero
     for i in range(rows):
-        zero = zero_of_row(g, row + i) if w.ao is NULL else w.ao[i]
+        zero = zero_of(&g.a, row + i) if w.ao is NULL else w.ao[i]
         for group in range(groups):
             if is_made(g):
                 g.kernels.packing.row_sums(&total, 1, size, w.a + i * made_row(g.k // I8_GROUP) + group * size, 0, 1, 0)
             else:
-                g.kernels.packing.row_sums(&total, 1, size, g.a + (row + i) * g.a_row + group * size * g.a_col, 0,
-                                           g.a_col, g.a_flip)
+                g.kernels.packing.row_sums(&total, 1, size, address(&g.a, row + i, group * size), 0, g.a.column,
+                                           g.a.flip)
             w.group_terms[group * rows + i] = <int32_t>(total - size * zero)
 
 
@@ -83,7 +84,7 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
     t.row_init = t.col_init = t.acc_in = NULL
     t.dst = w.tile
     a.acc, a.y = w.tile, w.scaled
-    a.ao = g.ao
+    a.ao = g.a.zero
     a.panel_step = g.k // g.scale_groups.size * I8_PANEL
     set_formula(g, &o)
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, w.scaled

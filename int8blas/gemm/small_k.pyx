@@ -13,8 +13,9 @@ from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args,
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned, zero_of_row
+from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned
 
 cdef enum:
     MAX_K = 32                  # at least small_k_limit of every kernel table
@@ -47,20 +48,20 @@ cdef struct Columns:
 
 cdef bint has_row_terms(const Gemm *g) noexcept nogil:
     """Whether zero points of B need the sums of the rows of A - ao."""
-    return g.bo != 0 or g.bo_cols is not NULL
+    return has_zero(&g.b)
 
 
 cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_t *terms, int32_t *init) noexcept nogil:
     """These sums of a few rows, if needed, and the start values of the rows."""
     cdef int i
     if has_row_terms(g):
-        g.kernels.packing.row_sums(terms, rows, g.k, g.a + row * g.a_row, g.a_row, g.a_col, g.a_flip)
+        g.kernels.packing.row_sums(terms, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
         for i in range(rows):
-            terms[i] -= g.k * zero_of_row(g, row + i)
+            terms[i] -= g.k * zero_of(&g.a, row + i)
     for i in range(rows):
         init[i] = 0 if not p.from_registers else g.co if g.co_rows is NULL else g.co_rows[row + i]
-        if g.bo != 0 and g.bo_cols is NULL:
-            init[i] = <int32_t>(<uint32_t>init[i] - <uint32_t>g.bo * <uint32_t>terms[i])
+        if g.b.zero != 0 and g.b.zeros is NULL:
+            init[i] = <int32_t>(<uint32_t>init[i] - <uint32_t>g.b.zero * <uint32_t>terms[i])
 
 
 cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
@@ -69,7 +70,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
     cdef int32_t sums[PART + I8_CHUNK]
-    cdef bint in_place = g.a_col == 1 and g.k >= I8_GROUP, stores = p.from_registers
+    cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = p.from_registers
     cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
     # Panels of B that stay in half of the L1 cache.
     cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
@@ -81,7 +82,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef i8_output_args o
     t.groups = b.groups
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
-    t.a_flip = g.a_flip if in_place else 0
+    t.a_flip = g.a.flip if in_place else 0
     t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
     t.row_init = row_init if starts else NULL
@@ -92,12 +93,12 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
         memset(&o, 0, sizeof(o))
     while row < end:
         rows = <int>min(most, end - row)
-        a = g.a + row * g.a_row
+        a = g.a.data + row * g.a.row
         t.rows = rows
         if in_place:
-            t.a, t.a_row, t.a_group = a, g.a_row, I8_GROUP
+            t.a, t.a_row, t.a_group = a, g.a.row, I8_GROUP
         else:
-            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a.row, g.a.column, g.a.flip)
             t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
         if starts:
             start_rows(g, p, row, rows, row_terms, row_init)
@@ -112,10 +113,10 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
             t.cols = next_column - column
             g.kernels.gemm.small_k(&t)
             if not stores:
-                if g.ao_rows is not NULL:
-                    o.ao, o.col_sum = g.ao_rows + row, b.sums + column
-                if g.bo_cols is not NULL:
-                    o.bo, o.row_term = g.bo_cols + column, row_terms
+                if g.a.zeros is not NULL:
+                    o.ao, o.col_sum = g.a.zeros + row, b.sums + column
+                if g.b.zeros is not NULL:
+                    o.bo, o.row_term = g.b.zeros + column, row_terms
                 output(g, &o, sums, rows, <int>t.cols, t.dst_row, row, column)
             column = next_column
             panel += step
@@ -158,17 +159,17 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     b.init = init
     b.data = g.packed
     if g.packed is NULL:
-        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b, g.b_col, g.b_row, g.b_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
         b.data = data
-        if g.ao != 0 or g.ao_rows is not NULL:
+        if has_zero(&g.a):
             for i in range(p.panels):
                 g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
     b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
     for i in range(g.n):
         init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0
-    if g.ao != 0 and g.ao_rows is NULL:
+    if g.a.zero != 0 and g.a.zeros is NULL:
         for i in range(g.n):
-            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.ao * <uint32_t>b.sums[i])
+            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.a.zero * <uint32_t>b.sums[i])
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size

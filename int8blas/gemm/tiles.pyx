@@ -20,6 +20,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.split cimport ceil_div, equal_parts, leading_share, round_up
 from int8blas.gemm.block cimport Slab, Workspace, double_sums, made_row, make_rows, set_output, set_vectors, store_rows
+from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, has_contiguous_rows, is_made
 from int8blas.gemm.spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
@@ -68,22 +69,22 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
     if is_made(g):
         make_rows(g, w, w.a, row, 0, rows, k0, k)
         return
-    if g.a_row == 1 and g.a_col != 1:
+    if g.a.row == 1 and g.a.column != 1:
         i = 0
         while i < tiles:
             some = <int>min(<int64_t>PACKED_TILES, tiles - i)
             first = leading_share(rows, i, tiles)
             for t in range(some + 1):
                 starts[t] = <int>(leading_share(rows, i + t, tiles) - first)
-            g.kernels.packing.pack_tiles(w.a + first * groups * 4, starts, some, k, g.a + row + first + k0 * g.a_col,
-                                         g.a_col, g.m - row - first, g.a_flip)
+            g.kernels.packing.pack_tiles(w.a + first * groups * 4, starts, some, k, address(&g.a, row + first, k0),
+                                         g.a.column, g.m - row - first, g.a.flip)
             i += some
         return
     for i in range(tiles):
         first = leading_share(rows, i, tiles)
         height = <int>(leading_share(rows, i + 1, tiles) - first)
         g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
-                                     g.a + (row + first) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, g.a_flip)
+                                     address(&g.a, row + first, k0), g.a.row, g.a.column, g.a.flip)
 
 
 cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
@@ -94,7 +95,7 @@ cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t r
     if is_made(g):
         g.kernels.packing.widen_a(w.a_wide, dst_row, w.a, made_row(groups), I8_GROUP, rows, groups * 4, 0)
     elif has_contiguous_rows(g):
-        g.kernels.packing.widen_a(w.a_wide, dst_row, g.a + row * g.a_row + k0, g.a_row, I8_GROUP, rows, k, g.a_flip)
+        g.kernels.packing.widen_a(w.a_wide, dst_row, address(&g.a, row, k0), g.a.row, I8_GROUP, rows, k, g.a.flip)
     else:
         for i in range(tiles):
             first = leading_share(rows, i, tiles)
@@ -110,8 +111,7 @@ cdef void transpose_rows(const Gemm *g, const Workspace *w, int64_t row, int64_t
     if is_made(g):
         g.kernels.gemm.columns_of(w.a_columns, columns, w.a, made_row(ceil_div(k, 4)), 1, rows, k, 0)
     else:
-        g.kernels.gemm.columns_of(w.a_columns, columns, g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k,
-                                  g.a_flip)
+        g.kernels.gemm.columns_of(w.a_columns, columns, address(&g.a, row, k0), g.a.row, g.a.column, rows, k, g.a.flip)
 
 
 cdef inline const int64_t *outlier_starts(const Gemm *g, const Plan *p, int64_t panel, int64_t k_block) noexcept nogil:
@@ -196,7 +196,7 @@ cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *
         t.a = <const uint8_t *>(w.a_wide + row * wide_row(groups))
         t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
     elif p.direct_a:
-        t.a, t.a_row = g.a + (block + row) * g.a_row + k0, g.a_row
+        t.a, t.a_row = address(&g.a, block + row, k0), g.a.row
         t.a_tail = w.a_tail + row if k % 4 else NULL
     elif is_made(g):
         t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)

@@ -19,6 +19,7 @@ from int8blas.core.kernels cimport (
     tile_panels,
 )
 from int8blas.core.split cimport equal_parts, round_up
+from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.plan cimport (
     TINY_COLUMNS,
@@ -29,7 +30,6 @@ from int8blas.gemm.plan cimport (
     stores_transposed,
     set_tile_output,
     tile_rows,
-    zero_of_row,
 )
 
 cdef enum:
@@ -49,17 +49,15 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef int32_t row_init[I8_MAX_COLUMNS]
     cdef int64_t row_terms[I8_MAX_COLUMNS]
     cdef int32_t stacked[STACKED_SUMS]
-    cdef int m = <int>g.m, n = <int>g.n, k = <int>g.k
-    cdef int groups = (k + 3) // 4, panel_size = groups * 4 * I8_PANEL, tail = k % 4
-    cdef int i = 0, j, height, rows
+    cdef int m = <int>g.m, n = <int>g.n, i = 0, height, rows
     cdef int64_t r = 0
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint k_contiguous = g.a_col == 1, widens = can_widen(g) and g.n % I8_PANEL == 0
+    cdef bint widens = can_widen(g) and g.n % I8_PANEL == 0
     cdef bint finishes = not widens and not is_product(g)
     cdef bint stacks = finishes or stores_transposed(g)
-    cdef bint has_bo = g.bo != 0 or g.bo_cols is not NULL
     cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
     cdef const int8_t *b = g.packed
+    cdef const int32_t *init = col_init if g.a.zero != 0 and g.a.zeros is NULL else NULL
     cdef const uint8_t *a
     cdef int32_t *dst
     cdef int row = <int>round_up(n, I8_PANEL), top = 0
@@ -67,76 +65,91 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     cdef i8_output_args o
     cdef i8_tile_output out
 
+    start_tiles(g, &t)
+    t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)
     if b is NULL:
         b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
-        g.kernels.packing.pack_panels(<uint8_t *>b, panel_size, n, k, g.b, g.b_col, g.b_row, g.b_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
+    if has_zero(&g.a):
+        sum_columns(g, &t, b, col_sums, col_init)
+    if finishes:
+        memset(&o, 0, sizeof(o))
+    if g.a.column == 1:
+        t.groups = g.k // I8_GROUP
+        t.a_tail = a_tail if g.k % I8_GROUP else NULL
+    if widens:
+        set_tile_output(g, &out, 0)
+        out.c_row = g.c_row
+        t.output = &out
+    while i < tiles:
+        # Tiles of one height that lie below each other, as many as are prepared together.
+        t.tiles, height = 1, m
+        if tiles > 1:
+            t.tiles = equal_parts(m, i, tiles, &r, &height)
+            t.tiles = together(g, t.tiles, height, STACKED_SUMS // row - (r - top) if stacks else m)
+        rows = <int>t.tiles * height
+        a = g.a.data + r * g.a.row
+        if has_zero(&g.b):
+            sum_rows(g, a, r, rows, &row_terms[r - top], row_init)
+            t.row_init = row_init if g.b.zeros is NULL else NULL
+        set_rows(g, &t, a, height, rows, a_memory, a_tail)
+        dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
+        out.c = g.c + r * g.c_row
+        multiply(g.kernels, dot, height, &t, &out, b, init, dst, n)
+        i += <int>t.tiles
+        r += rows
+        if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
+            continue
+        if finishes:
+            if g.a.zeros is not NULL:
+                o.ao, o.col_sum = g.a.zeros + top, col_sums
+            if g.b.zeros is not NULL:
+                o.bo, o.row_term = g.b.zeros, row_terms
+            output(g, &o, stacked, r - top, n, row, top, 0)
+        elif stacks:
+            g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
+                                            row * sizeof(int32_t), r - top, n, sizeof(int32_t))
+        top = r
+
+
+cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:
+    """What all tiles have in common."""
+    cdef int groups = (<int>g.k + 3) // 4
     t.acc_in = NULL
     t.fetch = t.ahead = NULL
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
     t.more_segments = t.beside = t.in_turn = 0
-    t.b_panel = panel_size if g.packed is NULL else g.panel_size
+    t.b_panel = groups * 4 * I8_PANEL if g.packed is NULL else g.panel_size
     t.groups = groups
-    t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)
-    if finishes:
-        memset(&o, 0, sizeof(o))
-    if g.ao != 0 or g.ao_rows is not NULL:
-        sum_columns(g, &t, b, col_sums, col_init)
 
-    if widens:
-        set_tile_output(g, &out, 0)
-        out.c_row = g.c_row
-        t.output = &out
-    if k_contiguous:
-        t.groups = k // 4
-        t.a_tail = a_tail if tail else NULL
-    while i < tiles:
-        # Tiles of one height that lie below each other, as many as are prepared together.
-        t.tiles, height = 1, m
-        if tiles > 1:
-            t.tiles = equal_parts(m, i, tiles, &r, &height)
-        if not k_contiguous:
-            t.tiles = 1
-        elif tiles > 1:
-            if stacks:
-                t.tiles = max(1, min(t.tiles, (STACKED_SUMS // row - (r - top)) // height))
-            if tail or has_bo or g.a_flip:
-                t.tiles = max(1, min(t.tiles, min(<int>I8_MAX_COLUMNS, COPIED_BYTES // max(1, k)) // height))
-        rows = <int>t.tiles * height
-        a = g.a + r * g.a_row
-        if has_bo:
-            sum_rows(g, a, r, rows, &row_terms[r - top], row_init)
-            t.row_init = row_init if g.bo_cols is NULL else NULL
-        if not k_contiguous:
-            g.kernels.packing.pack_panel(a_memory, height, height, k, a, g.a_row, g.a_col, g.a_flip)
-            t.a, t.a_row, t.a_group = a_memory, 4, 4 * height
-        else:
-            t.a, t.a_row, t.a_group = a, g.a_row, 4
-            if g.a_flip:
-                flip_rows(g, a_memory, a, rows)
-                t.a, t.a_row = a_memory, k
-            t.a_tile = height * t.a_row
-            if tail:
-                for j in range(rows):
-                    a_tail[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
-        dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
-        out.c = g.c + r * g.c_row
-        multiply(g.kernels, dot, height, &t, &out, b, col_init if g.ao != 0 and g.ao_rows is NULL else NULL, dst, n)
-        i += <int>t.tiles
-        r += rows
-        if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
-            continue
-        if finishes:
-            if g.ao_rows is not NULL:
-                o.ao, o.col_sum = g.ao_rows + top, col_sums
-            if g.bo_cols is not NULL:
-                o.bo, o.row_term = g.bo_cols, row_terms
-            output(g, &o, stacked, r - top, n, row, top, 0)
-        elif stacks:
-            g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
-                                            row * sizeof(int32_t), r - top, n, sizeof(int32_t))
-        top = r
+
+cdef inline int64_t together(const Gemm *g, int64_t tiles, int height, int64_t room) noexcept nogil:
+    """How many of some tiles of `height` rows are prepared together, if there is room for the sums of so many rows."""
+    if g.a.column != 1:
+        return 1
+    if g.k % I8_GROUP or has_zero(&g.b) or g.a.flip:
+        room = min(room, min(<int64_t>I8_MAX_COLUMNS, COPIED_BYTES // max(<int64_t>1, g.k)))
+    return max(<int64_t>1, min(tiles, room // height))
+
+
+cdef inline void set_rows(const Gemm *g, i8_tile_args *t, const uint8_t *a, int height, int rows, uint8_t *memory,
+                          uint32_t *tails) noexcept nogil:
+    """A for tiles of `height` rows, `rows` in all: in place, or copied to where it is as the kernels read it."""
+    cdef int j, k = <int>g.k, tail = k % I8_GROUP
+    if g.a.column != 1:
+        g.kernels.packing.pack_panel(memory, height, height, k, a, g.a.row, g.a.column, g.a.flip)
+        t.a, t.a_row, t.a_group = memory, 4, 4 * height
+        return
+    t.a, t.a_row, t.a_group = a, g.a.row, 4
+    if g.a.flip:
+        flip_rows(g, memory, a, rows)
+        t.a, t.a_row = memory, k
+    t.a_tile = height * t.a_row
+    if tail:
+        for j in range(rows):
+            tails[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
@@ -184,28 +197,28 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
         for i in range(n):
             sums[i] = init[i]
     for i in range(n):
-        init[i] = <int32_t>(<uint32_t>-g.ao * <uint32_t>sums[i])
+        init[i] = <int32_t>(<uint32_t>-g.a.zero * <uint32_t>sums[i])
 
 
 cdef inline void sum_rows(const Gemm *g, const uint8_t *a, int row, int rows, int64_t *terms,
                           int32_t *init) noexcept nogil:
     """The sums of a few rows of A - ao, and -bo times them."""
     cdef int i
-    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a_row, g.a_col, g.a_flip)
+    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a.row, g.a.column, g.a.flip)
     for i in range(rows):
-        terms[i] -= g.k * zero_of_row(g, row + i)
-        init[i] = <int32_t>(<uint32_t>-g.bo * <uint32_t>terms[i])
+        terms[i] -= g.k * zero_of(&g.a, row + i)
+        init[i] = <int32_t>(<uint32_t>-g.b.zero * <uint32_t>terms[i])
 
 
 cdef inline void flip_rows(const Gemm *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
     """A few rows of A', side by side, from rows of A that are contiguous."""
     cdef int i, k = <int>g.k
-    if g.a_row == k:
-        g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a_flip)
+    if g.a.row == k:
+        g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.flip)
         return
     # A row is padded with zeros to a multiple of 4, which the next one overwrites.
     for i in range(rows):
-        g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a_row, 0, 1, g.a_flip)
+        g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.flip)
 
 
 cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:

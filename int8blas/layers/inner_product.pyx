@@ -33,6 +33,7 @@ from int8blas.stage.layer_arguments import (
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
+from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.plan cimport Gemm, Source
 from int8blas.gemm.problem cimport is_usable, run, set_a, set_c, start
 from int8blas.stage.output_stage cimport Bound, Layer, element_type
@@ -331,7 +332,7 @@ cdef class InnerProduct(QuantizedLayer):
         set_c(&g, target)
         bound.fill(&g)
         if self._dynamic is not None:
-            g.a_flip = 0x80 if self._source.symmetric else 0
+            g.a.flip = SIGN_BIT if self._source.symmetric else 0
             g.source = &self._source
             if not self._source.per_row:
                 source = self._source
@@ -339,7 +340,7 @@ cdef class InnerProduct(QuantizedLayer):
                     set_tensor_parameters(&g, &source, max_threads())
                 g.source = &source
                 if not source.symmetric:
-                    g.ao = source.zero
+                    g.a.zero = source.zero
                     g.col_init = NULL
         run(&g, "inner_product")
         if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):

@@ -176,13 +176,13 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
     if g.m == 0:
         return 0
     if is_in_place(layer):
-        g.a = <const uint8_t *>layer.src + time * layer.src_step
-        g.a_row = layer.src_step if layer.rows == 1 else layer.src_row
+        g.a.data = <const uint8_t *>layer.src + time * layer.src_step
+        g.a.row = layer.src_step if layer.rows == 1 else layer.src_row
     else:
-        g.a, g.a_row = layer.source, source_row(layer)
+        g.a.data, g.a.row = layer.source, source_row(layer)
         run_parts(copy_row, &stretch, steps * layer.rows,
                   paid_threads(<double>g.m * layer.inputs, THREAD_REALS, layer.threads))
-    g.a_col = 1
+    g.a.column = 1
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
 

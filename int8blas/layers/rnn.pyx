@@ -76,7 +76,7 @@ cdef class Cell:
         start(g, False)
         g.k, g.n = self.of_source._k, self.of_source._n
         self.of_source.fill(g)
-        g.ao = self.data_shift
+        g.a.zero = self.data_shift
         d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
         d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
         d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)

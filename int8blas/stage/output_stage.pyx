@@ -52,6 +52,7 @@ from int8blas.core.kernels cimport (
     i8_post_op,
 )
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
+from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.plan cimport Gemm
 from int8blas.stage.requantization cimport check_requantization, set_requantization
 from int8blas.stage.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
@@ -133,8 +134,8 @@ cdef class Layer:
         self.attributes = attributes
         self.columns = columns
         self.dst_type = np.dtype(dst_dtype).num
-        self.src_shift = 128 if src_dtype == np.int8 else 0
-        self.weights_shift = -128 if weights_dtype == np.uint8 else 0
+        self.src_shift = SHIFT if src_dtype == np.int8 else 0
+        self.weights_shift = -SHIFT if weights_dtype == np.uint8 else 0
         self.kind = kind
         # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
         self.group = group
@@ -480,13 +481,13 @@ cdef class Bound:
     cdef void fill(self, Gemm *g) noexcept:
         """Set the output stage, zero points and offsets of a problem."""
         g.stage = &self.stage
-        g.ao, g.bo = self.ao, self.bo
+        g.a.zero, g.b.zero = self.ao, self.bo
         if self.scale_groups.size:
             g.scale_groups = &self.scale_groups
         if self._ao_rows is not None:
-            g.ao_rows = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
+            g.a.zeros = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
         if self._bo_cols is not None:
-            g.bo_cols = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
+            g.b.zeros = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
         if self._row_scales is not None:
             g.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
         if self._co_cols is not None:

@@ -1,0 +1,279 @@
+"""How the general path divides a problem: tiles, blocks that fit the caches, slabs of B, and parts for threads.
+
+A kernel table's sizes of blocks are the most that pay, as measured with an L2 of 1 MiB, or of 2 MiB with a matrix unit:
+a larger cache changes nothing about them, a smaller one makes them smaller.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_DOT4,
+    I8_GROUP,
+    I8_MATRIX_K,
+    I8_MAX_IN_TURN,
+    I8_PANEL,
+    i8_image,
+    tile_panels,
+)
+from int8blas.core.memory cimport ALIGNMENT
+from int8blas.core.split cimport (
+    Grid,
+    ceil_div,
+    even_size,
+    largest_part,
+    leave_out,
+    part_count,
+    round_down,
+    round_up,
+    split,
+)
+from int8blas.gemm.operand cimport has_zero
+from int8blas.gemm.plan cimport (
+    STREAM_BYTES,
+    Gemm,
+    Plan,
+    block_a_bytes,
+    busy_threads,
+    has_contiguous_rows,
+    is_made,
+    matrix_of,
+    near_bytes,
+    pays_to_split,
+    thread_work,
+    tile_rows,
+)
+cdef enum:
+    # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
+    WIDEN_ROWS = 8
+    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, or a quarter of a smaller L2
+    # cache, and MIDDLE_K for the first so many; for a matrix unit, which is soon done with a piece, more if B is in no
+    # L2 cache. And the k of a block where there is a single tile of rows.
+    MIDDLE_ROWS = 64
+    MATRIX_MIDDLE_ROWS = 256
+    MIDDLE_K = 256
+    FEW_ROWS_K = 4096
+    MATRIX_FEW_ROWS_K = 1 << 14
+    # Columns that are many for a matrix unit.
+    MATRIX_COLUMNS = 128
+    MIDDLE_BYTES = 1 << 18
+    # Tiles of rows for each thread, of which one more hardly matters.
+    MANY_TILES = 8
+    # Up to this size, or a quarter of a smaller L2 cache, each thread packs all of plain B, if it has rows: a line that
+    # another one has packed takes five times as long to come as to be packed.
+    OWN_BYTES = 1 << 18
+    # Up to which k a packed B beyond the L2 cache is read one panel after the other, by tiles that can: side by side,
+    # panels so short end when the hardware has just begun to fetch ahead in each. Where full tiles have one panel,
+    # three side by side are faster for one row with any k.
+    IN_TURN_K = 2048
+    # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
+    FETCH_BYTES = 4 << 20
+    # Blocks of K that are one for an image, so that its windows are whole.
+    IMAGE_BLOCKS = 2
+# Bytes of packed B that a call may hold at a time.
+cdef int64_t SLAB_BYTES = 4 << 20
+
+
+cdef int64_t block_k(const Gemm *g) noexcept nogil:
+    """k of a block: at most a quarter of the L2 cache for the panels of a tile."""
+    return min(g.kernels.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
+
+
+cdef int64_t block_panels(const Gemm *g) noexcept nogil:
+    """Panels that a thread finishes first if K is split: the table's, or as many fewer as an L2 cache is smaller than
+    the 1 MiB that holds their sums."""
+    return max(<int64_t>1, min(g.kernels.nc, g.kernels.nc * g.machine.l2 >> 20))
+
+
+cdef int64_t matrix_a_limit(const Gemm *g) noexcept nogil:
+    """Bytes of a block of A for a matrix unit, whose B takes most of what A leaves: at most 1/16 of the L2 cache."""
+    return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
+
+
+cdef int64_t matrix_b_limit(const Gemm *g) noexcept nogil:
+    """Bytes of B for a matrix unit, at most a quarter of the L2 cache: sums share it, and the next block's B."""
+    return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
+
+
+cdef bint can_be_divided(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether threads may pack plain B on their own: parts of the problem are problems themselves."""
+    return g.packed is NULL and not p.wide and g.a.zeros is NULL and g.b.zeros is NULL
+
+
+cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
+    """Up to how many rows each thread packs plain B for itself."""
+    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
+
+
+cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
+    """K in blocks of equal size, of whole groups or steps, of at most `kc`."""
+    p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
+    p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
+
+
+cdef bint has_padding(const i8_image *m) noexcept nogil:
+    """Whether windows reach beyond the image."""
+    cdef int d
+    for d in range(3):
+        if m.before[d] > 0:
+            return True
+        if (m.out[d] - 1) * m.stride[d] + (m.kernel[d] - 1) * m.dilation[d] >= m.before[d] + m.size[d]:
+            return True
+    return False
+
+
+cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
+    """Tiles that leave out products with padding, if that adds nothing: rows that fill the lines of the output evenly,
+    and all of K in a block."""
+    cdef const i8_image *m = g.image
+    cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
+    p.skips = (
+        has_padding(m) and (m.padding ^ g.a.flip) == 0 and g.a.zero == 0 and not p.splits and not g.saturating
+        and p.matrix is NULL
+    )
+    if not p.skips:
+        return
+    if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.gemm.mr:
+        p.mr = rows
+    set_blocks(p, IMAGE_BLOCKS * block_k(g))
+
+
+cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
+    """The threads of PATH_BLOCKS."""
+    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.own_columns else m_tiles
+    cdef int64_t panels = p.panels if p.own_columns else p.slab
+    cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
+    # Columns come first where threads pack B, each what it multiplies; rows where they share it, unless these are so
+    # few that the last tile, which they may not fill, makes a difference.
+    cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
+    cdef Grid narrower
+    split(rows, ceil_div(panels, p.grid_np), threads, columns_first, &p.grid)
+    if p.grid_np > 2 and part_count(&p.grid) > 1:
+        # Tiles that are a panel narrower cost little, an uneven division of the columns more.
+        split(rows, ceil_div(panels, p.grid_np - 1), threads, columns_first, &narrower)
+        if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):
+            p.grid = narrower
+            p.grid_np -= 1
+    # With columns for a single tile threads would write to the same lines of C at the same time.
+    meets = p.grid.column_parts > 1 and ceil_div(panels, p.grid.column_parts) <= p.np and rows >= MANY_TILES * threads
+    p.own_rows = (
+        can_be_divided(g, p) and not p.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
+        and part_count(&p.grid) > 1
+    )
+    if meets or p.own_rows:
+        split(rows, 1, threads, False, &p.grid)
+    if p.own_columns:  # whose parts are of panels
+        p.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.grid.column_parts))
+    else:
+        leave_out(&p.grid)
+    p.grid.rows = m_tiles
+
+cdef void set_forms(const Gemm *g, Plan *p) noexcept nogil:
+    """By what the tiles are multiplied, and in which form they take their operands."""
+    p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
+    p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
+    p.splits = p.may_widen and pays_to_split(g)
+    p.matrix = NULL if p.wide or g.scale_groups is not NULL else matrix_of(g)
+    p.direct_a = has_contiguous_rows(g) and g.a.flip == 0
+    p.keeps_a = p.skips = p.scaled_tiles = False
+    if p.matrix is not NULL:
+        p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
+    else:
+        p.mr = tile_rows(g, p.from_registers or p.to_output)
+        p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
+    # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
+    # larger slabs let A be read less often.
+    p.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
+
+
+cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
+    """The most k of a block."""
+    cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
+    # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as these, B
+    # is in the L2 cache, and the A of a tile, which leaves L1, is for many columns.
+    if p.matrix is not NULL and (
+        2 * g.k <= 3 * kc
+        or (g.k <= 2 * kc and p.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
+    ):
+        kc = round_up(g.k, I8_MATRIX_K)
+    if p.own_columns and g.m <= MIDDLE_ROWS:
+        return min(<int64_t>MIDDLE_K, kc)
+    if g.m <= p.mr:
+        # B is read once, whatever the cache holds of it, and long panels are long streams.
+        return max(<int64_t>(FEW_ROWS_K if p.matrix is NULL else MATRIX_FEW_ROWS_K), kc)
+    return kc
+
+
+cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
+    """The blocks of K."""
+    set_blocks(p, longest_block(g, p))
+    if g.scale_groups is not NULL:
+        # The groups are its blocks.
+        p.kc, p.k_blocks = g.k, 1
+        p.scaled_tiles = (
+            g.kernels.gemm.scale_groups_mr > (0 if g.m == 1 else 1) and not g.saturating and not has_zero(&g.b)
+        )
+        if p.scaled_tiles:
+            p.mr = g.kernels.gemm.scale_groups_mr
+    if p.splits:
+        p.kc = g.split.k
+        p.k_blocks = ceil_div(g.k, p.kc)
+    if g.image is not NULL:
+        plan_image(g, p)
+
+
+cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
+    """How B and C come from memory and go there: slabs, fetches, streams."""
+    cdef int64_t slab_bytes
+    cdef bint is_far = g.packed is not NULL and g.n * g.k > near_bytes(g)
+    p.slab_blocks = 1 if p.own_columns else p.k_blocks
+    p.slab = p.panels
+    if g.packed is NULL:
+        slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.own_columns else SLAB_BYTES
+        p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
+    p.stream = (
+        g.to_s64 and p.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
+        and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
+    )
+    p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
+    # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
+    p.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
+    p.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
+    if p.in_turn and p.matrix is not NULL:
+        p.np = 1
+
+
+cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
+    """Rows and panels of a block: of equal height, in whole tiles."""
+    cdef int64_t a_bytes = block_a_bytes(g) if p.matrix is NULL else matrix_a_limit(g)
+    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
+    cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
+    cdef int64_t m_blocks = 1 if p.own_columns else ceil_div(m_tiles * p.mr, rows)
+    cdef int64_t columns = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np, nc
+    cdef bint fits = round_up(g.m, p.mr) * g.k <= g.machine.l2 // 4, halves
+    p.mc = ceil_div(m_tiles, m_blocks) * p.mr
+    p.nc = columns
+    if p.own_columns:
+        p.nc = round_up(p.slab, p.grid_np)
+    elif p.k_blocks > 1:
+        # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source that is not
+        # kept is quantized for each block of columns.
+        nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
+        halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.source is NULL))
+        p.nc = min(p.nc, nc // 2 if halves else nc)
+    elif p.matrix is not NULL and g.m > p.mr:
+        # A row of tiles reads B once, from wherever it is, and had better make its A once.
+        p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
+    if p.matrix is not NULL:
+        # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
+        p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
+        p.keeps_a = fits and p.nc < columns
+
+
+cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
+    """Tiles, blocks, slabs and threads of PATH_BLOCKS."""
+    set_forms(g, p)
+    set_k_blocks(g, p)
+    set_memory(g, p)
+    split_threads(g, p)
+    set_block_sizes(g, p)
