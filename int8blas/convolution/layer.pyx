@@ -124,9 +124,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         attributes = grouped_attributes(self.attributes, self._grouped)
         if dynamic is not None:
             attributes = dynamic_attributes(attributes, scales, zero_points)
-        self._layer = Layer(attributes, outputs, bias,
-                            (<Phase>self._phases[0]).filters.column_sums(), quantized_dtype, self._weights_dtype,
-                            self.dst_dtype, scales, zero_points, "convolution")
+        dtypes = {"src": quantized_dtype, "weights": self._weights_dtype, "dst": self.dst_dtype}
+        self._layer = Layer(attributes, outputs, bias, (<Phase>self._phases[0]).filters.column_sums(), dtypes, scales,
+                            zero_points, "convolution")
         self._layer.window_zeros = self._zeros
         self._constant = self._layer.bind_constants(self._channels_last)
 

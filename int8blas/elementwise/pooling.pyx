@@ -103,11 +103,10 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
     return array if out is None else out
 
 
-cdef object pool_windows(cnp.ndarray src, object kernel, object strides, object padding, object dilation, object layout,
-                         object ceil_mode, int operation, int typenum, object out, object zero_point=0):
-    cdef Axis window[3]
+cdef tuple set_window(Axis *window, cnp.ndarray src, object kernel, object strides, object padding, object dilation,
+                      object layout):
+    """Set the window along each spatial dimension. Returns the axes of `src` in the order N, spatial, C."""
     cdef int d
-    cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
     kernel = per_dimension(kernel, spatial, "kernel", 1)
     strides = kernel if strides is None else per_dimension(strides, spatial, "strides", 1)
@@ -120,7 +119,7 @@ cdef object pool_windows(cnp.ndarray src, object kernel, object strides, object 
     for d in range(spatial):
         window[d].kernel, window[d].stride, window[d].dilation = kernel[d], strides[d], dilation[d]
         window[d].before, window[d].after = padding[d]
-    return run(src, window, axes, operation, typenum, out, rounds_up, zero_point)
+    return axes
 
 
 cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typenum, object out):
@@ -204,8 +203,10 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
            [14, 15]], dtype=uint8)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
-    return pool_windows(array, kernel, strides, padding, dilation, layout, ceil_mode, MAXIMUM, cnp.PyArray_TYPE(array),
-                        out)
+    cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
+    cdef Axis window[3]
+    axes = set_window(window, array, kernel, strides, padding, dilation, layout)
+    return run(array, window, axes, MAXIMUM, cnp.PyArray_TYPE(array), out, rounds_up)
 
 
 @spoken("src")
@@ -289,7 +290,10 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     zero_point = integer(zero_point, "zero_point")
     if not low <= zero_point <= low + 255:
         raise ValueError(f"zero_point must be between {low} and {low + 255}, got {zero_point}")
-    return pool_windows(array, kernel, strides, padding, 1, layout, ceil_mode, operation, typenum, out, zero_point)
+    cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
+    cdef Axis window[3]
+    axes = set_window(window, array, kernel, strides, padding, 1, layout)
+    return run(array, window, axes, operation, typenum, out, rounds_up, zero_point)
 
 
 @spoken("src")

@@ -2,9 +2,9 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
-from int8blas.core.kernels cimport I8_PANEL, i8_output_args, i8_tile_output
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_output_args, i8_tile_output
 from int8blas.core.memory cimport ALIGNMENT
-from int8blas.core.split cimport round_up
+from int8blas.core.split cimport ceil_div, round_up
 from int8blas.gemm.plan cimport Gemm, Plan, set_tile_output
 
 
@@ -48,6 +48,26 @@ cdef struct Workspace:
     float *scaled                       # sums of scale groups
     int32_t *group_terms                # and their terms for zero points of B, [groups][rows]
     size_t shared_size, thread_size
+
+
+# One block: rows of A, panels of a slab, a block of K.
+cdef struct Area:
+    int64_t row, rows, panel, panels, k_block
+    int64_t k0, k, groups
+    bint is_first, is_last              # of the blocks of K
+    int64_t row_tiles, column_tiles
+
+
+cdef inline Area area_of(const Gemm *g, const Plan *p, int64_t row, int64_t rows, int64_t panel, int64_t panels,
+                         int64_t k_block) noexcept nogil:
+    cdef Area m
+    m.row, m.rows, m.panel, m.panels, m.k_block = row, rows, panel, panels, k_block
+    m.k0 = k_block * p.kc
+    m.k = min(p.kc, g.k - m.k0)
+    m.groups = ceil_div(m.k, I8_GROUP)
+    m.is_first, m.is_last = k_block == 0, k_block == p.k_blocks - 1
+    m.row_tiles, m.column_tiles = ceil_div(rows, p.mr), ceil_div(panels, p.np)
+    return m
 
 
 cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:

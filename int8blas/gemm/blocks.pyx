@@ -28,7 +28,7 @@ from int8blas.core.split cimport (
     share,
 )
 from int8blas.core.threads cimport run_in_turn, run_parts
-from int8blas.gemm.block cimport Slab, Workspace, made_row
+from int8blas.gemm.block cimport Area, Slab, Workspace, area_of, made_row
 from int8blas.gemm.dynamic_source cimport source_parameters
 from int8blas.gemm.matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
 from int8blas.gemm.operand cimport address, has_zero, zero_of
@@ -224,6 +224,7 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
     cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block
     cdef int64_t panel = piece.column * p.grid_np, panel_end = min(piece.column_end * p.grid_np, s.panels)
     cdef const int8_t *ahead
+    cdef Area m
     cdef bint later
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
@@ -237,13 +238,14 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
             if w.a_tail is not NULL:
                 prepare_tail(g, w, row, rows)
             for k_block in range(s.first_block, s.end_block):
+                m = area_of(g, p, row, rows, panel, panels, k_block)
                 if g.scale_groups is not NULL:
-                    multiply_scale_groups(g, p, w, s, row, rows, panel, panels)
+                    multiply_scale_groups(g, p, w, s, &m)
                 elif p.matrix is NULL:
-                    multiply_tiles(g, p, w, s, row, rows, panel, panels, k_block)
+                    multiply_tiles(g, p, w, s, &m)
                 else:
                     ahead = block_after(p, s, panel, panel + panels, panel_end, k_block, row + rows == row_end)
-                    multiply_by_matrix(g, p, w, s, row, rows, panel, panels, k_block, p.keeps_a and later, ahead)
+                    multiply_by_matrix(g, p, w, s, &m, p.keeps_a and later, ahead)
             row += rows
         panel += panels
 

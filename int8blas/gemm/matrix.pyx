@@ -21,6 +21,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.gemm.block cimport (
+    Area,
     Slab,
     Workspace,
     add_row_terms,
@@ -98,16 +99,12 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
             memset(a + i * step + k, 0, I8_MATRIX_K - k % I8_MATRIX_K)
 
 
-cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                             int64_t panel, int64_t panels, int64_t k_block, bint is_there,
-                             const int8_t *ahead) noexcept nogil:
-    """All tiles of one block: `rows` rows of A, which may be there already, `panels` panels of the slab, one block of
-    K. Meanwhile the next block's B comes into the L2 cache, if `ahead` is not NULL: each row of tiles fetches a part
-    of it."""
-    cdef int64_t k0 = k_block * p.kc, k = min(p.kc, g.k - k0), column_tiles = ceil_div(panels, p.np)
-    cdef bint first_block = k_block == 0, last_block = k_block == p.k_blocks - 1
-    cdef int64_t i, j, r, c, column, first, gathered_row, row_tiles = ceil_div(rows, p.mr)
-    cdef const int8_t *b = s.data + panel * s.panel_size + (k0 - s.k0) * I8_PANEL
+cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m,
+                             bint is_there, const int8_t *ahead) noexcept nogil:
+    """All tiles of one block, the rows of whose A may be there already. Meanwhile the next block's B comes into the L2
+    cache, if `ahead` is not NULL: each row of tiles fetches a part of it."""
+    cdef int64_t i, j, r, c, column, first, gathered_row, k = m.k
+    cdef const int8_t *b = s.data + m.panel * s.panel_size + (m.k0 - s.k0) * I8_PANEL
     cdef int32_t *partial
     cdef int width
     cdef i8_tile_args t
@@ -122,64 +119,64 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
     t.more_segments = t.a_segment = t.b_segment = 0
     t.row_init = t.col_init = t.acc_in = NULL
     t.unit_rows = unit_rows(g)
-    t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, row_tiles), ALIGNMENT)
+    t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, m.row_tiles), ALIGNMENT)
     if k % I8_MATRIX_K:
-        make_tails(w, b, s.panel_size, panels, k)
+        make_tails(w, b, s.panel_size, m.panels, k)
 
-    for i in range(row_tiles):
+    for i in range(m.row_tiles):
         r = i * p.mr
-        t.rows = <int>min(p.mr, rows - r)
-        make_a(g, p, w, &t, row, r, k_block, k, is_there)
+        t.rows = <int>min(p.mr, m.rows - r)
+        make_a(g, p, w, &t, m.row, r, m.k_block, k, is_there)
         # The output stage has several tiles at a time, from panel `first` on.
-        first = panel
+        first = m.panel
         gathered_row = GATHERED // t.rows // I8_PANEL * I8_PANEL
-        for j in range(column_tiles):
-            c = panel + share(panels, j, column_tiles)
-            width = <int>(panel + share(panels, j + 1, column_tiles) - c)
+        for j in range(m.column_tiles):
+            c = m.panel + share(m.panels, j, m.column_tiles)
+            width = <int>(m.panel + share(m.panels, j + 1, m.column_tiles) - c)
             column = (s.first + c) * I8_PANEL
-            t.b = b + (c - panel) * s.panel_size
+            t.b = b + (c - m.panel) * s.panel_size
             t.ahead = NULL
             if ahead is not NULL and i * t.ahead_step < I8_MATRIX_TILE:
-                t.ahead = <const char *>ahead + (c - panel) * s.panel_size + i * t.ahead_step * (k // I8_MATRIX_K)
+                t.ahead = <const char *>ahead + (c - m.panel) * s.panel_size + i * t.ahead_step * (k // I8_MATRIX_K)
             if k % I8_MATRIX_K:
-                t.b_tail = w.b_tail + (c - panel) * I8_MATRIX_TILE
+                t.b_tail = w.b_tail + (c - m.panel) * I8_MATRIX_TILE
             # Sums of the blocks of K so far lie in `partial`, tile by tile.
             partial = <int32_t *>w.partial
             if partial is not NULL:
-                partial += ((c - panel) * rows + r * width) * I8_PANEL
-            t.acc_in = NULL if first_block else partial
+                partial += ((c - m.panel) * m.rows + r * width) * I8_PANEL
+            t.acc_in = NULL if m.is_first else partial
             t.dst_row = t.acc_row = t.cols = width * I8_PANEL
-            if first_block and w.row_init is not NULL:
+            if m.is_first and w.row_init is not NULL:
                 t.row_init = w.row_init + r
-            if k_block == s.first_block and s.col_init is not NULL:
+            if m.k_block == s.first_block and s.col_init is not NULL:
                 t.col_init = s.col_init + c * I8_PANEL
             t.output = NULL
             t.dst = partial
-            if last_block:
+            if m.is_last:
                 if p.to_output and column + t.cols <= g.n and (
-                    g.c_line == 0 or (row + r) // g.c_line == (row + r + t.rows - 1) // g.c_line
+                    g.c_line == 0 or (m.row + r) // g.c_line == (m.row + r + t.rows - 1) // g.c_line
                 ):
-                    set_output(g, w, &out, row, r, column)
+                    set_output(g, w, &out, m.row, r, column)
                     out.stream = p.stream
                     t.output = &out
                     first = c + width
                 elif p.from_registers:
-                    t.dst = <int32_t *>(g.c + (row + r) * g.c_row) + column
+                    t.dst = <int32_t *>(g.c + (m.row + r) * g.c_row) + column
                     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
                     t.cols = <int>min(<int64_t>t.cols, g.n - column)
                 else:
                     t.dst = w.tile + (c - first) * I8_PANEL
                     t.dst_row = gathered_row
             p.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][width - 1](&t)
-            if not last_block or p.from_registers or t.output is not NULL:
+            if not m.is_last or p.from_registers or t.output is not NULL:
                 continue
-            if j + 1 < column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
+            if j + 1 < m.column_tiles and (c + width - first + p.np) * I8_PANEL <= gathered_row:
                 continue
             o.rows = t.rows
             o.cols = <int>min((c + width - first) * I8_PANEL, g.n - (s.first + first) * I8_PANEL)
             o.acc32 = w.tile
             o.acc_row = gathered_row
-            set_vectors(g, w, s, &o, row, r, first)
+            set_vectors(g, w, s, &o, m.row, r, first)
             if g.doubled:
                 double_sums(&o)
             store_rows(g, &o)

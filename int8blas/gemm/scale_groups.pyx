@@ -11,8 +11,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_tile_args
-from int8blas.core.split cimport ceil_div, equal_parts
-from int8blas.gemm.block cimport Slab, Workspace, made_row, store_rows
+from int8blas.core.split cimport equal_parts
+from int8blas.gemm.block cimport Area, Slab, Workspace, made_row, store_rows
 from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, is_made
@@ -34,8 +34,8 @@ cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_
 
 
 cdef void add_groups(const Gemm *g, const Workspace *w, const Slab *s, i8_tile_args *t, i8_scale_group_args *a, int dot,
-                     int64_t row, int64_t rows, int64_t panel, int height, int width) noexcept nogil:
-    """All groups of some tiles, which begin at a row of a block of `rows` rows and a panel of the slab, one by one."""
+                     int64_t row, int64_t rows, int height, int width) noexcept nogil:
+    """All groups of some tiles, which begin at a row of a block of `rows` rows, one by one."""
     cdef int64_t size = g.scale_groups.size, group, x
     # From one group to the next.
     cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if dot == I8_DOT2 else 1)
@@ -59,10 +59,9 @@ cdef void add_groups(const Gemm *g, const Workspace *w, const Slab *s, i8_tile_a
             a.col_sum += I8_PANEL
 
 
-cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row,
-                                int64_t rows, int64_t panel, int64_t panels) noexcept nogil:
-    """`rows` rows of A times `panels` panels of the slab, which are those of a packed B."""
-    cdef int64_t row_tiles = ceil_div(rows, p.mr), column_tiles = ceil_div(panels, p.np)
+cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
+                                const Area *m) noexcept nogil:
+    """A block, of all of K, with panels of a packed B."""
     cdef int64_t i, j, r, c, column
     cdef int height, width, dot
     cdef Forms made
@@ -72,10 +71,10 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
 
     made.packed, made.wide, made.columns = p.direct_a, False, False
     if is_made(g):  # also for the terms of its groups
-        pack_rows(g, p, w, row, rows, 0, g.k)
+        pack_rows(g, p, w, m.row, m.rows, 0, g.k)
         made.packed = True
     if w.group_terms is not NULL:
-        set_group_terms(g, w, row, rows)
+        set_group_terms(g, w, m.row, m.rows)
     t.more_segments = 0
     t.in_turn = t.beside = False
     t.fetch = t.ahead = NULL
@@ -92,12 +91,12 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
     o.co_row = o.co_col = NULL
     o.row_scale = NULL
 
-    for j in range(column_tiles):
-        equal_parts(panels, j, column_tiles, &c, &width)
-        c += panel
+    for j in range(m.column_tiles):
+        equal_parts(m.panels, j, m.column_tiles, &c, &width)
+        c += m.panel
         column = (s.first + c) * I8_PANEL
         dot = dot_of(g, p, s, c, width)
-        make_a(g, p, w, dot, row, rows, 0, g.k, &made)
+        make_a(g, p, w, dot, m.row, m.rows, 0, g.k, &made)
         t.groups = g.scale_groups.size // I8_GROUP * (2 if dot == I8_DOT2 else 1)
         t.dst_row = t.acc_row = t.cols = width * I8_PANEL
         a.panels, a.acc_row, a.y_row = width, t.dst_row, t.dst_row
@@ -105,16 +104,16 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
         o.cols = <int>min(<int64_t>t.cols, g.n - column)
         o.acc_row = t.dst_row
         i = 0
-        while i < row_tiles:
-            t.tiles = equal_parts(rows, i, row_tiles, &r, &height)
+        while i < m.row_tiles:
+            t.tiles = equal_parts(m.rows, i, m.row_tiles, &r, &height)
             t.tiles = min(t.tiles, GATHERED // (width * I8_PANEL) // height)
             i += t.tiles
-            set_a(g, p, w, &t, dot, row, r, height, 0, g.k)
+            set_a(g, p, w, &t, dot, m.row, r, height, 0, g.k)
             a.rows = <int>(t.tiles * height)
             a.ao_rows = w.ao + r if w.ao is not NULL else NULL
             a.row_scale = w.row_scale + r if w.row_scale is not NULL else NULL
             if g.row_scales is not NULL:
-                a.row_scale = g.row_scales + row + r
+                a.row_scale = g.row_scales + m.row + r
             a.scale = g.scale_groups.scales + (s.first + c) * a.panel_step
             a.col_sum = NULL
             if g.scale_groups.col_sums is not NULL:
@@ -123,6 +122,6 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
             if p.scaled_tiles:
                 g.kernels.gemm.scale_groups[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
             else:
-                add_groups(g, w, s, &t, &a, dot, r, rows, c, height, width)
-            o.rows, o.row, o.column = a.rows, row + r, column
+                add_groups(g, w, s, &t, &a, dot, r, m.rows, height, width)
+            o.rows, o.row, o.column = a.rows, m.row + r, column
             store_rows(g, &o)

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint16_t
 
 from int8blas.core.kernels cimport i8_tile_args
 from int8blas.core.memory cimport ALIGNMENT
-from int8blas.gemm.block cimport Slab, Workspace
+from int8blas.gemm.block cimport Area, Slab, Workspace
 from int8blas.gemm.plan cimport Gemm, Plan
 
 cdef enum:
@@ -25,8 +25,7 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, int6
 cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
                 int64_t row, int height, int64_t k0, int64_t k) noexcept nogil
 cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil
-cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                         int64_t panel, int64_t panels, int64_t k_block) noexcept nogil
+cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m) noexcept nogil
 
 
 cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:

@@ -19,7 +19,17 @@ from int8blas.core.kernels cimport (
     i8_tile_output,
 )
 from int8blas.core.split cimport ceil_div, equal_parts, leading_share, round_up
-from int8blas.gemm.block cimport Slab, Workspace, double_sums, made_row, make_rows, set_output, set_vectors, store_rows
+from int8blas.gemm.block cimport (
+    Area,
+    Slab,
+    Workspace,
+    double_sums,
+    made_row,
+    make_rows,
+    set_output,
+    set_vectors,
+    store_rows,
+)
 from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, has_contiguous_rows, is_made
@@ -29,13 +39,6 @@ cdef enum:
     # Tiles of an A by columns that are packed together: their rows are a cache line or less.
     PACKED_TILES = 8
 
-
-# One block: rows of A, panels of a slab, a block of K.
-cdef struct Area:
-    int64_t row, rows, panel, panels, k_block
-    int64_t k0, k, groups
-    bint is_first, is_last              # of the blocks of K
-    int64_t row_tiles, column_tiles
 
 # The columns of `together` tiles beside each other, `width` panels each: panels `panel` to `end` of the slab.
 cdef struct Columns:
@@ -204,16 +207,6 @@ cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *
         t.a, t.a_row, t.a_group, t.a_tile = w.a + row * groups * 4, 4, 4 * height, 4 * height * groups
         return
     t.a_tile = height * t.a_row
-
-
-cdef void set_area(const Gemm *g, const Plan *p, int64_t k_block, Area *m) noexcept nogil:
-    """What follows from the rows, the panels and the block of K."""
-    m.k_block = k_block
-    m.k0 = k_block * p.kc
-    m.k = min(p.kc, g.k - m.k0)
-    m.groups = ceil_div(m.k, I8_GROUP)
-    m.is_first, m.is_last = k_block == 0, k_block == p.k_blocks - 1
-    m.row_tiles, m.column_tiles = ceil_div(m.rows, p.mr), ceil_div(m.panels, p.np)
 
 
 cdef void set_waiting(const Gemm *g, const Plan *p, const Area *m, Waiting *z) noexcept nogil:
@@ -415,20 +408,17 @@ cdef void multiply_column(const Gemm *g, const Plan *p, const Workspace *w, cons
             store_waiting(g, p, w, s, m, q, &r, z, partial, t.dst_row)
 
 
-cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t row, int64_t rows,
-                         int64_t panel, int64_t panels, int64_t k_block) noexcept nogil:
-    """All tiles of one block: `rows` rows of A, `panels` panels of the slab, one block of K."""
-    cdef Area m
+cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
+                         const Area *m) noexcept nogil:
+    """All tiles of one block."""
     cdef Waiting z
     cdef Columns q
     cdef Forms made
     cdef i8_tile_args t
     cdef bint lies_beside
     cdef int64_t j = 0
-    m.row, m.rows, m.panel, m.panels = row, rows, panel, panels
-    set_area(g, p, k_block, &m)
-    set_waiting(g, p, &m, &z)
-    lies_beside = may_lie_beside(g, p, &m, &z)
+    set_waiting(g, p, m, &z)
+    lies_beside = may_lie_beside(g, p, m, &z)
     made.packed, made.wide, made.columns = p.direct_a, False, False
     t.more_segments = 0
     t.in_turn = p.in_turn
@@ -437,7 +427,7 @@ cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const
     t.output = NULL
     t.row_init = t.col_init = t.acc_in = NULL
     while j < m.column_tiles:
-        set_columns(g, p, s, &m, &z, lies_beside, j, &q)
+        set_columns(g, p, s, m, &z, lies_beside, j, &q)
         j += q.together
-        set_b(g, p, w, s, &m, &q, &made, &t)
-        multiply_column(g, p, w, s, &m, &q, &z, &t)
+        set_b(g, p, w, s, m, &q, &made, &t)
+        multiply_column(g, p, w, s, m, &q, &z, &t)

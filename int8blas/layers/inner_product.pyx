@@ -161,10 +161,10 @@ cdef class InnerProduct(QuantizedLayer):
         size = group_size(scales.get("weights"), group, self._packed._n, self._packed._k)
         self.group = size or None
         self._dynamic = dynamic
-        quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
+        dtypes = {"src": self.src_dtype if dynamic is None else self._dynamic_dtype, "weights": self._packed.dtype,
+                  "dst": self.dst_dtype}
         self._layer = Layer(self.attributes, self._packed._n, bias,
-                            self._packed.group_sums(size) if size else self._packed._sums, quantized_dtype,
-                            self._packed.dtype, self.dst_dtype, scales, zero_points,
+                            self._packed.group_sums(size) if size else self._packed._sums, dtypes, scales, zero_points,
                             "static" if dynamic is None else "dynamic", size)
         if dynamic is not None:
             self._source.type = element_type(self._src_type)

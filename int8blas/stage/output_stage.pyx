@@ -129,19 +129,18 @@ cdef void set_columns(i8_column_values *columns, object values, list arrays):
 cdef class Layer:
     """What a primitive knows of its output stage when it is created."""
 
-    def __init__(self, attributes, columns, bias, column_sums, src_dtype, weights_dtype, dst_dtype, scales, zero_points,
-                 kind, group=0):
+    def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0):
         self.attributes = attributes
         self.columns = columns
-        self.dst_type = np.dtype(dst_dtype).num
-        self.src_shift = SHIFT if src_dtype == np.int8 else 0
-        self.weights_shift = -SHIFT if weights_dtype == np.uint8 else 0
+        self.dtypes = dtypes  # of "src", "weights" and "dst"
+        self.dst_type = np.dtype(dtypes["dst"]).num
+        self.src_shift = SHIFT if dtypes["src"] == np.int8 else 0
+        self.weights_shift = -SHIFT if dtypes["weights"] == np.uint8 else 0
         self.kind = kind
         # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
         self.group = group
         self._column_sums = column_sums if group else padded(column_sums, np.int64)
         self.set_bias(bias)
-        self.dtypes = {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype}
         self.masks, self.constants = {}, {}
         for parameter, declared, values in (("scales", attributes.scales, scales),
                                             ("zero_points", attributes.zero_points, zero_points)):
