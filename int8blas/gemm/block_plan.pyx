@@ -57,6 +57,8 @@ cdef enum:
     # Columns that are many for a matrix unit.
     MATRIX_COLUMNS = 128
     MIDDLE_BYTES = 1 << 18
+    # How many threads may be left out where they would not make the largest part smaller.
+    FEWER_THREADS = 3
     # Tiles of rows for each thread, of which one more hardly matters.
     MANY_TILES = 8
     # Up to this size, or a quarter of a smaller L2 cache, each thread packs all of plain B, if it has rows: a line that
@@ -138,6 +140,19 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     set_blocks(p, IMAGE_BLOCKS * block_k(g))
 
 
+cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t threads, bint columns_first,
+                        Grid *grid) noexcept nogil:
+    """Divide rows of tiles, and panels in columns that are `width` wide but for the last one, among some threads, or
+    a few less where the largest part is no larger then."""
+    cdef int64_t columns = ceil_div(panels, width), fewer
+    cdef Grid other
+    split(rows, columns, threads, columns_first, grid)
+    for fewer in range(1, min(<int64_t>FEWER_THREADS, threads - 2) + 1):
+        split(rows, columns, threads - fewer, columns_first, &other)
+        if largest_part(&other, width, panels) <= largest_part(grid, width, panels):
+            grid[0] = other
+
+
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     """The threads of PATH_BLOCKS."""
     cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.own_columns else m_tiles
@@ -147,10 +162,10 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     # few that the last tile, which they may not fill, makes a difference.
     cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
     cdef Grid narrower
-    split(rows, ceil_div(panels, p.grid_np), threads, columns_first, &p.grid)
+    split_columns(rows, panels, p.grid_np, threads, columns_first, &p.grid)
     if p.grid_np > 2 and part_count(&p.grid) > 1:
         # Tiles that are a panel narrower cost little, an uneven division of the columns more.
-        split(rows, ceil_div(panels, p.grid_np - 1), threads, columns_first, &narrower)
+        split_columns(rows, panels, p.grid_np - 1, threads, columns_first, &narrower)
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):
             p.grid = narrower
             p.grid_np -= 1
@@ -167,6 +182,7 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     else:
         leave_out(&p.grid)
     p.grid.rows = m_tiles
+
 
 cdef void set_forms(const Gemm *g, Plan *p) noexcept nogil:
     """By what the tiles are multiplied, and in which form they take their operands."""

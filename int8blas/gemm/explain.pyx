@@ -8,7 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown
-from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_MATRIX_ROWS, I8_PANEL, i8_kernels, tile_panels
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_MATRIX_ROWS, I8_PANEL, i8_gemm_kernels, i8_kernels, tile_panels
 from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, pieces_of_parts, round_up, split
@@ -248,8 +248,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     return explain_problem(&g, numerics, certified)
 
 
-def plan_of(m, n, k, isa, machine, packed=False, b_columns=False):
-    """The plan of a product with rows of u8 A, as a dict, for tests: on any machine, for any kernels that were built.
+def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
+    """The plan of a product with rows of u8 A, as a dict, for tests: on any machine, for any kernels that were built,
+    or for those of a table with other tiles, (rows, panels), and row kernels for as many columns.
 
     Nothing is multiplied, so that there need be no operands. `parts` has the pieces of each thread's units of C, which
     have `unit` rows and columns.
@@ -257,9 +258,16 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False):
     cdef Gemm g
     cdef Plan p
     cdef Machine other
+    cdef i8_kernels kernels
+    cdef i8_gemm_kernels tiles
     other.l1, other.l2, other.l3, other.cores = machine["l1"], machine["l2"], machine["l3"], machine["cores"]
     start(&g, False)
     g.kernels = <const i8_kernels *><uintptr_t>table_address(isa)
+    if tile is not None:
+        kernels, tiles = g.kernels[0], g.kernels.gemm[0]
+        tiles.mr, tiles.np = tile
+        tiles.row_np, tiles.few_rows_columns = tiles.np, tiles.np * I8_PANEL
+        kernels.gemm, g.kernels = &tiles, &kernels
     g.machine = &other
     g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
     # Addresses that nothing is read from.
