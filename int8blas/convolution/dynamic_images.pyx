@@ -14,7 +14,7 @@ from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
 from int8blas.gemm.dynamic_source cimport parameters
-from int8blas.gemm.plan cimport Source
+from int8blas.gemm.plan cimport DynamicSource
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -37,7 +37,7 @@ cdef struct ImagesJob:
     uint8_t *dst
     int64_t count
     ptrdiff_t step              # bytes of a number
-    Source source
+    DynamicSource source
     Part *parts
 
 

@@ -23,7 +23,7 @@ from int8blas.core.arrays cimport (
 )
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
 from int8blas.elementwise.elements cimport clash, share_memory
-from int8blas.elementwise.fused cimport Step, chain, copying, reading, run
+from int8blas.elementwise.fused cimport Step, copying, fuse, reading, run
 from int8blas.stage.output_stage cimport binary_kind, set_post_op
 from int8blas.core.verbose import spoken
 from int8blas.stage.attributes import BINARY, Eltwise, Sum, as_post_ops
@@ -156,7 +156,7 @@ cdef int check_size(shape, str name) except -1:
 
 
 cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero):
-    """Run a chain into `array`; `out` is what the user gave for it."""
+    """Run fused steps into `array`; `out` is what the user gave for it."""
     cdef cnp.ndarray target = array
     cdef Step step
     if returns_out:
@@ -165,7 +165,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
                 target = empty_like(array, typenum)
                 break
     if cnp.PyArray_SIZE(target):
-        run([chain(steps, target, <float>1 / scale, zero)])
+        run([fuse(steps, target, <float>1 / scale, zero)])
     if target is not array:
         array[...] = target
     if returns_out:
@@ -477,7 +477,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     array([[1, 2, 4],
            [3, 4, 0]], dtype=uint8)
     """
-    cdef list arrays = sources(srcs), chains = []
+    cdef list arrays = sources(srcs), fused = []
     cdef cnp.ndarray first = arrays[0], array, target, result
     cdef int typenum = type_of(dst_dtype, first), along, d
     cdef float scale = divisor(dst_scale, "dst_scale")
@@ -523,11 +523,11 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
         if not part.size:
             continue
         if cnp.PyArray_TYPE(step.array) == typenum and step.scale == scale and step.zero == zero:
-            chains.append(copying(step.array, part))
+            fused.append(copying(step.array, part))
         else:
-            chains.append(chain([step], part, <float>1 / scale, zero))
-    if chains:
-        run(chains)
+            fused.append(fuse([step], part, <float>1 / scale, zero))
+    if fused:
+        run(fused)
     if target is not result:
         result[...] = target
     return result if out is None else out

@@ -1,4 +1,4 @@
-# Chains of element-wise functions (see fused.pyx).
+# Fused element-wise functions (see fused.pyx).
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op
@@ -10,6 +10,6 @@ cdef class Step:
     cdef i8_post_op op              # not of the first step
 
 cdef Step reading(cnp.ndarray array, float scale, float zero)
-cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zero)
+cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero)
 cdef object copying(cnp.ndarray array, cnp.ndarray target)
-cdef int run(list chains) except -1
+cdef int run(list fused) except -1

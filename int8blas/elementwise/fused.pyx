@@ -1,4 +1,4 @@
-"""The driver of element-wise primitives: what they do to an element is a chain of steps on a float32 number.
+"""The driver of element-wise primitives: what they do to an element is a list of steps on a float32 number, fused.
 
 The first step reads an array; each of the others is a post-op, which may read another array; then the number is stored.
 A block of elements goes through all steps before the next one does, so that what is between them stays in the L1 cache.
@@ -46,7 +46,7 @@ cdef enum:
     LONG_LOOKUP = 64
 # Elements from which a table of all results of one byte is worth making.
 cdef int64_t LOOKED_UP = 1024
-# Bytes read and written of all chains before the first one goes on: a part of the L2 cache.
+# Bytes read and written of all that runs before the first one goes on: a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
 
 
@@ -59,7 +59,7 @@ cdef struct Operand:
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
 
-# One step of a chain, as in the class Step.
+# One step, as in the class Step.
 cdef struct Link:
     bint reads
     Operand operand
@@ -249,7 +249,7 @@ cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
 # --------------------------------------------------------------------------------------------------------- jobs ------
 
 cdef class Step:
-    """A step of a chain: scale * (array - zero) and a post-op whose operand that is, or either of them."""
+    """A step: scale * (array - zero) and a post-op whose operand that is, or either of them."""
 
 
 cdef Step reading(cnp.ndarray array, float scale, float zero):
@@ -258,7 +258,7 @@ cdef Step reading(cnp.ndarray array, float scale, float zero):
     return step
 
 
-cdef class Chain:
+cdef class Fused:
     """A job, and what it points to."""
     cdef FusedJob job
     cdef int64_t size               # bytes read and written
@@ -287,9 +287,9 @@ cdef bint one_run(list arrays):
     return c or f
 
 
-cdef Chain laid_out(list steps, cnp.ndarray target):
-    """A chain that reads and writes these arrays, all of one shape."""
-    cdef Chain self = Chain.__new__(Chain)
+cdef Fused laid_out(list steps, cnp.ndarray target):
+    """Steps that read and write these arrays, all of one shape."""
+    cdef Fused self = Fused.__new__(Fused)
     cdef FusedJob *job = &self.job
     cdef Step step
     cdef Link *link
@@ -365,7 +365,7 @@ cdef void make_table(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Prepare for the kernels of sums and products of bytes, if the chain is one and all numbers are of modest size."""
+    """Prepare for the kernels of sums and products of bytes, if the steps are one, with numbers of modest size."""
     cdef const Link *link
     cdef double largest[2]
     cdef double y
@@ -398,12 +398,12 @@ cdef bint set_bytes(FusedJob *job) noexcept:
     return job.bytes_function is not NULL
 
 
-cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zero):
+cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero):
     """Steps, and how `target` is stored: sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for floats.
 
     Nothing of `target` may be read after something else of it has been written.
     """
-    cdef Chain self = laid_out(steps, target)
+    cdef Fused self = laid_out(steps, target)
     cdef FusedJob *job = &self.job
     job.dst_scale, job.dst_zero = dst_scale, dst_zero
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
@@ -421,7 +421,7 @@ cdef object chain(list steps, cnp.ndarray target, float dst_scale, float dst_zer
 
 cdef object copying(cnp.ndarray array, cnp.ndarray target):
     """The elements of an array of the same type, as they are."""
-    cdef Chain self = laid_out([reading(array, 1, 0)], target)
+    cdef Fused self = laid_out([reading(array, 1, 0)], target)
     cdef int64_t block = COPIED // self.job.out.size
     self.job.compute = compute_copy
     set_blocks(&self.job, block, block)
@@ -443,18 +443,18 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
     return 0
 
 
-cdef int run(list chains) except -1:
-    """Run chains whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
+cdef int run(list fused) except -1:
+    """Run those whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
     cdef Work work
-    cdef Chain one = chains[0]
+    cdef Fused one = fused[0]
     cdef const FusedJob *first = &one.job
     cdef int64_t size = 0, parts
     cdef int i
-    work.jobs, work.count = &first, len(chains)
+    work.jobs, work.count = &first, len(fused)
     if work.count > 1:
         memory = np.empty(work.count, np.uintp)
         work.jobs = <const FusedJob **>cnp.PyArray_DATA(memory)
-    for i, one in enumerate(chains):
+    for i, one in enumerate(fused):
         work.jobs[i] = &one.job
         size += one.size
     parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)

@@ -275,7 +275,7 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
         # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source that is not
         # kept is quantized for each block of columns.
         nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
-        halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.source is NULL))
+        halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.dynamic_source is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
         # A row of tiles reads B once, from wherever it is, and had better make its A once.

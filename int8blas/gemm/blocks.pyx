@@ -69,7 +69,8 @@ cdef bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
-    return g.b.zeros is not NULL or ((p.wide or g.source is not NULL or g.scale_groups is not NULL) and g.b.zero != 0)
+    cdef bint wraps = p.wide or g.dynamic_source is not NULL or g.scale_groups is not NULL
+    return g.b.zeros is not NULL or (wraps and g.b.zero != 0)
 
 
 cdef bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
@@ -118,7 +119,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.row_init = <int32_t *>carve(&memory, 4 * mc if has_row_init(g, p) else 0)
     w.co_row = <int32_t *>carve(&memory, 4 * mc if not p.from_registers and g.co != 0 else 0)
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
-    w.row_scale = <float *>carve(&memory, 4 * mc if g.source is not NULL else 0)
+    w.row_scale = <float *>carve(&memory, 4 * mc if g.dynamic_source is not NULL else 0)
     w.zeros = <int64_t *>carve(&memory, 8 * mc if w.row_scale is not NULL else 0)
     w.scaled = <float *>carve(&memory, 4 * GATHERED if groups else 0)
     w.group_terms = <int32_t *>carve(&memory, 4 * mc * groups if has_bo(g) else 0)
@@ -169,7 +170,7 @@ cdef void prepare_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t
     cdef int64_t i
     cdef const int64_t *zeros
     cdef uint32_t init
-    if w.row_term is not NULL and g.source is NULL:
+    if w.row_term is not NULL and g.dynamic_source is NULL:
         if g.image is not NULL:
             memcpy(w.row_term, g.window_sums + row, rows * sizeof(int64_t))
         else:

@@ -18,7 +18,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_GROUP
 from int8blas.core.split cimport round_up, share
 from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
-from int8blas.gemm.plan cimport Gemm, Source
+from int8blas.gemm.plan cimport DynamicSource, Gemm
 
 cdef enum:
     # Parts into which the rows fall for their common range.
@@ -30,12 +30,12 @@ cdef float LARGEST = 3.402823466e38
 # A range that all rows have in common.
 cdef struct RangeJob:
     const Gemm *g
-    int type                    # as in Source
+    int type                    # as in DynamicSource
     int64_t rows
     float *ranges               # of the parts, (low, high)
 
 
-cdef void parameters(const Source *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
+cdef void parameters(const DynamicSource *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
     """Scale and zero point of a range (low, high) around 0."""
     cdef float rounded
     if isnan(range_[0]):
@@ -58,15 +58,15 @@ cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *sca
     cdef int64_t i
     for i in range(rows):
         src = <const char *>g.a.data + (row + i) * g.a.row
-        if not g.source.per_row:
-            scales[i], zeros[i] = g.source.scale, g.source.zero
+        if not g.dynamic_source.per_row:
+            scales[i], zeros[i] = g.dynamic_source.scale, g.dynamic_source.zero
             continue
-        if g.source.symmetric:
-            largest = g.kernels.stage.source_largest(src, g.source.type, g.a.column, g.k)
+        if g.dynamic_source.symmetric:
+            largest = g.kernels.stage.source_largest(src, g.dynamic_source.type, g.a.column, g.k)
             scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
             continue
-        g.kernels.stage.source_range(range_, src, g.source.type, g.a.column, g.k)
-        parameters(g.source, range_, scales + i, zeros + i)
+        g.kernels.stage.source_range(range_, src, g.dynamic_source.type, g.a.column, g.k)
+        parameters(g.dynamic_source, range_, scales + i, zeros + i)
 
 
 cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
@@ -78,17 +78,18 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
         src = <const char *>g.a.data + (row + i) * g.a.row + k0 * g.a.column
         if isnan(scales[i]):
             memset(dst, 0, k)
-        elif g.source.symmetric:
-            g.kernels.stage.quantize_within(dst, src, g.source.type, g.a.column, k, <float>1 / scales[i], g.a.flip)
+        elif g.dynamic_source.symmetric:
+            g.kernels.stage.quantize_within(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
+                                            g.a.flip)
         else:
-            g.kernels.stage.quantize_source(dst, src, g.source.type, g.a.column, k, <float>1 / scales[i],
+            g.kernels.stage.quantize_source(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
                                             <float>zeros[i], False, g.a.flip)
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0
         dst += dst_row
 
 
-cdef void set_tensor_parameters(const Gemm *g, Source *s, int threads) noexcept nogil:
+cdef void set_tensor_parameters(const Gemm *g, DynamicSource *s, int threads) noexcept nogil:
     """Scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
     cdef RangeJob job

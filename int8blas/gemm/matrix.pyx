@@ -87,7 +87,7 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args 
         t.a_row = I8_MATRIX_K
         t.a_group = round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
     if is_there:
-        if g.source is not NULL:
+        if g.dynamic_source is not NULL:
             add_row_terms(g, w, a, row, t.rows, k0, k)
         return
     if not is_made(g):

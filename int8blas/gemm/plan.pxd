@@ -21,7 +21,7 @@ from int8blas.gemm.operand cimport Operand
 
 
 # A source of real numbers, to be quantized to A' with a range of each row, or with a given one.
-cdef struct Source:
+cdef struct DynamicSource:
     int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
     bint symmetric              # to s8 with zero point 0, else to u8
     bint per_row
@@ -79,7 +79,7 @@ cdef struct Gemm:
     # own scale is 1, as row_scales and the scales of a source are part of the groups' (see scale_groups.pyx).
     const ScaleGroups *scale_groups
     # Quantized to A' while it is packed, where A is f32, f16 or bf16 (see dynamic_source.pyx); strides as above.
-    const Source *source
+    const DynamicSource *dynamic_source
     # A' is the matrix of an image (see csrc/gemm/im2col_body.h), XORed with a.flip.
     const i8_image *image
     const int64_t *window_sums  # of the rows of an image's matrix, less the zero points, for those of B
@@ -232,12 +232,13 @@ cdef inline int tile_rows(const Gemm *g, bint finishes) noexcept nogil:
 
 cdef inline bint zero_by_row(const Gemm *g) noexcept nogil:
     """Whether each row of A has a zero point of its own."""
-    return g.a.zeros is not NULL or (g.source is not NULL and g.source.per_row and not g.source.symmetric)
+    cdef const DynamicSource *s = g.dynamic_source
+    return g.a.zeros is not NULL or (s is not NULL and s.per_row and not s.symmetric)
 
 
 cdef inline bint is_made(const Gemm *g) noexcept nogil:
     """Whether A' is made block by block, of a source or of an image, as rows."""
-    return g.source is not NULL or g.image is not NULL
+    return g.dynamic_source is not NULL or g.image is not NULL
 
 
 cdef inline bint has_contiguous_rows(const Gemm *g) noexcept nogil:

@@ -104,7 +104,7 @@ cdef bint can_widen(const Gemm *g) noexcept nogil:
 cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
-    cdef bint by_row = g.row_scales is not NULL or g.source is not NULL
+    cdef bint by_row = g.row_scales is not NULL or g.dynamic_source is not NULL
     if stores_transposed(g):
         return False
     if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:

@@ -62,7 +62,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.row_scales = NULL
     g.col_init = NULL
     g.scale_groups = NULL
-    g.source = NULL
+    g.dynamic_source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0
     g.doubled = False

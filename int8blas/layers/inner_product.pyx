@@ -34,7 +34,7 @@ from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.plan cimport Gemm, Source
+from int8blas.gemm.plan cimport DynamicSource, Gemm
 from int8blas.gemm.problem cimport is_usable, run, set_a, set_c, start
 from int8blas.stage.output_stage cimport Bound, Layer, element_type
 from int8blas.stage.quantized_layer cimport QuantizedLayer
@@ -145,7 +145,7 @@ cdef class InnerProduct(QuantizedLayer):
     cdef readonly object group
     cdef PackedB _packed
     cdef object _dynamic_dtype, _dynamic
-    cdef Source _source
+    cdef DynamicSource _source
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
@@ -292,7 +292,7 @@ cdef class InnerProduct(QuantizedLayer):
             If an argument is not as above, before anything is written.
         """
         cdef Gemm g
-        cdef Source source
+        cdef DynamicSource source
         cdef cnp.ndarray x, matrix, target, result
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
@@ -333,12 +333,12 @@ cdef class InnerProduct(QuantizedLayer):
         bound.fill(&g)
         if self._dynamic is not None:
             g.a.flip = SIGN_BIT if self._source.symmetric else 0
-            g.source = &self._source
+            g.dynamic_source = &self._source
             if not self._source.per_row:
                 source = self._source
                 with nogil:
                     set_tensor_parameters(&g, &source, max_threads())
-                g.source = &source
+                g.dynamic_source = &source
                 if not source.symmetric:
                     g.a.zero = source.zero
                     g.col_init = NULL

@@ -1,4 +1,4 @@
-/* Functions of single elements, of windows and of rows: quantization, chains of functions, pooling, normalization. */
+/* Functions of single elements, of windows and of rows: quantization, fused functions, pooling, normalization. */
 #ifndef I8_ELEMENTWISE_H
 #define I8_ELEMENTWISE_H
 
@@ -99,8 +99,8 @@ typedef struct {
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 
-    /* Steps of a chain of element-wise functions, on n contiguous elements that need no alignment (formulas in
-     * chain_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
+    /* Steps of fused element-wise functions, on n contiguous elements that need no alignment (formulas in
+     * fused_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
     void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);

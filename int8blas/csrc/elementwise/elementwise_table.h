@@ -7,7 +7,7 @@
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
 
-#include "elementwise/chain_body.h"
+#include "elementwise/fused_body.h"
 #include "elementwise/normalize_body.h"
 
 #define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}

@@ -532,7 +532,7 @@ I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
     const i8_floats x = {i8_half_minus(p, largest), i8_half_minus(p + 8, largest)};
     return x;
 }
-/* For chain_body.h: 16 bytes as f32. */
+/* For fused_body.h: 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
 {
     const i8_floats x = {i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8))};

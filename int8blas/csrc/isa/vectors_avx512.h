@@ -445,7 +445,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
 }
 
-/* For chain_body.h and normalize_body.h: 16 bytes as f32. */
+/* For fused_body.h and normalize_body.h: 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
 /* 16 f16 or bf16 as f32, unaligned. */

@@ -1,5 +1,5 @@
 /* The post-ops in f32, on runs of whole chunks: for the output stage (stage_body.h) and for chains of element-wise
- * functions (chain_body.h). Which one it is is asked once for a run. */
+ * functions (fused_body.h). Which one it is is asked once for a run. */
 #include "stage/eltwise_body.h"
 
 /* y = f(y), for each x of y. */

@@ -1,4 +1,4 @@
-/* The steps of a chain of element-wise functions: a run of elements becomes f32, post-ops change it, and it is stored.
+/* The steps of fused element-wise functions: a run of elements becomes f32, post-ops change it, and it is stored.
  * What lies between two steps is a stretch of f32 that stays in the L1 cache, so that there is one loop for each type
  * and each function, and none for their combinations. The driver is fused.pyx; the slots, in elementwise.h.
  *
@@ -6,8 +6,8 @@
  *   apply     a post-op, as in stage_body.h
  *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN; y * scale, rounded to the type, for floats
  *
- * Two kinds of chains have a shorter way to the same bits: functions of one byte are looked up in a table, and the sum
- * or the product of bytes stays in registers. */
+ * Two kinds of fused steps have a shorter way to the same bits: functions of one byte are looked up in a table, and the
+ * sum or the product of bytes stays in registers. */
 
 /* ------------------------------------------------------------------------------------------------------- floats --- */
 
