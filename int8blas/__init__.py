@@ -6,9 +6,10 @@ wherever uint8 is. docs/howto/arrays.md has the rules.
 
 The rooms, each of which imports those to its left and nothing else of the package::
 
-    core <- gemm <- stage <-+- convolution <-+- network
-                            +- layers      <-+
-                            +- elementwise <-+
+    core <- gemm <-+- stage <-+- convolution <-+- network
+                   |          +- layers      <-+
+                   |          +- elementwise <-+
+                   +- neighbors
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, matmul, pack_b, PackedB, would_saturate, explain
@@ -17,6 +18,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     layers        InnerProduct, LSTM, GRU
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
+    neighbors     nearest, sqeuclidean
 
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set
     include       int8blas.h, the GEMMs for C and C++
@@ -62,6 +64,8 @@ from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.rnn import GRU, LSTM
+from int8blas.neighbors.distances import sqeuclidean
+from int8blas.neighbors.nearest import nearest
 from int8blas.network.folding import fold_batch_norm, shifted_bias
 from int8blas.network.graph import LayerQuantization, calibrate, fuse_quantization, move_strides
 from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
@@ -110,6 +114,7 @@ __all__ = [
     "matmul",
     "max_pool",
     "move_strides",
+    "nearest",
     "num_threads",
     "pack_b",
     "quantize",
@@ -121,6 +126,7 @@ __all__ = [
     "shifted_bias",
     "show_config",
     "softmax",
+    "sqeuclidean",
     "sum",
     "use_isa",
     "weights_factor",

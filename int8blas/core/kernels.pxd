@@ -434,6 +434,9 @@ cdef extern from "isa/kernels.h" nogil:
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
+        void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                            ptrdiff_t k_stride, int is_signed) noexcept nogil
+        void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
         int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil
@@ -483,6 +486,20 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_recurrent_kernels:
         i8_cell_fn cells[4]
 
+    enum: I8_INNER, I8_SQEUCLIDEAN, I8_COSINE
+
+    ctypedef struct i8_above_args:
+        int64_t count
+        const int32_t *sums
+        const int32_t *squares
+        const float *lengths
+        int32_t threshold
+        float limit
+        int32_t *found
+
+    ctypedef struct i8_neighbors_kernels:
+        int64_t (*above[3])(const i8_above_args *) noexcept nogil
+
     ctypedef struct i8_limits:
         i8_peak_fn peak
         uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
@@ -505,6 +522,7 @@ cdef extern from "isa/kernels.h" nogil:
         const i8_stage_kernels *stage
         const i8_elementwise_kernels *elementwise
         const i8_recurrent_kernels *recurrent
+        const i8_neighbors_kernels *neighbors
         i8_limits limits
 
 

@@ -143,7 +143,7 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
                 g.kernels.packing.row_sums(&row_term, 1, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
                 row_term -= g.k * ao
                 o.row_term = &row_term
-        if g.co_cols is NULL:
+        if g.co_cols is NULL or g.co_rows is not NULL:
             o.co_row = &co
         column = 0
         while column < g.n:

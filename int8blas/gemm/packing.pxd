@@ -26,6 +26,7 @@ cdef class PackedB:
     cdef cnp.ndarray _data          # int8 [panels, groups, 16, 4], read-only
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
     cdef cnp.ndarray _certified     # bool [panels]
+    cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
     # As in Gemm, None until they are needed; bool [panels], or [0] if no panel is split.
     cdef cnp.ndarray _split
     cdef cnp.ndarray _dense         # like _data
@@ -36,6 +37,8 @@ cdef class PackedB:
 
     cdef void fill(self, Gemm *g) noexcept
     cdef cnp.ndarray group_sums(self, int64_t size)
+    cdef cnp.ndarray squares_array(self)
+    cdef const int64_t *squares(self) except? NULL
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1
     cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1

@@ -23,7 +23,7 @@ from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
-from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
 from int8blas.core.verbose import spoken
 
 cnp.import_array()
@@ -61,6 +61,13 @@ cdef struct FactsJob:
     int64_t groups
     int64_t *sums
     uint8_t *certified
+
+
+# A packed matrix whose sums of squares are wanted.
+cdef struct SquaresJob:
+    const i8_kernels *kernels
+    const PackedMatrix *matrix
+    int64_t *squares
 
 
 # Panels that are divided into a dense part and outliers: outliers are counted first, then stored where they are few.
@@ -124,6 +131,29 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
     job.sums, job.certified = sums, certified
     run_parts(find_fact, &job, panels, threads_for(
         <double>(panels * job.groups * I8_GROUP * I8_PANEL), THREAD_PACKED_BYTES, <double>panels))
+
+
+cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
+    """One panel of find_squares."""
+    cdef const SquaresJob *j = <const SquaresJob *>job
+    cdef const PackedMatrix *b = j.matrix
+    cdef int64_t *squares = j.squares + panel * I8_PANEL
+    cdef const int64_t *sums = b.sums + panel * I8_PANEL
+    cdef int i
+    j.kernels.packing.panel_squares(squares, b.data + panel * b.panel_size, ceil_div(b.k, I8_GROUP))
+    if b.unsigned:
+        # (B' + 128)**2
+        for i in range(I8_PANEL):
+            squares[i] += 256 * sums[i] + 128 * 128 * b.k
+    return 0
+
+
+cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
+    """The sum of squares of each column of B."""
+    cdef SquaresJob job
+    job.kernels, job.matrix, job.squares = current_kernels(), matrix, squares
+    cdef int64_t panels = ceil_div(matrix.n, I8_PANEL)
+    run_work(square_panel, &job, panels, <double>(panels * matrix.panel_size), THREAD_PACKED_BYTES, GIL_BYTES)
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -248,6 +278,23 @@ cdef class PackedB:
                 for i in range(I8_PANEL):
                     sums[part * I8_PANEL + i] = <int32_t>some[i]
         return array
+
+    cdef cnp.ndarray squares_array(self):
+        """Sums of squares of B's columns, int64 [panels * 16], computed when they are first needed; those of padding
+        are of no use."""
+        cdef cnp.ndarray array
+        if self._squares is None:
+            array = np.empty(self._data.shape[0] * I8_PANEL, np.int64)
+            find_squares(&self._matrix, <int64_t *>cnp.PyArray_DATA(array))
+            # Another thread may have come first; its array may be in use already.
+            with cython.critical_section(self):
+                if self._squares is None:
+                    self._squares = array
+        return self._squares
+
+    cdef const int64_t *squares(self) except? NULL:
+        """Their address, as long as the matrix exists."""
+        return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
         """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""

@@ -98,6 +98,7 @@ cdef bint can_widen(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
     return (
         g.to_s64 and g.kernels.gemm.tile_output and not stores_transposed(g) and g.a.zeros is NULL and g.b.zeros is NULL
+        and g.co_rows is NULL
     )
 
 

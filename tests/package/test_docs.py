@@ -46,7 +46,7 @@ def test_pictures_are_what_their_scripts_draw(tmp_path):
 # ------------------------------------------------------------------------------------- files, modules, functions ------
 
 ROOT = DOCS.parent
-ROOMS = "core|gemm|stage|convolution|layers|elementwise|network"
+ROOMS = "core|gemm|stage|convolution|layers|elementwise|network|neighbors"
 FILE = r"(int8blas|csrc|tests|benchmarks|examples|docs)/[\w./<>*-]+"
 # What a recipe adds.
 ADDED = {"int8blas/gemm/outer.pyx"}

@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "convolution": {"core", "gemm", "stage"},
     "layers": {"core", "gemm", "stage"},
     "elementwise": {"core", "gemm", "stage"},
+    "neighbors": {"core", "gemm"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
 }
 # Public paths, and what python -m int8blas runs: above the rooms.

@@ -36,6 +36,10 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Column sums of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
+    /* Sums over k of the squares of `rows` vectors of bytes, s8 or u8; and of the columns of a packed panel of B'. */
+    void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, int is_signed);
+    void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups);
     /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
      * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
     int (*panel_certified)(const int8_t *panel, int64_t groups);

@@ -3,6 +3,7 @@
 
 #include "gemm/im2col_body.h"
 #include "gemm/pack_body.h"
+#include "gemm/squares_body.h"
 
 const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .pack_panel = i8_pack_panel,
@@ -10,6 +11,8 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .pack_panels = i8_pack_panels,
     .row_sums = i8_row_sums,
     .panel_sums = i8_panel_sums,
+    .row_squares = i8_row_squares,
+    .panel_squares = i8_panel_squares,
     .panel_certified = i8_panel_certified,
     .widen_a = i8_widen_a,
     .widen_b = i8_widen_b,

@@ -26,6 +26,7 @@ const i8_kernels i8_kernels_avx512bw = {
     .stage = &i8_stage_avx512,
     .elementwise = &i8_elementwise_avx512,
     .recurrent = &i8_recurrent_avx512,
+    .neighbors = &i8_neighbors_avx512,
     .limits = I8_LIMITS,
 };
 #endif

@@ -26,6 +26,7 @@ const i8_kernels i8_kernels_avxvnni = {
     .stage = &i8_stage_avx2,
     .elementwise = &i8_elementwise_avx2,
     .recurrent = &i8_recurrent_avx2,
+    .neighbors = &i8_neighbors_avx2,
     .limits = I8_LIMITS,
 };
 #endif

@@ -6,6 +6,7 @@
 #include "elementwise/elementwise.h"
 #include "gemm/gemm.h"
 #include "gemm/packing.h"
+#include "neighbors/neighbors.h"
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
@@ -39,6 +40,7 @@ typedef struct {
     const i8_stage_kernels *stage;
     const i8_elementwise_kernels *elementwise;
     const i8_recurrent_kernels *recurrent;
+    const i8_neighbors_kernels *neighbors;
     i8_limits limits;
 } i8_kernels;
 

@@ -25,6 +25,7 @@ extern const i8_packing_kernels i8_packing_ref, i8_packing_avx2, i8_packing_avx5
 extern const i8_stage_kernels i8_stage_ref, i8_stage_avx2, i8_stage_avx512;
 extern const i8_elementwise_kernels i8_elementwise_ref, i8_elementwise_avx2, i8_elementwise_avx512,
     i8_elementwise_avx512vbmi;
+extern const i8_neighbors_kernels i8_neighbors_ref, i8_neighbors_avx2, i8_neighbors_avx512;
 extern const i8_recurrent_kernels i8_recurrent_ref, i8_recurrent_avx2, i8_recurrent_avx512;
 
 #define I8_AVX2 "avx2,f16c"

@@ -30,5 +30,6 @@ const i8_kernels i8_kernels_ref = {
     .stage = &i8_stage_ref,
     .elementwise = &i8_elementwise_ref,
     .recurrent = &i8_recurrent_ref,
+    .neighbors = &i8_neighbors_ref,
     .limits = {.read = i8_read, .read_bytes = sizeof(uint64_t)},
 };

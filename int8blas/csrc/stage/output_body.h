@@ -96,6 +96,34 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
     }
 }
 
+/* Squared distances: both offsets, less twice X, modulo 2**32, as the result is known to fit. */
+I8_INLINE void i8_output_distances_of(const i8_output_args *o, const int zeros)
+{
+    i8_output_columns t;
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i) {
+            const int32_t *acc = o->acc32 + i * o->acc_row + j;
+            const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0, offset = (uint32_t)o->co_row[i];
+            const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
+            int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row) + j;
+            for (int v = 0; v < n; ++v) {
+                const uint32_t less = zeros ? ao * t.col_sum[v] + t.bo[v] * row_term : 0;
+                c[v] = (int32_t)(offset + (uint32_t)t.co[v] - 2 * ((uint32_t)acc[v] - less));
+            }
+        }
+    }
+}
+
+static void i8_output_distances(const i8_output_args *o)
+{
+    if (o->ao || o->bo)
+        i8_output_distances_of(o, 1);
+    else
+        i8_output_distances_of(o, 0);
+}
+
 #define I8_OUTPUT(name, zeros, reads, integral) \
     I8_NOINLINE void name(const i8_output_args *o) { i8_output_rows_of(o, zeros, reads, integral); }
 I8_OUTPUT(i8_output_sums, 0, 0, 1)
@@ -127,7 +155,7 @@ static void i8_output_wide(const i8_output_args *o)
         int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
         for (int j = 0; j < o->cols; ++j) {
             const int64_t x = i8_wide_sum(o, i, j);
-            int64_t co = o->co_row ? o->co_row[i] : o->co_col ? o->co_col[j] : 0;
+            int64_t co = (o->co_row ? o->co_row[i] : 0) + (int64_t)(o->co_col ? o->co_col[j] : 0);
             co += offset ? offset[o->column + j] : 0;
             if (o->integral) {
                 c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0), &beyond);
@@ -161,7 +189,12 @@ I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
 
 static void i8_output_s64(const i8_output_args *o)
 {
-    if (!o->acc32) {
+    if (o->co_row && o->co_col) {
+        for (int i = 0; i < o->rows; ++i)
+            for (int j = 0; j < o->cols; ++j)
+                ((int64_t *)(void *)(o->c + i * o->c_row))[j] =
+                    (int64_t)o->co_row[i] + o->co_col[j] - 2 * i8_wide_sum(o, i, j);
+    } else if (!o->acc32) {
         for (int i = 0; i < o->rows; ++i)
             for (int j = 0; j < o->cols; ++j)
                 ((int64_t *)(void *)(o->c + i * o->c_row))[j] = i8_wide_sum(o, i, j);
@@ -205,6 +238,8 @@ static void i8_output_rows(const i8_output_args *o)
         i8_output_integers(o);
     else if (o->to_s64)
         i8_output_s64(o);
+    else if (o->acc32 && o->co_row && o->co_col)
+        i8_output_distances(o);
     else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
         i8_output_wide(o);
     else

@@ -88,12 +88,13 @@ typedef struct {
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
  *
- * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. At most one of co_row and
- * co_col is given. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
+ * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. Both of co_row and co_col are
+ * given for squared distances alone: alpha is -2 then and beta 0, and C, which is known to fit, is computed modulo
+ * 2**32. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
  * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
  * shares no memory with what is read besides. Where a value is saturated, `saturated` becomes 1, if it is not NULL.
  *
- * If `to_s64`, C is of s64 and C[i, j] = X; alpha is 1, beta 0, and no co is given.
+ * If `to_s64`, C is of s64 and C[i, j] = X, alpha is 1, beta 0, and no co is given; or it is a distance, exactly.
  *
  * With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and is f32(X); there are no other terms. */
 typedef struct {

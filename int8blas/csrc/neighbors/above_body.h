@@ -1,0 +1,60 @@
+/* Sums above a threshold (i8_above_args in neighbors.h), in simple loops, which the compiler vectorizes for the width of
+ * the file that includes this one.
+ *
+ * Nearly all sums are below: so the largest of I8_ABOVE_GROUP sums is found first, by vectors, and positions are written
+ * one by one, without a branch, only where that is above. A longer group would find its largest in less time, and take
+ * longer where there is one. */
+enum { I8_ABOVE_GROUP = 128 };
+
+/* What is compared with the threshold: s32, for all but I8_COSINE. */
+I8_INLINE int32_t i8_above_key(const i8_above_args *t, const int64_t j, const int metric)
+{
+    if (metric == I8_INNER)
+        return t->sums[j];
+    return (int32_t)(2u * (uint32_t)t->sums[j] - (uint32_t)t->squares[j]);
+}
+
+I8_INLINE int i8_is_above(const i8_above_args *t, const int64_t j, const int metric)
+{
+    if (metric == I8_COSINE)
+        return (float)t->sums[j] >= t->limit * t->lengths[j];
+    return i8_above_key(t, j, metric) > t->threshold;
+}
+
+/* Whether one of a whole group is above. */
+I8_INLINE int i8_any_above(const i8_above_args *t, const int64_t first, const int metric)
+{
+    if (metric == I8_COSINE) {
+        int any = 0;
+        for (int v = 0; v < I8_ABOVE_GROUP; ++v)
+            any |= i8_is_above(t, first + v, metric);
+        return any;
+    }
+    int32_t largest = INT32_MIN;
+    for (int v = 0; v < I8_ABOVE_GROUP; ++v) {
+        const int32_t key = i8_above_key(t, first + v, metric);
+        largest = key > largest ? key : largest;
+    }
+    return largest > t->threshold;
+}
+
+I8_INLINE int64_t i8_above(const i8_above_args *t, const int metric)
+{
+    int64_t n = 0, j = 0;
+    while (j < t->count) {
+        const int64_t rest = t->count - j, end = j + (rest < I8_ABOVE_GROUP ? rest : I8_ABOVE_GROUP);
+        if (rest >= I8_ABOVE_GROUP && !i8_any_above(t, j, metric)) {
+            j = end;
+            continue;
+        }
+        for (; j < end; ++j) {
+            t->found[n] = (int32_t)j;
+            n += i8_is_above(t, j, metric);
+        }
+    }
+    return n;
+}
+
+static int64_t i8_above_inner(const i8_above_args *t) { return i8_above(t, I8_INNER); }
+static int64_t i8_above_sqeuclidean(const i8_above_args *t) { return i8_above(t, I8_SQEUCLIDEAN); }
+static int64_t i8_above_cosine(const i8_above_args *t) { return i8_above(t, I8_COSINE); }

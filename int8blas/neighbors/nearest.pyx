@@ -1,0 +1,281 @@
+"""``nearest``: arguments, the shards of the base, the steps of a search, and its results."""
+
+import operator
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport INT32_MAX, int64_t, uint8_t
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport as_array, choice, int8_operand, shown
+from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, current_kernels
+from int8blas.core.split cimport ceil_div
+from int8blas.core.threads cimport max_threads
+from int8blas.core.verbose import spoken
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport set_a, set_b, start
+from int8blas.neighbors.best cimport Best, Entry, real_of_key
+from int8blas.neighbors.search cimport Search, Shard, begin, finish, parts_for, search_step, step_panels
+from int8blas.neighbors.squares cimport row_squares
+
+cnp.import_array()
+
+cdef tuple METRICS = ("inner", "sqeuclidean", "cosine")
+
+cdef enum:
+    MOST_WANTED = 1024
+    # Queries that go through the base together.
+    MOST_QUERIES = 256
+
+
+cdef int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept:
+    """The largest magnitude that one k can add to a score."""
+    if metric == I8_SQEUCLIDEAN:
+        return 255 * 255 if same_sign else 383 * 383
+    return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
+
+
+cdef int64_t wanted_count(object k) except -1:
+    try:
+        count = operator.index(k)
+    except TypeError:
+        raise TypeError(f"k must be an integer, got {type(k).__name__}") from None
+    if not 1 <= count <= MOST_WANTED:
+        raise ValueError(f"k must be between 1 and {MOST_WANTED}, got {shown(count)}")
+    return count
+
+
+cdef object as_shard(object x, str name, int64_t k):
+    """A shard as a PackedB or an array of rows."""
+    if not isinstance(x, PackedB):
+        x = int8_operand(x, name)
+        if x.ndim != 2:
+            raise ValueError(f"{name} must have 2 dimensions, rows of vectors, got shape {x.shape}")
+    elements = x.shape[0] if isinstance(x, PackedB) else x.shape[1]
+    if elements != k:
+        raise ValueError(f"{name} must have vectors of {k} elements, as queries have, got {elements}")
+    return x
+
+
+cdef list as_shards(object base, int64_t k):
+    """All shards of the base."""
+    if not isinstance(base, (list, tuple)):
+        return [as_shard(base, "base", k)]
+    if not base:
+        raise ValueError("base must have at least one shard, got none")
+    return [as_shard(x, f"base[{i}]", k) for i, x in enumerate(base)]
+
+
+cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
+    """The product of all queries with the rows of a shard; counts rows and panels."""
+    cdef Gemm *g = &shard.g
+    cdef PackedB packed
+    start(g, False)
+    set_a(g, queries, False)
+    if isinstance(x, PackedB):
+        packed = <PackedB>x
+        packed.fill(g)
+        packed.fill_split(g, min(<int64_t>MOST_QUERIES, g.m))
+        shard.squares = NULL if s.metric == I8_INNER else packed.squares()
+    else:
+        set_b(g, <cnp.ndarray>x, True)
+        shard.squares = NULL
+    shard.first_panel = s.panels
+    s.panels += ceil_div(g.n, I8_PANEL)
+    s.wide |= g.k > INT32_MAX // term_bound(
+        s.metric, queries.dtype == x.dtype, cnp.PyArray_TYPE(queries) == cnp.NPY_INT8)
+    return 0
+
+
+cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
+    """What is left out. Returns the array that holds a mask; how many rows there are to be found is in s.most after
+    this, if they are fewer."""
+    cdef cnp.ndarray mask = None
+    cdef int64_t left = rows
+    s.exclude_first = s.exclude_end = 0
+    s.excluded = NULL
+    if isinstance(exclude, slice):
+        exclude = range(*exclude.indices(rows))
+    if isinstance(exclude, range):
+        if exclude.step != 1:
+            raise ValueError(f"exclude must be a range of step 1, got {exclude.step}")
+        if len(exclude):
+            if exclude.start < 0 or exclude.stop > rows:
+                raise ValueError(f"exclude must be within the {rows} rows of base, got {exclude}")
+            s.exclude_first, s.exclude_end = exclude.start, exclude.stop
+        left = rows - len(exclude)
+    elif exclude is not None:
+        mask = as_array(exclude, "exclude")
+        if mask.dtype != np.bool_:
+            raise TypeError(f"exclude must be a range, a slice or an array of bool, got {mask.dtype}")
+        if mask.ndim != 1 or mask.shape[0] != rows:
+            raise ValueError(f"exclude must have shape {(rows,)}, a value for each row of base, got "
+                             f"{(<object>mask).shape}")
+        mask = np.ascontiguousarray(mask)
+        s.excluded = <const uint8_t *>cnp.PyArray_DATA(mask)
+        left = rows - int(np.count_nonzero(mask))
+    s.most = min(s.most, left)
+    return mask
+
+
+cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray scores) except -1:
+    """The results of the queries from one on."""
+    cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices) + first * s.most
+    cdef int64_t *score = <int64_t *>cnp.PyArray_DATA(scores) + first * s.most
+    cdef const Entry *entry
+    cdef int64_t query, i
+    for query in range(s.queries):
+        for i in range(s.most):
+            entry = &s.best[query].entries[i]
+            index[0] = entry.index
+            if s.metric == I8_COSINE:
+                (<double *>score)[0] = real_of_key(entry.key)
+            else:
+                score[0] = entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key
+            index += 1
+            score += 1
+    return 0
+
+
+cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
+                object callback) except -1:
+    """All queries, some at a time; between the steps of a search Python has a look at signals."""
+    cdef int64_t count = queries.shape[0], first = 0, panels, rows, done = 0
+    cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
+    cdef int status
+    cdef bint flips = cnp.PyArray_TYPE(queries) == cnp.NPY_INT8
+    cdef cnp.ndarray best, entries, some
+    s.queries = min(count, <int64_t>MOST_QUERIES)
+    s.parts = parts_for(s, max_threads())
+    best = np.empty(s.parts * s.queries * sizeof(Best), np.uint8)
+    entries = np.empty((s.parts * s.queries * s.most, sizeof(Entry)), np.uint8)
+    s.best = <Best *>cnp.PyArray_DATA(best)
+    while first < count:
+        s.queries = min(<int64_t>MOST_QUERIES, count - first)
+        some = queries[first:first + s.queries].view(np.uint8)
+        s.rows = <const uint8_t *>cnp.PyArray_DATA(some)
+        if flips:
+            some = some ^ np.uint8(0x80)
+        s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(some)
+        s.query_squares = NULL if squares is None else <const int64_t *>cnp.PyArray_DATA(squares) + first
+        begin(s, <Entry *>cnp.PyArray_DATA(entries))
+        while s.panel < s.panels:
+            panels = step_panels(s)
+            with nogil:
+                status = search_step(s, panels)
+            if status:
+                raise MemoryError("nearest: no memory for the workspace")
+            PyErr_CheckSignals()
+            if callback is not None:
+                rows = total if s.panel == s.panels else min(total, s.panel * I8_PANEL)
+                done = first * total + s.queries * rows
+                callback(done, count * total)
+        with nogil:
+            finish(s)
+        store(s, first, indices, scores)
+        first += s.queries
+    return 0
+
+
+@spoken("queries", "base")
+def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
+    """The k nearest of many rows to each query, by an exact search through all of them.
+
+    Parameters
+    ----------
+    queries : array_like of uint8 or int8
+        Vectors q of shape (M, K), or a single one of shape (K,).
+    base : PackedB, array_like of uint8 or int8, or list of these
+        The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors` itself, of shape (N, K). A list
+        of such shards, of any sizes, is searched as one: their rows are numbered on from shard to shard.
+    k : int
+        How many rows are wanted, 1 to 1024.
+    metric : {'inner', 'sqeuclidean', 'cosine'}, optional
+        What the score of a row is, and which is best: the largest q . x, the smallest \\|q - x\\|^2, or the largest
+        q . x / sqrt(\\|q\\|^2 \\|x\\|^2).
+    exclude : range, slice or array_like of bool, optional
+        Rows that are left out: consecutive ones, as a range or slice of their numbers, or those for which a mask of
+        shape (N,) is true.
+    callback : callable, optional
+        Called as ``callback(done, total)`` from time to time and at the end, with how many pairs of a query and a row
+        are done, of M * N. An exception in it ends the search.
+
+    Returns
+    -------
+    indices : ndarray of int64
+        The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query; of rows with the same
+        score the lower numbers come first. Where there are fewer than k rows, there are as many columns.
+    scores : ndarray of int32, int64 or float64
+        Their scores, of the same shape: float64 for cosines; else int32, or int64 where K is so large that there could
+        be scores beyond int32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is computed.
+
+    See Also
+    --------
+    sqeuclidean : all distances.
+
+    Notes
+    -----
+    Inner products and distances are exact, and are compared as integers. int64 scores come from K = 33,026 on if both
+    operands are uint8, 65,794 if one is and 131,072 if none is; for distances from 33,026 on if they have one type and
+    14,640 if not.
+
+    A cosine is computed in double precision from the exact integers: their product as two rounded numbers, its square
+    root, and the quotient, each rounded once. Rows are in the order of that value. It is 0.0 where q or x is 0.
+
+    The result does not depend on the CPU, the number of threads, packing or shards. Scores are compared with the worst
+    of the best ones of a query while they are in a cache; there are never more of them in memory than a block for each
+    thread. Sums of squares of a packed base are computed in the first search that needs them, and kept. The GIL is
+    released; a KeyboardInterrupt ends the search.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> vectors = np.array([[3, 0], [0, 5], [4, 4], [-1, 0]], np.int8)
+    >>> base = int8blas.pack_b(vectors, trans_b=True)
+    >>> indices, scores = int8blas.nearest(np.array([[2, 1]], np.int8), base, 3)
+    >>> indices, scores
+    (array([[2, 0, 1]]), array([[12,  6,  5]], dtype=int32))
+    >>> int8blas.nearest(vectors[0], base, 3, metric="sqeuclidean", exclude=range(0, 1))
+    (array([3, 2, 1]), array([16, 17, 34], dtype=int32))
+    >>> int8blas.nearest(vectors[0], [vectors, base], 2, metric="cosine")
+    (array([0, 4]), array([1., 1.]))
+    """
+    cdef Search s
+    cdef cnp.ndarray x = int8_operand(queries, "queries"), shards, squares = None, _mask
+    cdef bint is_single = cnp.PyArray_NDIM(x) == 1
+    cdef int64_t rows = 0, i
+    s.most = wanted_count(k)
+    s.metric = choice(metric, "metric", METRICS)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    if cnp.PyArray_NDIM(x) not in (1, 2):
+        raise ValueError(f"queries must have 1 or 2 dimensions, got shape {(<object>x).shape}")
+    x = np.ascontiguousarray(x.reshape(1, -1) if is_single else x)
+    s.k = x.shape[1]
+    matrices = as_shards(base, s.k)
+    s.kernels = current_kernels()
+    s.wide, s.panels, s.shard_count = False, 0, len(matrices)
+    shards = np.empty(s.shard_count * sizeof(Shard), np.uint8)
+    s.shards = <Shard *>cnp.PyArray_DATA(shards)
+    for i in range(s.shard_count):
+        set_shard(&s, &s.shards[i], matrices[i], x)
+        s.shards[i].first = rows
+        rows += s.shards[i].g.n
+    for i in range(s.shard_count):
+        s.shards[i].g.to_s64 = s.wide
+    _mask = set_excluded(&s, exclude, rows)
+    if s.metric != I8_INNER:
+        squares = row_squares(x)
+    indices = np.empty((x.shape[0], s.most), np.int64)
+    scores = np.empty((x.shape[0], s.most), np.float64 if s.metric == I8_COSINE else np.int64)
+    if s.most:
+        search(&s, x, squares, indices, scores, callback)
+    if s.metric != I8_COSINE and not s.wide:
+        scores = scores.astype(np.int32)
+    return (indices[0], scores[0]) if is_single else (indices, scores)

@@ -1,0 +1,307 @@
+"""A search: products of queries with blocks of base rows, of which only what is above a threshold is looked at.
+
+Each thread has a range of the base, and goes through it block by block::
+
+    search_part     the blocks of one thread
+      search_block    a block: the product of all queries with some base rows, to a buffer in the L2 cache
+        scan_sums       for each query the sums above its threshold, by csrc/neighbors/above_body.h: nearly none
+          insert          the heap of the query's best rows, whose worst one is the next threshold
+
+The best rows of a query in all threads' heaps are its best rows, whatever the threads are: rows have an order without
+ties, by score and then by index. So bits do not depend on threads, blocks or shards.
+
+Scores are integers, larger ones better. They are the inner product; or what makes the squared distance, |q|^2 less it;
+or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64, in the order of the numbers. A threshold for cosines is
+compared in f32, and somewhat lower than the cosine, so that no rounding hides a row.
+"""
+
+from libc.float cimport FLT_MAX
+from libc.math cimport sqrt
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t
+
+from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport ceil_div, share
+from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.operand cimport address
+from int8blas.gemm.plan cimport Gemm
+from int8blas.neighbors.best cimport Best, Entry, insert, key_of_real, real_of_key, set_empty, sort_heap
+
+cdef enum:
+    # Bytes of a block's sums: a quarter of a usual L2 cache; and the fewest and the most rows of a block, whose vectors
+    # of squares and positions are in the L1 cache.
+    SUMS_BYTES = 1 << 18
+    LEAST_ROWS = 128
+    MOST_ROWS = 8192
+    # Sums that are compared with one threshold; the first of all, of which each is better than none.
+    SCANNED = 1024
+    FIRST_SCANNED = 128
+
+# Multiply-adds between two looks at whether the search is to go on, for each thread: 5 to 20 ms.
+cdef double STEP_WORK = 1 << 30
+# What f32 can be off in comparing cosines, relative to these: three roundings of 2**-24, and some more.
+cdef double SLACK = 2e-6
+
+
+# A thread's memory.
+cdef struct Room:
+    char *sums                  # [queries][rows of a block], s32 or s64
+    int64_t *squares            # of the rows of a block
+    int32_t *short_squares
+    float *lengths
+    int32_t *found
+
+
+# Some rows of a shard.
+cdef struct Block:
+    int64_t first, rows         # in the shard
+    int64_t index               # running index of the first one
+    const int64_t *squares
+
+
+cdef inline int64_t shard_panels(const Search *s, int64_t i) noexcept nogil:
+    return (s.shards[i + 1].first_panel if i + 1 < s.shard_count else s.panels) - s.shards[i].first_panel
+
+
+cdef inline int64_t block_rows(const Search *s) noexcept nogil:
+    """Rows of a block, whole panels."""
+    cdef int64_t size = 8 if s.wide else 4, rows = SUMS_BYTES // (size * s.queries)
+    return max(<int64_t>LEAST_ROWS, min(<int64_t>MOST_ROWS, rows // LEAST_ROWS * LEAST_ROWS))
+
+
+cdef int64_t step_panels(const Search *s) noexcept nogil:
+    """Panels of a step: at least a block for each thread."""
+    cdef double rows = STEP_WORK * s.parts / (<double>s.queries * (s.k + 1))
+    return <int64_t>max(<double>(s.parts * block_rows(s)), min(rows, <double>s.panels * I8_PANEL)) // I8_PANEL
+
+
+cdef int parts_for(const Search *s, int threads) noexcept nogil:
+    """Threads that the search pays for, of so many."""
+    cdef double rows = <double>s.panels * I8_PANEL
+    cdef double work = rows * s.queries * (s.k + 1) / s.kernels.thread_work
+    return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
+
+
+cdef void begin(Search *s, Entry *entries) noexcept nogil:
+    """Forget what has been found; there are `most` entries for each query of each part."""
+    cdef int64_t i
+    s.panel = 0
+    for i in range(s.parts * s.queries):
+        set_empty(&s.best[i], entries + i * s.most)
+
+
+cdef inline bint is_excluded(const Search *s, int64_t index) noexcept nogil:
+    if s.excluded is not NULL:
+        return s.excluded[index]
+    return s.exclude_first <= index < s.exclude_end
+
+
+cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t i
+    if s.excluded is NULL:
+        return s.exclude_first <= first and end <= s.exclude_end
+    for i in range(first, end):
+        if not s.excluded[i]:
+            return False
+    return True
+
+
+cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
+    cdef double length
+    if s.metric == I8_INNER:
+        return sum_
+    if s.metric == I8_SQEUCLIDEAN:
+        return 2 * sum_ - squares
+    length = sqrt(<double>s.query_squares[query] * <double>squares)
+    return key_of_real(<double>sum_ / length if length > 0 else 0.0)
+
+
+cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nogil:
+    """What a row must be above to be among the best, of which there are as many as are wanted."""
+    cdef double worst
+    if s.metric != I8_COSINE:
+        # Of s64 sums it is not looked at.
+        best.threshold = <int32_t>best.entries[0].key
+        return
+    worst = real_of_key(best.entries[0].key)
+    worst *= 1 - SLACK if worst >= 0 else 1 + SLACK
+    # All rows have the cosine 0 with a query of zeros: the first ones are the best.
+    best.limit = <float>(worst * sqrt(<double>s.query_squares[query])) if s.query_squares[query] > 0 else FLT_MAX
+
+
+cdef inline void offer(const Search *s, Best *best, int64_t query, int64_t sum_, int64_t squares,
+                       int64_t index) noexcept nogil:
+    """A row that may be among the best of a query."""
+    cdef Entry entry
+    if is_excluded(s, index):
+        return
+    entry.key, entry.index = key_of(s, sum_, query, squares), index
+    if insert(best, s.most, entry) and best.count == s.most:
+        set_threshold(s, best, query)
+
+
+cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
+                    const int32_t *sums) noexcept nogil:
+    """The sums of one query with the rows of a block."""
+    cdef int64_t first = 0, count, i, j
+    cdef i8_above_args t
+    t.found = w.found
+    while first < b.rows:
+        t.count = min(<int64_t>(SCANNED if best.count == s.most else FIRST_SCANNED), b.rows - first)
+        t.sums, t.squares, t.lengths = sums + first, w.short_squares + first, w.lengths + first
+        t.threshold, t.limit = best.threshold, best.limit
+        count = s.kernels.neighbors.above[s.metric](&t)
+        for i in range(count):
+            j = first + w.found[i]
+            offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)
+        first += t.count
+
+
+cdef void scan_wide_sums(const Search *s, const Block *b, Best *best, int64_t query,
+                         const int64_t *sums) noexcept nogil:
+    """The same for sums in s64: K is so long that looking at each of them takes no time beside the product."""
+    cdef int64_t j
+    for j in range(b.rows):
+        offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)
+
+
+cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block *b) noexcept nogil:
+    """The sums of squares of the rows of a block, in the form in which they are compared."""
+    cdef const Gemm *g = &shard.g
+    cdef int64_t i
+    b.squares = NULL
+    if s.metric == I8_INNER:
+        return
+    if shard.squares is not NULL:
+        b.squares = shard.squares + b.first
+    else:
+        s.kernels.packing.row_squares(w.squares, b.rows, g.k, address(&g.b, 0, b.first), g.b.column, g.b.row,
+                                      g.b.flip == 0)
+        b.squares = w.squares
+    if s.wide:
+        return
+    if s.metric == I8_SQEUCLIDEAN:
+        for i in range(b.rows):
+            w.short_squares[i] = <int32_t>b.squares[i]
+    else:
+        for i in range(b.rows):
+            w.lengths[i] = <float>sqrt(<double>b.squares[i])
+
+
+cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Gemm *own) noexcept nogil:
+    """The product of the queries with the rows of a block, which begins with a panel, to the buffer."""
+    cdef int64_t panel = b.first // I8_PANEL
+    cdef ptrdiff_t size = 8 if s.wide else 4
+    own[0] = shard.g
+    own.m, own.n, own.threads = s.queries, b.rows, 1
+    own.a.data, own.a.row, own.a.column = s.rows, s.k, 1
+    own.c, own.c_row, own.c_col = w.sums, block_rows(s) * size, size
+    if own.packed is NULL:
+        own.b.data = address(&own.b, 0, b.first)
+        return
+    if own.a.flip:
+        # Once for all blocks.
+        own.a.data, own.a.flip = s.unsigned_rows, 0
+    own.packed += panel * own.panel_size
+    own.col_sums += panel * I8_PANEL
+    own.certified += panel
+    if own.split.panels is not NULL:
+        own.split.panels += panel
+        own.split.dense += panel * own.panel_size
+        own.split.starts += panel * I8_PANEL * ceil_div(own.k, own.split.k)
+
+
+cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
+    """The rows of a block. 0, or -1 if there is no memory."""
+    cdef Gemm own
+    cdef int64_t query, row = block_rows(s)
+    b.index = shard.first + b.first
+    if is_wholly_excluded(s, b.index, b.index + b.rows):
+        return 0
+    set_block(s, shard, w, b, &own)
+    if gemm(&own):
+        return -1
+    set_squares(s, shard, w, b)
+    for query in range(s.queries):
+        if s.wide:
+            scan_wide_sums(s, b, &best[query], query, <const int64_t *>w.sums + query * row)
+        else:
+            scan_sums(s, w, b, &best[query], query, <const int32_t *>w.sums + query * row)
+    return 0
+
+
+cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
+    """Set the pointers of `w` into `memory`, and return how much of it they take."""
+    cdef char *start = memory
+    cdef int64_t rows = block_rows(s)
+    w.sums = <char *>carve(&memory, s.queries * rows * (8 if s.wide else 4))
+    w.squares = <int64_t *>carve(&memory, 8 * rows)
+    w.short_squares = <int32_t *>carve(&memory, 4 * rows)
+    w.lengths = <float *>carve(&memory, 4 * rows)
+    w.found = <int32_t *>carve(&memory, 4 * SCANNED)
+    return memory - start
+
+
+# A step: panels `panel` to `end` of all shards.
+cdef struct StepJob:
+    const Search *s
+    int64_t end
+
+
+cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """One thread's part of a step. 0, or -1 if there is no memory."""
+    cdef const Search *s = (<const StepJob *>job).s
+    cdef int64_t panels = (<const StepJob *>job).end - s.panel
+    cdef int64_t panel = s.panel + share(panels, part, parts), end = s.panel + share(panels, part + 1, parts)
+    cdef int64_t step = block_rows(s) // I8_PANEL, i = 0, local, some
+    cdef const Shard *shard
+    cdef Room w
+    cdef Block b
+    cdef int status = 0
+    cdef char *memory = <char *>acquire(lay_out(s, &w, <char *>ALIGNMENT))
+    if memory is NULL:
+        return -1
+    lay_out(s, &w, memory)
+    while panel < end and status == 0:
+        while panel >= s.shards[i].first_panel + shard_panels(s, i):
+            i += 1
+        shard = &s.shards[i]
+        local = panel - shard.first_panel
+        some = min(min(step, end - panel), shard_panels(s, i) - local)
+        b.first = local * I8_PANEL
+        b.rows = min(some * I8_PANEL, shard.g.n - b.first)
+        status = search_block(s, shard, &w, &b, s.best + part * s.queries)
+        panel += some
+    release(memory)
+    return status
+
+
+cdef int search_step(Search *s, int64_t panels) noexcept nogil:
+    """Search so many panels more, by all threads. 0, or -1 if there is no memory."""
+    cdef StepJob job
+    cdef int status
+    job.s, job.end = s, min(s.panel + panels, s.panels)
+    status = run_parts(search_part, &job, s.parts, s.parts)
+    s.panel = job.end
+    return status
+
+
+cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept nogil:
+    """The best rows of a query, of those that all threads have found, in order in the first thread's entries."""
+    cdef const Search *s = <const Search *>job
+    cdef Best *best = s.best + query
+    cdef const Best *other
+    cdef int64_t part, i
+    for part in range(1, s.parts):
+        other = s.best + part * s.queries + query
+        for i in range(other.count):
+            insert(best, s.most, other.entries[i])
+    sort_heap(best)
+    return 0
+
+
+cdef void finish(Search *s) noexcept nogil:
+    """The best rows of each query, in order, in the entries of the first part."""
+    run_parts(finish_query, s, s.queries, s.parts)

@@ -1,0 +1,172 @@
+"""Squared distances of rows: int64 differences, whatever the path of the product."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import reference_neighbors as reference
+from arrays import BROADCASTS, LAYOUTS, assert_same, guarded, needs_mprotect, place, random_values
+from errors import refused, s8, u8
+from shapes import BLOCKED, FEW, SMALL_GRID
+
+import int8blas
+
+FORMS = {"rows": lambda y: y, "columns": np.asfortranarray, "packed": lambda y: int8blas.pack_b(y, trans_b=True)}
+INT32_MAX = 2**31 - 1
+
+
+def operands(rng, pair, m, n, k, kind="full"):
+    return random_values(rng, pair.a_dtype, (m, k), kind), random_values(rng, pair.b_dtype, (n, k), kind)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_pair_of_types(isa, pair, form, rng):
+    for m, n, k in SMALL_GRID:
+        x, y = operands(rng, pair, m, n, k)
+        distances = int8blas.sqeuclidean(x, FORMS[form](y))
+        assert distances.dtype == np.int32
+        assert_same(distances, reference.sqeuclidean(x, y).astype(np.int32), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_blocks_of_every_size_and_type(isa, pair, form, dtype, rng):
+    for m, n, k in BLOCKED:
+        x, y = operands(rng, pair, m, n, k, "extreme" if k < 100 else "full")
+        expected = by_product(x, y)
+        for threads in (1, 3):
+            with int8blas.num_threads(threads):
+                assert_same(int8blas.sqeuclidean(x, FORMS[form](y), dtype=dtype), expected.astype(dtype), m=m, n=n, k=k)
+
+
+def by_product(x, y):
+    """The same distances where differences would take much memory; sums of float64 are exact up to 2**53."""
+    x, y = x.astype(float), y.astype(float)
+    return (np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1) - 2 * (x @ y.T)).astype(np.int64)
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCASTS])
+def test_operands_of_any_strides(isa, pair, layout, rng):
+    for m, n, k in FEW:
+        x, y = (place(values, layout) for values in operands(rng, pair, m, n, k))
+        assert_same(int8blas.sqeuclidean(x, y), reference.sqeuclidean(x, y).astype(np.int32), m=m, n=n, k=k)
+        packed = int8blas.pack_b(y, trans_b=True)
+        assert_same(int8blas.sqeuclidean(x, packed), reference.sqeuclidean(x, y).astype(np.int32), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_results_of_any_strides(isa, pair, layout, dtype, rng):
+    for m, n, k in FEW:
+        x, y = operands(rng, pair, m, n, k)
+        for form in FORMS.values():
+            out = place(np.full((m, n), 7, dtype), layout)
+            assert int8blas.sqeuclidean(x, form(y), out=out) is out
+            assert_same(out.copy(), reference.sqeuclidean(x, y).astype(dtype), m=m, n=n, k=k)
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_nothing_outside_is_touched(isa, pair, side, rng):
+    for m, n, k in SMALL_GRID:
+        x, y = (place(values, "C", guarded(side)) for values in operands(rng, pair, m, n, k))
+        out = place(np.zeros((m, n), np.int32), "C", guarded(side))
+        int8blas.sqeuclidean(x, y, out=out)
+        assert_same(out, reference.sqeuclidean(x, y).astype(np.int32), m=m, n=n, k=k)
+
+
+# The last K up to which all distances fit int32, of one type and of two; and those between which other ways are taken.
+LIMITS = {True: INT32_MAX // 255**2, False: INT32_MAX // 383**2}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_long_vectors_at_the_ends_of_their_ranges(isa, pair, form):
+    limit = LIMITS[pair.a_dtype == pair.b_dtype]
+    for k, (m, n) in product((limit, limit + 1, 33025, 33026, 70000), ((1, 1), (3, 20))):
+        low, high = np.iinfo(pair.a_dtype).min, np.iinfo(pair.b_dtype).max
+        x, y = np.full((m, k), low, pair.a_dtype), np.full((n, k), high, pair.b_dtype)
+        y[0], y[-1, 1:] = np.iinfo(pair.b_dtype).min, low if low == np.iinfo(pair.b_dtype).min else 0
+        distances = int8blas.sqeuclidean(x, FORMS[form](y))
+        assert distances.dtype == (np.int32 if k <= limit else np.int64)
+        assert np.array_equal(distances, reference.sqeuclidean(x, y))
+        assert_same(int8blas.sqeuclidean(x, FORMS[form](y), dtype=np.int64), reference.sqeuclidean(x, y), k=k)
+
+
+def test_int32_saturates_where_it_is_asked_for(isa):
+    x, y = np.zeros((2, 40000), np.uint8), np.full((3, 40000), 255, np.uint8)
+    y[1] = 1
+    expected = np.array([[INT32_MAX, 40000, INT32_MAX]] * 2, np.int32)
+    for y_form in (y, int8blas.pack_b(y, trans_b=True)):
+        with pytest.warns(RuntimeWarning, match=r"^sqeuclidean: elements of the result beyond int32"):
+            assert_same(int8blas.sqeuclidean(x, y_form, dtype=np.int32), expected)
+        out = np.zeros((3, 2), np.int32).T
+        with pytest.warns(RuntimeWarning, match=r"^sqeuclidean"):
+            assert int8blas.sqeuclidean(x, y_form, out=out) is out
+        assert_same(out.copy(), expected)
+
+
+def test_single_vectors_have_no_dimension(isa, pair, rng):
+    x, y = operands(rng, pair, 4, 5, 9)
+    expected = reference.sqeuclidean(x, y).astype(np.int32)
+    packed = int8blas.pack_b(y, trans_b=True)
+    assert_same(int8blas.sqeuclidean(x[0], y), expected[0])
+    assert_same(int8blas.sqeuclidean(x[0], packed), expected[0])
+    assert_same(int8blas.sqeuclidean(x, y[1]), expected[:, 1])
+    assert int8blas.sqeuclidean(x[2], y[3]) == expected[2, 3]
+    out = np.zeros(5, np.int64)
+    assert int8blas.sqeuclidean(x[1], y, out=out) is out
+    assert np.array_equal(out, expected[1])
+
+
+def test_out_may_share_memory_with_an_operand(isa, rng):
+    memory = rng.integers(0, 256, 4096, np.uint8)
+    x = memory[:160].reshape(10, 16)
+    expected = reference.sqeuclidean(x, x).astype(np.int32)
+    out = memory.view(np.int32)[:100].reshape(10, 10)
+    int8blas.sqeuclidean(x, x, out=out)
+    assert_same(out.copy(), expected)
+
+
+def test_a_packed_matrix_from_a_file_or_a_pickle_has_its_squares(isa, pair, tmp_path, rng):
+    import pickle
+
+    x, y = operands(rng, pair, 5, 70, 33)
+    packed = int8blas.pack_b(y, trans_b=True)
+    expected = reference.sqeuclidean(x, y).astype(np.int32)
+    packed.save(tmp_path / "y.i8")
+    for again in (packed, int8blas.PackedB.load(tmp_path / "y.i8"), pickle.loads(pickle.dumps(packed, 5))):
+        assert_same(int8blas.sqeuclidean(x, again), expected)
+
+
+def test_bools_have_the_number_of_places_in_which_they_differ(isa, rng):
+    x, y = rng.random((30, 300)) < 0.5, rng.random((20, 300)) < 0.3
+    expected = (x[:, None] != y).sum(axis=2)
+    assert np.array_equal(int8blas.sqeuclidean(x, y), expected)
+    assert np.array_equal(int8blas.sqeuclidean(x, int8blas.pack_b(y, trans_b=True)), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"x": np.ones((2, 3))}, TypeError, "x must be uint8 or int8, got float64"),
+        ({"y": np.ones((2, 3))}, TypeError, "y must be uint8 or int8, got float64"),
+        ({"x": u8(1, 2, 3)}, ValueError, "x must have 1 or 2 dimensions, got shape (1, 2, 3)"),
+        ({"y": s8()}, ValueError, "y must have 1 or 2 dimensions, got shape ()"),
+        ({"y": s8(4, 2)}, ValueError, "y must have vectors of 3 elements, as x has, got 2"),
+        ({"y": int8blas.pack_b(s8(4, 2))}, ValueError, "y must have vectors of 3 elements, as x has, got 4"),
+        ({"dtype": np.float32}, TypeError, "dtype must be int32 or int64, got float32"),
+        ({"out": np.ones((2, 4), np.int16)}, TypeError, "out must be int32 or int64, got int16"),
+        ({"out": np.ones((4, 2), np.int32)}, ValueError, "out must have shape (2, 4), got (4, 2)"),
+        (
+            {"out": np.ones((2, 4), np.int32), "dtype": "int64"},
+            TypeError,
+            "out must be int64, as dtype says, got int32",
+        ),
+    ],
+)
+def test_errors(arguments, error, text):
+    arguments = {"x": u8(2, 3), "y": s8(4, 3)} | arguments
+    before = arguments["out"].copy() if "out" in arguments else None
+    with refused(error, text):
+        int8blas.sqeuclidean(**arguments)
+    assert before is None or np.array_equal(arguments["out"], before)
