@@ -12,7 +12,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
                    +- neighbors
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
-    gemm          gemm_u8s8s32 and its kin, matmul, pack_b, PackedB, would_saturate, explain
+    gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; what layers do to sums before they store them
     convolution   Convolution, Deconvolution, im2col
     layers        InnerProduct, LSTM, GRU
@@ -31,7 +31,7 @@ A product goes through the rooms like this, as does a layer, which fills in an o
     gemm.blas              a public function: arrays, or an error
       -> gemm.problem        a Gemm: pointers, strides, shifts to the one product uint8 x int8; run
         -> gemm.driver         the plan of gemm.plan, then the path that it names
-          -> gemm.tiny, few_rows, few_columns, small_k, blocks
+          -> gemm.tiny, few_rows, few_columns, small_k, triangle, blocks
             -> core.kernels      the table of the selected instruction set: csrc/gemm, csrc/stage
               -> C                 sums, or what the output stage makes of them
 
@@ -62,6 +62,7 @@ from int8blas.gemm.explain import Explanation, explain
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate
+from int8blas.gemm.syrk import syrk_s8s32, syrk_u8s32
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.rnn import GRU, LSTM
 from int8blas.neighbors.distances import sqeuclidean
@@ -128,6 +129,8 @@ __all__ = [
     "softmax",
     "sqeuclidean",
     "sum",
+    "syrk_s8s32",
+    "syrk_u8s32",
     "use_isa",
     "weights_factor",
     "weights_scales",

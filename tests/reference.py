@@ -115,6 +115,14 @@ def gemm(
     return saturate(np.rint(y))
 
 
+# C := gemm(op(A), op(A).T) in one triangle, with the diagonal; the rest of C is as it was
+def syrk(alpha, a, beta=0.0, c=None, trans=False, lower=False, *, ao=0, numerics="exact"):
+    """C after the call, int32 (N, N); no C is a C of zeros."""
+    product = gemm(alpha, a, a, beta, c, trans, not trans, ao=ao, bo=ao, numerics=numerics)
+    inside = np.tri(len(product), dtype=bool)
+    return np.where(inside if lower else inside.T, product, np.int32(0) if c is None else c)
+
+
 # C := sat_s32((A - ao) @ (B - bo)), with the shapes of numpy.matmul
 @shared
 def matmul(a, b, ao=0, bo=0):

@@ -1,10 +1,12 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports core alone.
 
-blas, matmul    the public functions; packing, PackedB; saturation, where 16-bit sums would leave their range; explain
+blas, syrk, matmul      the public functions; packing, PackedB; saturation, where 16-bit sums would leave their range;
+                        explain
 problem         a product of arrays as the driver takes it; operand, one of its matrices, and all shifts by 128
 driver          the one way through: long K in segments, the plan, threads, the path that the plan names
 plan            how a problem is computed: the path, the threads; block_plan, the blocks of the general path
 blocks          the general path, from packed blocks: block, tiles, spans; matrix, its tiles by AMX
+triangle        A @ A.T, of which one triangle is computed
 tiny, few_rows, few_columns, small_k    the paths of problems that are not worth packing blocks for
 scale_groups    sums of groups of K that have scales of their own
 dynamic_source  an A of real numbers, quantized while it is packed

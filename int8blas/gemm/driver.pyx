@@ -22,6 +22,7 @@ from int8blas.gemm.plan cimport (
     PATH_FEW_COLUMNS,
     PATH_FEW_ROWS,
     PATH_SMALL_K,
+    PATH_TRIANGLE,
     Gemm,
     Plan,
     Planned,
@@ -32,6 +33,7 @@ from int8blas.gemm.plan cimport (
 )
 from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.tiny cimport gemm_tiny
+from int8blas.gemm.triangle cimport gemm_triangle
 
 
 # What the parts of K have in common: for each of them, all of C in s64, and its sums of a segment.
@@ -215,6 +217,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
         return gemm_few_columns(g, &p)
     if p.path == PATH_SMALL_K:
         return gemm_small_k(g, &p)
+    if p.path == PATH_TRIANGLE:
+        return gemm_triangle(g, &p)
     if parts == 1 or not (p.own_columns or p.own_rows):
         return gemm_blocks(g, &p)
     job.g, job.p = g, &p

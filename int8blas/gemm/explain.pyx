@@ -23,6 +23,7 @@ from int8blas.gemm.plan cimport (
     PATH_FEW_ROWS,
     PATH_SMALL_K,
     PATH_TINY,
+    PATH_TRIANGLE,
     Gemm,
     Plan,
     arranged,
@@ -34,6 +35,7 @@ from int8blas.gemm.plan cimport (
     tile_rows,
 )
 from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
+from int8blas.gemm.triangle cimport triangle_bytes
 
 from int8blas.core.kernels import table_address
 
@@ -45,6 +47,7 @@ PATHS = {
     "rows": "few rows, so B is read in place along its rows, once",
     "dots": "few rows or columns, so the other operand is read in place along k",
     "thin": "small K, so C is written row by row from a packed B in the cache",
+    "triangle": "B is A.T, so one triangle of C is computed, from panels that serve both, and mirrored",
     "blocks": "tiles of C from packed panels of B",
     "lines": "tiles of C from windows in a copy of some lines of the image",
     "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
@@ -56,6 +59,7 @@ NAMES = {
     PATH_FEW_ROWS: "rows",
     PATH_FEW_COLUMNS: "dots",
     PATH_SMALL_K: "thin",
+    PATH_TRIANGLE: "triangle",
     PATH_BLOCKS: "blocks",
 }
 
@@ -78,8 +82,9 @@ class Explanation:
         (M, N, K).
     path : str
         'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
-        columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'blocks' (B packed,
-        or packed by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small
+        columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'triangle' (B is A.T,
+        in the same memory; one triangle is computed and mirrored), 'blocks' (B packed, or packed by the call; C in
+        tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small
         groups of channels) and 'depthwise' (single ones).
     isa : str
         The kernels in use.
@@ -88,7 +93,7 @@ class Explanation:
     tile : tuple of int
         Rows and columns of the largest kernel of the path.
     block : tuple of int, or None
-        Rows, columns and k of a block, for the path 'blocks'.
+        Rows, columns and k of a block, for the paths 'blocks' and 'triangle'.
     threads : int
         Threads that take part.
     thread_grid : tuple of int, or None
@@ -103,10 +108,12 @@ class Explanation:
         Threads that might have.
     workspace : int
         Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines', 'groups'
-        and 'depthwise'; panels of a plain B, which all share, come on top.
+        and 'depthwise'; panels of a plain B, which all share, come on top. On the path 'triangle' what all share is
+        part of it.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
-        carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split.
+        carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split (on the path
+        'triangle' all are).
     transposed : bool
         What is computed is C.T = B.T @ A.T; but for `shape`, all attributes describe that product.
     certified_panels : tuple of int, or None
@@ -155,10 +162,13 @@ class Explanation:
         if self.block is not None:
             lines.append("  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
                 *self.block, -(-self.workspace // 1024)))
-            lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
+            if self.path == "triangle":
+                lines.append("  A is packed once, as B is, for both operands")
+            else:
+                lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
             if self.a_in_place:
                 lines.append("  A is read in place: it is uint8 with contiguous rows")
-            else:
+            elif self.path != "triangle":
                 lines.append("  A is packed block by block")
         if self.a_quantized:
             lines.append("  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time")
@@ -169,7 +179,9 @@ class Explanation:
         if self.wide_sums:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
             lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
-        if self.may_widen:
+        if self.may_widen and self.path == "triangle":
+            lines.append("  no VNNI: panels are widened to 16 bits, once for both operands")
+        elif self.may_widen:
             lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
             if self.certified_panels is not None:
                 lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
@@ -324,8 +336,8 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         make_plan(g, &p)
         threads = max(threads, plan_threads(g, &p))
     path = NAMES[p.path]
-    width = (p.np if path == "blocks" else tile_panels(g.kernels, g.m)) * I8_PANEL
-    rows = p.mr if path == "blocks" else tile_rows(g, is_product(g) and not stores_transposed(g))
+    width = (p.np if path in ("blocks", "triangle") else tile_panels(g.kernels, g.m)) * I8_PANEL
+    rows = p.mr if path in ("blocks", "triangle") else tile_rows(g, is_product(g) and not stores_transposed(g))
     tile = {
         "rows": (g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns),
         "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
@@ -333,19 +345,22 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     }.get(path, (rows if g.m != 1 else 1, width))
     if path == "blocks" and p.matrix is not NULL:
         tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
+    workspace = thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0
+    if path == "triangle":
+        workspace = triangle_bytes(g, &p) // threads
     return Explanation(
         shape=shape,
         path=path,
         isa=g.kernels.name.decode(),
         numerics=numerics,
         tile=tile,
-        block=(p.mc, p.nc * I8_PANEL, p.kc) if path == "blocks" else None,
+        block=(p.mc, p.nc * I8_PANEL, p.kc) if path in ("blocks", "triangle") else None,
         threads=threads,
         thread_grid=None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts),
         k_parts=parts,
         segments=segments,
         max_threads=most,
-        workspace=thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0,
+        workspace=workspace,
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),
         a_shifted=g.a.flip != 0,

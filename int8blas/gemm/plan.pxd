@@ -46,6 +46,13 @@ cdef struct ScaleGroups:
     const int32_t *col_sums
 
 
+# Which elements C has.
+cdef enum Half:
+    WHOLE
+    LOWER
+    UPPER
+
+
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h); strides are in bytes.
 cdef struct Gemm:
     const i8_kernels *kernels
@@ -70,6 +77,7 @@ cdef struct Gemm:
     bint to_s64                 # C is of s64, and the bare product with its zero points
     int *saturated              # set to 1 where an element of C is saturated; or NULL
     int threads                 # at most
+    Half triangle               # of C, which alone is computed; B is A.T then
     # If not NULL, the output stage of a quantized primitive takes the place of alpha and beta, and C has its type;
     # with scales of the rows, or NULL. B is packed then.
     const i8_stage *stage
@@ -90,12 +98,13 @@ cdef struct Gemm:
     bint doubled                # sums are doubled before the output stage
 
 
-# The ways to compute a problem, in tiny, few_rows, few_columns, small_k and blocks.
+# The ways to compute a problem, in tiny, few_rows, few_columns, small_k, triangle and blocks.
 cdef enum Path:
     PATH_TINY
     PATH_FEW_ROWS
     PATH_FEW_COLUMNS
     PATH_SMALL_K
+    PATH_TRIANGLE
     PATH_BLOCKS
 
 
@@ -305,7 +314,7 @@ cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
         g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
         and g.m * g.n * g.k <= g.kernels.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
-        and g.stage is NULL and not is_small_k(g)
+        and g.stage is NULL and g.triangle == WHOLE and not is_small_k(g)
     )
 
 
@@ -329,6 +338,14 @@ cdef inline bint pays_to_transpose(const Gemm *g) noexcept nogil:
 
 cdef inline const Gemm *arranged(const Gemm *g, Gemm *other) noexcept nogil:
     """The problem as it is computed: itself, or `other` as its transpose."""
+    if g.triangle != WHOLE:
+        if g.saturating or g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
+            return g
+        # It is as symmetric as its product.
+        other[0] = g[0]
+        other.c_row, other.c_col = g.c_col, g.c_row
+        other.triangle = UPPER if g.triangle == LOWER else LOWER
+        return other
     if not pays_to_transpose(g):
         return g
     transpose_problem(other, g)

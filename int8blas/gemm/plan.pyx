@@ -21,6 +21,7 @@ from int8blas.gemm.few_columns cimport plan_few_columns, takes_few_columns
 from int8blas.gemm.few_rows cimport plan_few_rows, takes_few_rows
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.small_k cimport plan_small_k, takes_small_k
+from int8blas.gemm.triangle cimport plan_triangle, takes_triangle
 
 cdef enum:
     # k that each thread gets at least if K is divided.
@@ -60,6 +61,8 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
     """
     if is_tiny(g):
         return PATH_TINY
+    if takes_triangle(g):
+        return PATH_TRIANGLE
     if needs_blocks(g, p):
         return PATH_BLOCKS
     if takes_few_columns(g):
@@ -160,7 +163,7 @@ cdef void plan_k(const Gemm *g, Plan *p) noexcept nogil:
     )
     cdef bint is_long = g.k > longest and elements <= SEGMENT_ELEMENTS and not p.splits
     p.k_parts = p.segments = 1
-    if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
+    if p.path == PATH_TRIANGLE or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return
     threads = min(threads, g.k // MIN_PART_K)
     if threads >= 2 and (2 * units <= threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)):
@@ -185,6 +188,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
         plan_few_columns(g, p)
     elif p.path == PATH_SMALL_K:
         plan_small_k(g, p)
+    elif p.path == PATH_TRIANGLE:
+        plan_triangle(g, p)
     else:
         plan_blocks(g, p)
 

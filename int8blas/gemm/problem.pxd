@@ -6,7 +6,7 @@ cimport numpy as cnp
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.machine cimport this_machine
 from int8blas.gemm.operand cimport Operand, set_as_s8, set_as_u8
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.plan cimport WHOLE, Gemm
 
 
 # Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
@@ -19,7 +19,7 @@ cdef struct Stack:
     ptrdiff_t c[cnp.NPY_MAXDIMS]
 
 
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name=*) except -1
 cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
 cdef cnp.ndarray set_ao(Gemm *g, object value, str count)
 cdef cnp.ndarray set_bo(Gemm *g, object value, str count)
@@ -58,6 +58,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.c = NULL
     g.c_row = g.c_col = 0
     g.threads = 1
+    g.triangle = WHOLE
     g.stage = NULL
     g.row_scales = NULL
     g.col_init = NULL

@@ -23,12 +23,12 @@ cnp.import_array()
 cdef object ZERO = 0
 
 
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans_a) except -1:
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name="trans_a") except -1:
     """Check A and set it."""
     check_type(a, "a", a_type)
     if cnp.PyArray_NDIM(a) != 2:
         raise ValueError(f"a must have 2 dimensions, got shape {(<object>a).shape}")
-    set_a(g, a, check_transpose(trans_a, "trans_a"))
+    set_a(g, a, check_transpose(trans, trans_name))
     return 0
 
 

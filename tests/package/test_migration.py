@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from processes import run_python
-from scipy.linalg.blas import sgemm
+from scipy.linalg.blas import sgemm, ssyrk
 
 import int8blas
 from int8blas.calibration import MinMaxObserver, MovingAverageObserver
@@ -48,6 +48,17 @@ def test_arguments_of_sgemm(rng):
     assert np.array_equal(result, expected)
     assert int8blas.gemm_s8s8s32(*arguments, True) is c
     assert np.array_equal(c, expected)
+
+
+def test_arguments_of_ssyrk(rng):
+    a = rng.integers(-9, 10, (12, 7)).astype(np.int8)
+    c = rng.integers(-9, 10, (7, 7)).astype(np.int32)
+    arguments = 2, a, 3, c, True, True
+    expected = ssyrk(*(x.astype(F) if isinstance(x, np.ndarray) else x for x in arguments))
+    assert np.array_equal(int8blas.syrk_s8s32(*arguments), expected)
+    assert int8blas.syrk_s8s32(*arguments, True) is c
+    assert np.array_equal(c, expected)
+    assert np.array_equal(int8blas.syrk_s8s32(1, a), ssyrk(1, a.astype(F)))
 
 
 # --- oneDNN and MKL, by ctypes ---------------------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+"""Products of a matrix and its transpose, with SciPy's calling convention: one triangle of C.
+
+Both compute, for op(A) = A or its transpose, in the triangle that is asked for::
+
+    C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
+
+with the bits of ``gemm_u8u8s32`` or ``gemm_s8s8s32``, whose numerics ``blas`` describes.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport as_array, check_numerics, flag, real
+from int8blas.core.results cimport empty, empty_like
+from int8blas.gemm.blas cimport c_operand
+from int8blas.gemm.operand cimport SHIFT, transposed
+from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
+from int8blas.gemm.problem cimport is_usable, run, set_a_operand, set_ao, set_c, start, warn_saturated
+
+cnp.import_array()
+
+
+cdef cnp.ndarray set_transpose(Gemm *g):
+    """B as the transpose of A, after the zero points of A are set. Returns the array that holds a vector of its own."""
+    cdef cnp.ndarray array = None
+    cdef int64_t *values
+    cdef int64_t i
+    g.n = g.m
+    g.b = transposed(&g.a, -SHIFT)
+    if g.a.zeros is not NULL:
+        array = np.empty(g.n, np.int64)
+        values = <int64_t *>cnp.PyArray_DATA(array)
+        for i in range(g.n):
+            values[i] = g.a.zeros[i] - SHIFT
+        g.b.zeros = values
+    return array
+
+
+cdef cnp.ndarray new_c(Gemm *g):
+    """A C of zeros, but for what is computed without being read."""
+    cdef cnp.npy_intp shape[2]
+    cdef cnp.ndarray target
+    cdef int32_t *row
+    cdef int64_t i
+    shape[0] = shape[1] = g.n
+    target = empty(2, shape, cnp.NPY_INT32)
+    row = <int32_t *>cnp.PyArray_DATA(target)
+    for i in range(g.n):
+        if g.beta != 0:
+            memset(row, 0, g.n * sizeof(int32_t))
+        elif g.triangle == UPPER:
+            memset(row, 0, i * sizeof(int32_t))
+        else:
+            memset(row + i + 1, 0, (g.n - i - 1) * sizeof(int32_t))
+        row += g.n
+    return target
+
+
+cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
+                 object overwrite_c, object ao, object numerics, int a_type):
+    """Both functions: check, set up, compute."""
+    cdef Gemm g
+    cdef cnp.ndarray x, target, given, _ao_array, _bo_array
+    cdef int saturated
+    start(&g, check_numerics(numerics))
+    g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
+    x = as_array(a, "a")
+    set_a_operand(&g, x, a_type, trans, "trans")
+    g.triangle = LOWER if flag(lower, "lower") else UPPER
+    _ao_array = set_ao(&g, ao, "a row of op(a) each")
+    _bo_array = set_transpose(&g)
+    if c is None:
+        target = new_c(&g)
+    else:
+        given = c_operand(&g, c, overwrite_c)
+        target = given
+        if not overwrite_c or not is_usable(given, x, x):
+            target = empty_like(given, cnp.NPY_INT32)
+            target[...] = given
+    set_c(&g, target)
+    saturated = run(&g, name)
+    if c is not None and overwrite_c and target is not given:
+        np.copyto(given, target, where=np.tri(g.n, dtype=bool) if g.triangle == LOWER else np.tri(g.n, dtype=bool).T)
+    if saturated:
+        warn_saturated(name)
+    return c if c is not None and overwrite_c else target
+
+
+def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
+
+    Half the work of :func:`gemm_u8u8s32`, for Gram matrices, covariances and similarities of rows with one another.
+
+    Parameters
+    ----------
+    alpha : float
+        Finite.
+    a : array_like of uint8
+        A of shape (N, K), or (K, N) with `trans`; any strides, never copied.
+    beta : float, optional
+        Finite. If it is 0, C is not read.
+    c : ndarray of int32, optional
+        C of shape (N, N), any strides; zeros if it is not given.
+    trans : bool or int, optional
+        op(A) is A, or A transposed if it is true (1, or 2 as in BLAS): C is ``A @ A.T``, or ``A.T @ A``.
+    lower : bool or int, optional
+        The triangle that is computed: the upper one, or the lower one if it is true. Both have the diagonal. The rest
+        of C is as it was: not touched with `overwrite_c`, copied if only `c` is given, else zeros.
+    overwrite_c : bool, optional
+        Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
+    ao : int, or array_like of int, optional
+        Zero point, subtracted from A, in the range of its dtype: one value, or one for each row of op(A).
+    numerics : {'exact', 'saturating'}, optional
+        As in :func:`gemm_u8s8s32`.
+
+    Returns
+    -------
+    ndarray of int32
+        Of shape (N, N): `c` itself with `overwrite_c`; a copy in c's memory order if only `c` is given; else a new
+        C-ordered array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above, before anything is written.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an element was beyond int32, and saturated. ``matmul(a, a.T, dtype=np.int64)`` has the exact product.
+
+    See Also
+    --------
+    matmul : ``matmul(a, a.T)`` and ``matmul(a.T, a)`` compute a triangle too, and mirror it.
+
+    Notes
+    -----
+    An element has the bits that :func:`gemm_u8u8s32` gives it in ``(1, a, a, trans_b=True)``, or, with `trans`, in
+    ``(1, a, a, trans_a=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> x = np.array([[1, 2], [3, 4], [5, 6]], np.uint8)
+    >>> int8blas.syrk_u8s32(1, x, trans=True)
+    array([[35, 44],
+           [ 0, 56]], dtype=int32)
+    >>> int8blas.syrk_u8s32(1, x, ao=3, lower=True)
+    array([[ 5,  0,  0],
+           [-1,  1,  0],
+           [-7,  3, 13]], dtype=int32)
+    """
+    return call("syrk_u8s32", alpha, a, beta, c, trans, lower, overwrite_c, ao, numerics, cnp.NPY_UINT8)
+
+
+def syrk_s8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for int8 A.
+
+    Parameters, result and errors are those of :func:`syrk_u8s32`, with int8 `a`.
+
+    Notes
+    -----
+    An element has the bits that :func:`gemm_s8s8s32` gives it in ``(1, a, a, trans_b=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> int8blas.syrk_s8s32(2, np.array([[-1, 2], [3, -4]], np.int8))
+    array([[ 10, -22],
+           [  0,  50]], dtype=int32)
+    """
+    return call("syrk_s8s32", alpha, a, beta, c, trans, lower, overwrite_c, ao, numerics, cnp.NPY_INT8)

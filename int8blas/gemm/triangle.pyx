@@ -1,0 +1,434 @@
+"""A @ A.T: one triangle of C, and its mirror where C is wanted whole.
+
+A is packed once, as B' is, for both operands: the micro-kernel reads rows of A out of panels too, as dwords that are 64
+bytes apart. Where it multiplies bytes, the other operand is the same panels XORed with 0x80, made while they are in the
+cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides.
+
+    gemm_triangle     for each slab: some blocks of K of all panels
+      prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
+      multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
+        multiply_area     for each block of rows, each tile of columns, each panel of rows: the micro-kernel
+          multiply_row      cells beside each other: sums to C, or to the output stage, and to the mirror
+          multiply_square   a cell on the diagonal, of which C may take a triangle only
+
+A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. Cells are counted row by row; each thread has
+as many of them as any other, one behind the other. Sums wait from one block of K to the next where they end up, in C,
+or, if C is not the bare sums in rows, in memory of the call's.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_DOT4_SAT,
+    I8_GROUP,
+    I8_PANEL,
+    i8_output_args,
+    i8_part_of,
+    i8_tile_args,
+)
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_up, share
+from int8blas.core.threads cimport paid_threads, run_in_turn
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
+from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.plan cimport UPPER, WHOLE
+
+cdef enum:
+    # Panels that are packed at a time: whole cache lines of an A by columns.
+    PREPARED_PANELS = 4
+    CELL = I8_PANEL * I8_PANEL
+    # Bytes of packed panels that a slab has, unless a block of K has more.
+    SLAB_BYTES = 4 << 20
+
+
+# Where a triangle is computed; the memory is that of all threads.
+cdef struct Triangle:
+    const Gemm *g
+    const Plan *p
+    int dot
+    bint outer                  # zero points are left to the output stage, else they are in the start values
+    int64_t first_block, end_block      # of the slab
+    ptrdiff_t panel_size, block_size    # bytes
+    # B' in panels, and A': the same XORed with 0x80, or both the same of s16.
+    int8_t *b
+    uint8_t *a
+    int64_t *sums               # of the columns of B'; NULL without zero points
+    int32_t *row_init
+    int32_t *col_init
+    int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the output stage
+    int64_t *bo
+    int64_t *row_term
+    void *partial               # sums of the blocks of K so far, [rows][columns], s32, or s64 where sums are wide
+    void *squares               # those of the cells on the diagonal, [panels][16][16]
+    # of one thread
+    int32_t *tile
+    int8_t *scratch             # panels before they are widened
+    char *memory
+    size_t thread_size
+
+
+cdef bint has_same_zeros(const Gemm *g) noexcept nogil:
+    """Whether the zero points of the columns of B are those of the rows of A: A' and B' are 128 apart."""
+    cdef int64_t i
+    if g.a.zeros is NULL or g.b.zeros is NULL:
+        return g.a.zeros is NULL and g.b.zeros is NULL and g.a.zero == g.b.zero + SHIFT
+    for i in range(g.m):
+        if g.a.zeros[i] != g.b.zeros[i] + SHIFT:
+            return False
+    return True
+
+
+cdef bint widens(const Gemm *g) noexcept nogil:
+    """Whether operands are widened to s16."""
+    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating
+
+
+cdef bint stores_sums(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether a micro-kernel stores C, and reads it for the next block of K: whole panels of it."""
+    return p.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
+
+
+cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
+    """Blocks and threads of PATH_TRIANGLE."""
+    cdef int size = sizeof(int16_t) if widens(g) else sizeof(int8_t)
+    cdef double cells = <double>p.panels * (p.panels + 1) / 2, work = cells * CELL * (g.k + 1)
+    p.mr, p.np, p.matrix, p.may_widen = g.kernels.gemm.mr, g.kernels.gemm.np, NULL, widens(g)
+    # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
+    p.kc = even_size(4 * p.groups, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
+    p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
+    p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
+    p.nc = p.panels
+    p.slab = p.panels
+    p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
+    p.from_registers = stores_sums(g, p)
+    # A stretch of cells for each thread.
+    p.grid.rows, p.grid.columns, p.grid.column_parts, p.grid.stretches = <int64_t>cells, 1, 1, True
+    p.grid.row_parts = paid_threads(work, g.kernels.thread_work, min(<double>g.threads, cells))
+
+
+cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int thread) noexcept nogil:
+    """Set the pointers of `t` for one thread, and the size of what is its own, whose end is returned."""
+    cdef int64_t columns = p.panels * I8_PANEL, element = sizeof(int64_t) if p.wide else sizeof(int32_t)
+    # One of A' and B' has a zero point where these are bytes, as they are 128 apart.
+    cdef bint has_zeros = not widens(g) or has_zero(&g.b)
+    cdef char *start
+    t.outer = g.b.zeros is not NULL or p.wide
+    t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
+    t.block_size = p.panels * t.panel_size
+    t.b = <int8_t *>carve(&memory, p.slab_blocks * t.block_size)
+    t.a = <uint8_t *>t.b
+    if not widens(g):
+        t.a = <uint8_t *>carve(&memory, p.slab_blocks * t.block_size)
+    t.sums = <int64_t *>carve(&memory, 8 * columns if has_zeros else 0)
+    t.row_init = <int32_t *>carve(&memory, 4 * columns if has_zeros and not t.outer else 0)
+    t.col_init = <int32_t *>carve(&memory, 4 * columns if has_zeros and not t.outer else 0)
+    t.ao = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
+    t.bo = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
+    t.row_term = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
+    t.squares = carve(&memory, p.panels * CELL * element)
+    t.partial = carve(&memory, columns * columns * element if p.k_blocks > 1 and not p.from_registers else 0)
+    memory += t.thread_size * thread
+    start = memory
+    t.tile = <int32_t *>carve(&memory, 4 * CELL * p.np)
+    t.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
+    t.thread_size = memory - start
+    return memory
+
+
+cdef size_t triangle_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+    """Memory of the call."""
+    cdef Triangle t
+    cdef char *end
+    t.thread_size = 0
+    end = lay_out(g, p, &t, <char *>ALIGNMENT, 0)
+    return end - <char *>ALIGNMENT + t.thread_size * (p.grid.row_parts - 1)
+
+
+cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
+    """Cells in the rows of cells before one."""
+    if t.g.triangle == UPPER:
+        return row * t.p.panels - row * (row - 1) // 2
+    return row * (row + 1) // 2
+
+
+cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
+    """What zero points make of the sums of some columns of B', which are complete, and of the same rows of A'."""
+    cdef const Gemm *g = t.g
+    cdef int64_t i, ao, bo, term
+    for i in range(column, column + columns):
+        bo = zero_of(&g.b, min(i, g.n - 1))
+        ao = bo if widens(g) else bo + SHIFT
+        # The sum of A' - ao is that of B' - bo.
+        term = t.sums[i] - g.k * bo
+        if t.outer:
+            t.ao[i], t.bo[i], t.row_term[i] = ao, bo, term
+        else:
+            t.row_init[i] = <int32_t>(-<uint32_t>bo * <uint32_t>term)
+            t.col_init[i] = <int32_t>(-<uint32_t>ao * <uint32_t>t.sums[i])
+
+
+cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64_t block) noexcept nogil:
+    """Some panels of a block of K for both operands, at most PREPARED_PANELS, and their sums."""
+    cdef const Gemm *g = t.g
+    cdef int64_t k0 = block * t.p.kc, k = min(t.p.kc, g.k - k0), groups = ceil_div(k, I8_GROUP), i, j
+    cdef int64_t size = groups * I8_GROUP * I8_PANEL, column = panel * I8_PANEL
+    cdef int64_t some[I8_PANEL]
+    cdef ptrdiff_t at = (block - t.first_block) * t.block_size + panel * t.panel_size
+    cdef ptrdiff_t step = size if widens(g) else t.panel_size
+    cdef int8_t *b = t.scratch if widens(g) else t.b + at
+    if k == 0:
+        return
+    g.kernels.packing.pack_panels(<uint8_t *>b, step, min(panels * I8_PANEL, g.n - column), k,
+                                  address(&g.b, k0, column), g.b.column, g.b.row, g.b.flip)
+    for i in range(panels):
+        if t.sums is not NULL:
+            g.kernels.packing.panel_sums(some, b + i * step, groups)
+            for j in range(I8_PANEL):
+                t.sums[column + i * I8_PANEL + j] += some[j]
+        if widens(g):
+            g.kernels.packing.widen_b(<int16_t *>(t.b + at + i * t.panel_size), b + i * step, groups)
+        else:
+            g.kernels.packing.pack_panel(t.a + at + i * t.panel_size, 1, 1, size, <uint8_t *>b + i * step, 0, 1,
+                                         SIGN_BIT)
+
+
+cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """A part of the panels of a slab."""
+    cdef Triangle t = (<const Triangle *>job)[0]
+    cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS), step, panel, panels, block
+    lay_out(t.g, t.p, &t, t.memory, <int>part)
+    for step in range(share(steps, part, parts), share(steps, part + 1, parts)):
+        panel = step * PREPARED_PANELS
+        panels = min(<int64_t>PREPARED_PANELS, t.p.panels - panel)
+        if t.sums is not NULL and t.first_block == 0:
+            memset(t.sums + panel * I8_PANEL, 0, panels * I8_PANEL * sizeof(int64_t))
+        for block in range(t.first_block, t.end_block):
+            prepare_panels(&t, panel, panels, block)
+        if t.sums is not NULL and t.end_block == t.p.k_blocks:
+            start_columns(&t, panel * I8_PANEL, panels * I8_PANEL)
+    return 0
+
+
+cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_t panel, int width, int64_t block,
+                         int rows) noexcept nogil:
+    """One block of K of a panel of rows times `width` panels of columns, as `a` says what its sums start with and where
+    they go."""
+    cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first
+    cdef ptrdiff_t at = (block - t.first_block) * t.block_size
+    cdef const uint8_t *panel_a = t.a + at + row * t.panel_size
+    cdef i8_tile_args part = a[0]
+    cdef int height
+    part.groups = ceil_div(min(t.p.kc, t.g.k - block * t.p.kc), I8_GROUP) * (2 if t.dot == I8_DOT2 else 1)
+    part.b, part.b_panel = t.b + at + panel * t.panel_size, t.panel_size
+    part.a_row, part.a_group = I8_GROUP, I8_GROUP * I8_PANEL
+    while number < tiles:
+        part.tiles = equal_parts(rows, number, tiles, &first, &height)
+        part.a, part.a_tile = panel_a + first * I8_GROUP, height * I8_GROUP
+        part.dst = a.dst + first * a.dst_row
+        part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
+        part.row_init = a.row_init + first if a.row_init is not NULL else NULL
+        t.g.kernels.gemm.tiles[t.dot].of[height - 1][width - 1](&part)
+        number += part.tiles
+
+
+cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t panel, bint is_last) noexcept nogil:
+    """What all tiles have in common, and the start values for the last block of K, when all sums are known."""
+    a.more_segments = a.a_segment = a.b_segment = 0
+    a.a_tail = NULL
+    a.fetch = a.ahead = NULL
+    a.beside = a.in_turn = 0
+    a.output = NULL
+    a.row_init = t.row_init + row * I8_PANEL if is_last and t.row_init is not NULL else NULL
+    a.col_init = t.col_init + panel * I8_PANEL if is_last and t.col_init is not NULL else NULL
+
+
+cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t panel, int rows,
+                       int cols) noexcept nogil:
+    """The output stage of sums from a panel of rows and one of columns on."""
+    cdef const Gemm *g = t.g
+    memset(o, 0, sizeof(o[0]))
+    set_formula(g, o)
+    o.rows, o.cols = rows, cols
+    o.row, o.column = row * I8_PANEL, panel * I8_PANEL
+    o.c = g.c + o.row * g.c_row + o.column * g.c_col
+    if t.ao is not NULL:
+        o.ao, o.row_term = t.ao + o.row, t.row_term + o.row
+        o.bo, o.col_sum = t.bo + o.column, t.sums + o.column
+
+
+cdef void add_sums(int64_t *totals, int64_t totals_row, const int32_t *sums, int rows, int cols,
+                   bint is_first) noexcept nogil:
+    cdef int _i, j
+    for _i in range(rows):
+        for j in range(cols):
+            totals[j] = (0 if is_first else totals[j]) + sums[j]
+        totals += totals_row
+        sums += cols
+
+
+cdef void multiply_row(const Triangle *t, int64_t row, int64_t panel, int width, int64_t block) noexcept nogil:
+    """`width` cells beside each other, none of them on the diagonal."""
+    cdef const Gemm *g = t.g
+    cdef const Plan *p = t.p
+    cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
+    cdef int64_t all_columns = p.panels * I8_PANEL, at = row * I8_PANEL * all_columns + panel * I8_PANEL
+    cdef int rows = <int>min(<int64_t>I8_PANEL, g.n - row * I8_PANEL)
+    cdef int cols = <int>min(<int64_t>(width * I8_PANEL), g.n - panel * I8_PANEL)
+    cdef char *c = g.c + row * I8_PANEL * g.c_row + panel * I8_PANEL * g.c_col
+    cdef i8_tile_args a
+    cdef i8_output_args o
+    start_tile(t, &a, row, panel, is_last)
+    a.dst, a.dst_row, a.cols = t.tile, width * I8_PANEL, width * I8_PANEL
+    a.acc_in, a.acc_row = NULL, all_columns
+    if p.from_registers:
+        a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
+        a.acc_in, a.acc_row = NULL if is_first else a.dst, a.dst_row
+    elif t.partial is not NULL and not p.wide:
+        a.acc_in = NULL if is_first else <int32_t *>t.partial + at
+        if not is_last:
+            a.dst, a.dst_row = <int32_t *>t.partial + at, all_columns
+    multiply_tiles(t, &a, row, panel, width, block, rows)
+    if p.wide:
+        add_sums(<int64_t *>t.partial + at, all_columns, t.tile, rows, width * I8_PANEL, is_first)
+    if not is_last:
+        return
+    if p.from_registers:
+        return
+    start_output(t, &o, row, panel, rows, cols)
+    o.acc32, o.acc_row = t.tile, width * I8_PANEL
+    if p.wide:
+        o.acc32, o.acc64, o.acc_row = NULL, <int64_t *>t.partial + at, all_columns
+    g.kernels.stage.output(&o)
+    if g.triangle == WHOLE:
+        o.c, o.c_row, o.c_col = o.c + (panel - row) * I8_PANEL * (g.c_row - g.c_col), g.c_col, g.c_row
+        g.kernels.stage.output(&o)
+
+
+cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) noexcept nogil:
+    """Panels of rows of a C that is stored, below the diagonal, to the columns above it."""
+    cdef const Gemm *g = t.g
+    cdef int64_t first = row * I8_PANEL, column = panel * I8_PANEL
+    g.kernels.stage.transpose_store(
+        g.c + column * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + column * g.c_col, g.c_row,
+        <int>(min(row_end * I8_PANEL, g.n) - first), <int>((panel_end - panel) * I8_PANEL), sizeof(int32_t))
+
+
+cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcept nogil:
+    """A cell on the diagonal: all of its sums are computed, and those that C has are stored."""
+    cdef const Gemm *g = t.g
+    cdef const Plan *p = t.p
+    cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
+    cdef int rows = <int>min(<int64_t>I8_PANEL, g.n - row * I8_PANEL), i, first, end
+    cdef int32_t *sums = <int32_t *>t.squares + row * CELL
+    cdef int64_t *totals = <int64_t *>t.squares + row * CELL
+    cdef i8_tile_args a
+    cdef i8_output_args o, part
+    start_tile(t, &a, row, row, is_last)
+    a.dst = t.tile if p.wide else sums
+    a.acc_in = NULL if is_first or p.wide else sums
+    a.dst_row = a.acc_row = a.cols = I8_PANEL
+    multiply_tiles(t, &a, row, row, 1, block, rows)
+    if p.wide:
+        add_sums(totals, I8_PANEL, t.tile, rows, I8_PANEL, is_first)
+    if not is_last:
+        return
+    start_output(t, &o, row, row, rows, rows)
+    o.acc32, o.acc64, o.acc_row = sums, NULL, I8_PANEL
+    if p.wide:
+        o.acc32, o.acc64 = NULL, totals
+    if g.triangle == WHOLE:
+        g.kernels.stage.output(&o)
+        return
+    for i in range(rows):
+        first = i if g.triangle == UPPER else 0
+        end = rows if g.triangle == UPPER else i + 1
+        if p.from_registers:
+            memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * I8_PANEL + first, (end - first) * sizeof(int32_t))
+            continue
+        part = i8_part_of(&o, i, first, 1, end - first)
+        g.kernels.stage.output(&part)
+
+
+cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end,
+                        int64_t block) noexcept nogil:
+    """The cells of a rectangle that are in the triangle, of one block of K."""
+    cdef bint upper = t.g.triangle == UPPER
+    cdef bint mirrors = t.g.triangle == WHOLE and t.p.from_registers and block == t.p.k_blocks - 1
+    cdef int64_t height = t.p.mc // I8_PANEL, end, tile, i, first, last
+    while row < row_end:
+        end = min(row + height, row_end)
+        tile = max(panel, row) if upper else panel
+        while tile < (panel_end if upper else min(panel_end, end)):
+            for i in range(row if upper else max(row, tile), min(end, tile + t.p.np) if upper else end):
+                first, last = tile, min(tile + t.p.np, panel_end)
+                if upper and first <= i:
+                    first = i + 1
+                    multiply_square(t, i, block)
+                elif not upper and last > i:
+                    last = i
+                    multiply_square(t, i, block)
+                if first < last:
+                    multiply_row(t, i, first, <int>(last - first), block)
+                    if mirrors and i < tile + t.p.np:
+                        mirror(t, i, i + 1, first, last)
+            if mirrors and max(row, tile + t.p.np) < end:
+                mirror(t, max(row, tile + t.p.np), end, tile, min(tile + t.p.np, panel_end))
+            tile += t.p.np
+        row = end
+
+
+cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block) noexcept nogil:
+    """Cells one behind the other: the rest of a row, whole rows, the beginning of another."""
+    cdef int64_t row = 0, row_end, panel, count
+    while cells_before(t, row + 1) <= first:
+        row += 1
+    while first < end:
+        row_end = row
+        if first == cells_before(t, row):
+            while row_end < t.p.panels and cells_before(t, row_end + 1) <= end:
+                row_end += 1
+        if row_end > row:
+            multiply_area(t, row, row_end, 0, t.p.panels, block)
+        else:
+            count = min(end, cells_before(t, row + 1)) - first
+            panel = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
+            multiply_area(t, row, row + 1, panel, panel + count, block)
+            row_end = row if first + count < cells_before(t, row + 1) else row + 1
+            first += count
+            row = row_end
+            continue
+        row = row_end
+        first = cells_before(t, row)
+
+
+cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """What one thread does of a slab."""
+    cdef Triangle t = (<const Triangle *>job)[0]
+    cdef int64_t block, cells = cells_before(&t, t.p.panels)
+    lay_out(t.g, t.p, &t, t.memory, <int>part)
+    for block in range(t.first_block, t.end_block):
+        multiply_stretch(&t, share(cells, part, parts), share(cells, part + 1, parts), block)
+    return 0
+
+
+cdef int gemm_triangle(const Gemm *g, const Plan *p) noexcept nogil:
+    """A triangle of C, or all of it from one, by the threads of the plan. 0, or -1 if there is no memory."""
+    cdef Triangle t
+    cdef int parts = p.grid.row_parts
+    t.g, t.p = g, p
+    t.dot = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact
+    t.thread_size = 0
+    lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # for the sizes
+    t.memory = <char *>acquire(triangle_bytes(g, p))
+    if t.memory is NULL:
+        return -1
+    t.first_block = 0
+    while t.first_block < p.k_blocks:
+        t.end_block = min(t.first_block + p.slab_blocks, p.k_blocks)
+        run_in_turn(prepare_part, parts, multiply_part, parts, &t, parts)
+        t.first_block = t.end_block
+    release(t.memory)
+    return 0
