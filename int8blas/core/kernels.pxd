@@ -24,6 +24,7 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef struct i8_tile_output:
         const int32_t *offset
+        const int32_t *row_squares
         i8_column_values scale
         i8_column_values bias
         i8_column_values dst_scale

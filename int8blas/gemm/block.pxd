@@ -92,6 +92,8 @@ cdef inline void set_output(const Gemm *g, const Workspace *w, i8_tile_output *o
     out.row_scale = w.row_scale + row if w.row_scale is not NULL else NULL
     if g.row_scales is not NULL:
         out.row_scale = g.row_scales + at
+    if g.stage is NULL and g.co_rows is not NULL:
+        out.row_squares = g.co_rows + at
     if g.c_line == 0:
         out.c = g.c + at * g.c_row
     else:

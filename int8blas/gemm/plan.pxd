@@ -6,6 +6,7 @@ from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_GROUP,
     I8_PANEL,
+    I8_TYPE_S32,
     I8_TYPE_S64,
     i8_image,
     i8_kernels,
@@ -116,7 +117,7 @@ cdef struct Plan:
     Grid grid                   # of tiles or other units of C, and its parts, one for each thread
     bint wide                   # sums could leave s32: add blocks of K in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the output stage does
-    bint to_output              # the micro-kernel applies a primitive's output stage itself, or stores C as s64
+    bint to_output              # the micro-kernel applies a primitive's output stage, makes distances, or widens to s64
     bint identity               # the output stage would be the identity, but for the strides of C
     bint row_of_ones            # PATH_FEW_ROWS: A gets one, for column sums of B
     bint centered               # PATH_FEW_ROWS: the only row of A is multiplied less its zero point
@@ -160,6 +161,7 @@ cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil
 cdef void transpose_problem(Gemm *t, const Gemm *g) noexcept nogil
 cdef bint stores_transposed(const Gemm *g) noexcept nogil
 cdef bint can_widen(const Gemm *g) noexcept nogil
+cdef bint are_plain_distances(const Gemm *g) noexcept nogil
 cdef bint is_plain(const Gemm *g) noexcept nogil
 cdef bint is_wide(const Gemm *g) noexcept nogil
 
@@ -167,13 +169,17 @@ cdef bint is_wide(const Gemm *g) noexcept nogil
 cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t column) noexcept nogil:
     """The values of a plain output stage for the columns from one on."""
     cdef const i8_stage *s = g.stage
-    out.offset = out.row_scale = NULL
+    out.offset = out.row_squares = NULL
+    out.row_scale = NULL
     out.stream = False
     if g.to_s64:
         out.type = I8_TYPE_S64
         return
     if g.co_cols is not NULL:
         out.offset = g.co_cols + column
+    if s is NULL:  # distances
+        out.type = I8_TYPE_S32
+        return
     out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
     out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
     out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step

@@ -105,6 +105,14 @@ cdef bint can_widen(const Gemm *g) noexcept nogil:
     )
 
 
+cdef bint are_plain_distances(const Gemm *g) noexcept nogil:
+    """Whether C is squared distances, and a micro-kernel can make them of the sums in its registers."""
+    return (
+        g.co_rows is not NULL and g.co_cols is not NULL and not g.to_s64 and g.kernels.gemm.tile_output
+        and not stores_transposed(g) and g.a.zeros is NULL and g.b.zeros is NULL
+    )
+
+
 cdef bint is_plain(const Gemm *g) noexcept nogil:
     """Whether a micro-kernel can apply the output stage to the sums in its registers."""
     cdef const i8_stage *s = g.stage
@@ -140,7 +148,7 @@ cdef void start_plan(const Gemm *g, Plan *p) noexcept nogil:
         p.identity = p.from_registers = False
         p.to_output = is_plain(g) and not p.wide
         return
-    p.to_output = can_widen(g) and not p.wide
+    p.to_output = (can_widen(g) or are_plain_distances(g)) and not p.wide
     p.identity = (
         not g.to_s64 and g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )

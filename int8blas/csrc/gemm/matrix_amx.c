@@ -117,11 +117,13 @@ I8_INLINE void i8_amx_finish(const i8_tile_args *t, const int32_t *sums, const i
         i8_amx_finish_rows(t, &o, sums, acc_in, row, ROWS, panels);
         o.c += ROWS * o.c_row;
         o.row_scale = o.row_scale ? o.row_scale + ROWS : NULL;
+        o.row_squares = o.row_squares ? o.row_squares + ROWS : NULL;
     }
     for (int row = t->rows - some; row < t->rows; ++row) {
         i8_amx_finish_rows(t, &o, sums, acc_in, row, 1, panels);
         o.c += o.c_row;
         o.row_scale = o.row_scale ? o.row_scale + 1 : NULL;
+        o.row_squares = o.row_squares ? o.row_squares + 1 : NULL;
     }
 }
 

@@ -19,6 +19,33 @@ I8_INLINE int64_t i8_sum_squares(int64_t k, const uint8_t *src, ptrdiff_t k_stri
     return total;
 }
 
+#ifdef I8_SSE2
+I8_INLINE int64_t i8_sum_squares_contiguous(int64_t k, const uint8_t *src, const int is_signed)
+{
+    enum { BYTES = 4 * I8_LANES };
+    int64_t total = 0;
+    while (k >= BYTES) {
+        int64_t steps = k / BYTES;
+        steps = steps < I8_SQUARES / 4 ? steps : I8_SQUARES / 4; /* a lane adds 4 bytes of each */
+        k -= steps * BYTES;
+        i8_vec acc[2] = {i8_zero(), i8_zero()};
+        for (; steps > 0; --steps, src += BYTES) {
+            const i8_vec x = i8_load(src);
+            const i8_vec even = is_signed ? i8_even_s8(x) : i8_even_u8(x);
+            const i8_vec odd = is_signed ? i8_odd_s8(x) : i8_odd_u8(x);
+            acc[0] = i8_dot2(acc[0], even, even);
+            acc[1] = i8_dot2(acc[1], odd, odd);
+        }
+        int32_t lanes[2 * I8_LANES];
+        i8_store(lanes, acc[0]);
+        i8_store(lanes + I8_LANES, acc[1]);
+        for (int v = 0; v < 2 * I8_LANES; ++v)
+            total += lanes[v];
+    }
+    return total + i8_sum_squares(k, src, 1, is_signed);
+}
+#endif
+
 /* Rows side by side in memory: whole lines of them. */
 I8_INLINE void i8_sum_squares_of_lines(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                        const int is_signed)
@@ -50,9 +77,15 @@ I8_INLINE void i8_row_squares_of(int64_t *sums, int64_t rows, int64_t k, const u
         i8_sum_squares_of_lines(sums, rows, k, src, k_stride, is_signed);
         return;
     }
-    for (int64_t i = 0; i < rows; ++i)
-        sums[i] = k_stride == 1 ? i8_sum_squares(k, src + i * row_stride, 1, is_signed)
-                                : i8_sum_squares(k, src + i * row_stride, k_stride, is_signed);
+    for (int64_t i = 0; i < rows; ++i) {
+#ifdef I8_SSE2
+        if (k_stride == 1) {
+            sums[i] = i8_sum_squares_contiguous(k, src + i * row_stride, is_signed);
+            continue;
+        }
+#endif
+        sums[i] = i8_sum_squares(k, src + i * row_stride, k_stride, is_signed);
+    }
 }
 
 static void i8_row_squares(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

@@ -1,9 +1,9 @@
-/* Sums above a threshold (i8_above_args in neighbors.h), in simple loops, which the compiler vectorizes for the width of
- * the file that includes this one.
+/* Sums above a threshold (i8_above_args in neighbors.h), in simple loops, which the compiler vectorizes for the width
+ * of the file that includes this one.
  *
- * Nearly all sums are below: so the largest of I8_ABOVE_GROUP sums is found first, by vectors, and positions are written
- * one by one, without a branch, only where that is above. A longer group would find its largest in less time, and take
- * longer where there is one. */
+ * Nearly all sums are below: so the largest of I8_ABOVE_GROUP sums is found first, by vectors, and positions are
+ * written one by one, without a branch, only where that is above. A longer group would find its largest in less time,
+ * and take longer where there is one. */
 enum { I8_ABOVE_GROUP = 128 };
 
 /* What is compared with the threshold: s32, for all but I8_COSINE. */

@@ -96,32 +96,44 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
     }
 }
 
-/* Squared distances: both offsets, less twice X, modulo 2**32, as the result is known to fit. */
-I8_INLINE void i8_output_distances_of(const i8_output_args *o, const int zeros)
+/* Squared distances: both offsets, less twice X, modulo 2**32, as the result is known to fit. n columns of row i. */
+I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
+                                          int32_t *c, int n)
 {
-    i8_output_columns t;
-    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
-        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
-        i8_columns_from(&t, o, j, n);
-        for (int i = 0; i < o->rows; ++i) {
-            const int32_t *acc = o->acc32 + i * o->acc_row + j;
-            const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0, offset = (uint32_t)o->co_row[i];
-            const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
-            int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row) + j;
-            for (int v = 0; v < n; ++v) {
-                const uint32_t less = zeros ? ao * t.col_sum[v] + t.bo[v] * row_term : 0;
-                c[v] = (int32_t)(offset + (uint32_t)t.co[v] - 2 * ((uint32_t)acc[v] - less));
-            }
-        }
+    const int32_t offset = o->co_row[i];
+    int v = 0;
+#ifdef I8_SSE2
+    const i8_vec offsets = i8_set_32(offset);
+    for (; v + I8_LANES <= n; v += I8_LANES) {
+        const i8_vec x = i8_load(acc + v);
+        i8_store(c + v, i8_sub(i8_add(i8_load(co + v), offsets), i8_add(x, x)));
     }
+#endif
+    for (; v < n; ++v)
+        c[v] = (int32_t)((uint32_t)offset + (uint32_t)co[v] - 2 * (uint32_t)acc[v]);
 }
 
 static void i8_output_distances(const i8_output_args *o)
 {
-    if (o->ao || o->bo)
-        i8_output_distances_of(o, 1);
-    else
-        i8_output_distances_of(o, 0);
+    i8_output_columns t;
+    int32_t x[I8_MAX_COLUMNS];
+    if (!o->ao && !o->bo) {
+        for (int i = 0; i < o->rows; ++i)
+            i8_output_distances_of_row(o, i, o->co_col, o->acc32 + i * o->acc_row,
+                                       (int32_t *)(void *)(o->c + i * o->c_row), o->cols);
+        return;
+    }
+    for (int j = 0; j < o->cols; j += I8_MAX_COLUMNS) {
+        const int n = o->cols - j < I8_MAX_COLUMNS ? o->cols - j : I8_MAX_COLUMNS;
+        i8_columns_from(&t, o, j, n);
+        for (int i = 0; i < o->rows; ++i) {
+            const uint32_t ao = o->ao ? (uint32_t)o->ao[i] : 0, row_term = o->bo ? (uint32_t)o->row_term[i] : 0;
+            const int32_t *acc = o->acc32 + i * o->acc_row + j;
+            for (int v = 0; v < n; ++v)
+                x[v] = (int32_t)((uint32_t)acc[v] - (ao * t.col_sum[v] + t.bo[v] * row_term));
+            i8_output_distances_of_row(o, i, t.co, x, (int32_t *)(void *)(o->c + i * o->c_row) + j, n);
+        }
+    }
 }
 
 #define I8_OUTPUT(name, zeros, reads, integral) \

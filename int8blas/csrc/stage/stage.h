@@ -9,11 +9,12 @@
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
  * the columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL,
- * are added to the sums before. If `integral`, C is of s32 and that is all. Or C is of s64, for the sums as they
+ * are added to the sums before. If `integral`, C is of s32 and that is all. With `row_squares` C is of s32 and has
+ * squared distances, row_squares[i] + offset[j] - 2 * sum, modulo 2**32. Or C is of s64, for the sums as they
  * are: then there is no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64
  * bytes, aligned ones. */
 typedef struct {
-    const int32_t *offset;
+    const int32_t *offset, *row_squares;
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
     int relu, shifts, type; /* shifts: some dst_zero is not 0 */

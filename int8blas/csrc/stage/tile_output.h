@@ -45,6 +45,19 @@ I8_INLINE void i8_widen_tile(const i8_tile_output *o, const int64_t row, const i
     }
 }
 
+I8_INLINE void i8_store_distances(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
+                                  const int acc_row, const int mr, const int width)
+{
+    I8_FOR(i, mr) {
+        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
+        const i8_vec squares = i8_set_32(o->row_squares[row + i]);
+        I8_FOR(j, width) {
+            const i8_vec x = acc[i * acc_row + j], y = i8_load(o->offset + column + j * I8_LANES);
+            i8_store(c + j * I8_LANES * sizeof(int32_t), i8_sub(i8_add(squares, y), i8_add(x, x)));
+        }
+    }
+}
+
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                               const int acc_row, const int mr, const int width)
 {
@@ -53,6 +66,10 @@ I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const 
             i8_widen_tile(o, row, column, acc, acc_row, mr, width, 1);
         else
             i8_widen_tile(o, row, column, acc, acc_row, mr, width, 0);
+        return;
+    }
+    if (o->row_squares) {
+        i8_store_distances(o, row, column, acc, acc_row, mr, width);
         return;
     }
     if (o->offset)
