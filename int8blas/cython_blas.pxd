@@ -38,6 +38,18 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
+# A matrix times its transpose, in one triangle of C with its diagonal; the other is neither read nor written:
+#
+#     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
+#
+# with the bits of int8blas.syrk_u8s32 and syrk_s8s32. Arguments are in the order of BLAS: uplo is 'U' for the upper
+# triangle, 'L' for the lower one, either case; op(A) is N x K, C N x N. For a C in columns, as in Fortran, take the
+# other letter; for an A in columns take the other trans.
+cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
+                    double beta, int32_t *c, int64_t ldc) noexcept nogil
+cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
+                    double beta, int32_t *c, int64_t ldc) noexcept nogil
+
 # A packed B is multiplied faster, and by any number of threads at the same time. Bytes that a packed K x N matrix
 # takes; -1 if k is negative, -2 if n is, or if there are too many.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil

@@ -30,9 +30,9 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL
 from int8blas.core.split cimport ceil_div, round_up
-from int8blas.gemm.operand cimport set_as_s8, set_as_u8
+from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8, transposed
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
 from int8blas.gemm.problem cimport run_nogil, start
 
 cdef extern from *:
@@ -197,6 +197,63 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
     return call(b"cython_blas.gemm_u8u8s32", transa, transb, offsetc, m, n, k, alpha, a, lda, ao, False, b, ldb, bo,
                 True, False, beta, c, ldc, co)
+
+
+cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k, double alpha, const void *a,
+                   int64_t lda, int ao, bint a_signed, double beta, int32_t *c, int64_t ldc) noexcept nogil:
+    """Both products of a matrix and its transpose: check, set up, compute."""
+    cdef Gemm g
+    cdef int transposes_a = transposes(trans)
+    cdef char half = uplo & ~0x20  # in upper case
+    cdef int64_t a_bytes, c_bytes
+    if half != c"U" and half != c"L":
+        return -1
+    if transposes_a < 0:
+        return -2
+    if n < 0:
+        return -3
+    if k < 0:
+        return -4
+    if not isfinite(alpha):
+        return -5
+    a_bytes = span(k, n, lda, 1) if transposes_a else span(n, k, lda, 1)
+    if a is NULL and n > 0 and k > 0:
+        return -6
+    if a_bytes < 0:
+        return -7
+    if not (-128 <= ao <= 127 if a_signed else 0 <= ao <= 255):
+        return -8
+    if not isfinite(beta):
+        return -9
+    c_bytes = span(n, n, ldc, sizeof(int32_t))
+    if n > 0 and (not is_int32(c) or not apart(c, c_bytes, a, a_bytes)):
+        return -10
+    if c_bytes < 0:
+        return -11
+    start(&g, False)
+    g.m, g.n, g.k = n, n, k
+    g.triangle = UPPER if half == c"U" else LOWER
+    g.a.data = <const uint8_t *>a
+    if k > 0:
+        g.a.row = 1 if transposes_a else lda
+        g.a.column = lda if transposes_a else 1
+    set_as_u8(&g.a, a_signed)
+    g.a.zero += ao
+    g.b = transposed(&g.a, -SHIFT)
+    g.alpha, g.beta = alpha, beta
+    g.c = <char *>c
+    g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    return NO_MEMORY if run_nogil(&g, name) else 0
+
+
+cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
+                    double beta, int32_t *c, int64_t ldc) noexcept nogil:
+    return call_syrk(b"cython_blas.syrk_u8s32", uplo, trans, n, k, alpha, a, lda, ao, False, beta, c, ldc)
+
+
+cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
+                    double beta, int32_t *c, int64_t ldc) noexcept nogil:
+    return call_syrk(b"cython_blas.syrk_s8s32", uplo, trans, n, k, alpha, a, lda, ao, True, beta, c, ldc)
 
 
 cdef int gemm_u8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,

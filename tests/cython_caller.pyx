@@ -17,6 +17,8 @@ from int8blas.cython_blas cimport (
     pack_b_s8,
     pack_b_u8,
     packed_b_size,
+    syrk_s8s32,
+    syrk_u8s32,
 )
 
 ctypedef fused A:
@@ -58,6 +60,18 @@ cdef int pack_and_multiply(int64_t m, int64_t n, int64_t k, const A *a, const B 
         else:
             status = gemm_u8u8s32_packed(b"N", b"F", m, n, k, 1, a, k, 0, packed, 0, 0, c, n, NULL)
     free(packed)
+    return status
+
+
+def multiply_each_by_itself(const A[:, :, ::1] a, int32_t[:, :, ::1] c, int threads):
+    """The lower triangle of c[i] = a[i] @ a[i].T for each i; the sum of what the calls return."""
+    cdef int64_t n = a.shape[1], k = a.shape[2], i
+    cdef int status = 0
+    for i in prange(a.shape[0], nogil=True, num_threads=threads, schedule="dynamic"):
+        if A is uint8_t:
+            status += syrk_u8s32(b"L", b"N", n, k, 1, &a[i, 0, 0], k, 0, 0, &c[i, 0, 0], n)
+        else:
+            status += syrk_s8s32(b"L", b"N", n, k, 1, &a[i, 0, 0], k, 0, 0, &c[i, 0, 0], n)
     return status
 
 

@@ -15,7 +15,7 @@ from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
+from int8blas.gemm.plan cimport LOWER, WHOLE, Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
 
 cnp.import_array()
 
@@ -237,5 +237,8 @@ cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
     if g.m and g.n:
         make_plan(computed, &p)
         threads = plan_threads(computed, &p)
-    write_line(line, name, sizes, b"plain" if g.packed is NULL else b"packed", g.kernels, threads, elapsed)
+    cdef const char *kind = b"plain" if g.packed is NULL else b"packed"
+    if g.triangle != WHOLE:
+        kind = b"lower" if g.triangle == LOWER else b"upper"
+    write_line(line, name, sizes, kind, g.kernels, threads, elapsed)
     return status

@@ -58,6 +58,18 @@ struct int8blas_functions {
                         const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                         int32_t *c, int64_t ldc, const int32_t *co);
 
+    /* A matrix times its transpose, in one triangle of C with its diagonal; the other is neither read nor written:
+     *
+     *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
+     *
+     * with the bits of int8blas.syrk_u8s32 and syrk_s8s32. Arguments are in the order of BLAS: uplo is 'U' for the
+     * upper triangle, 'L' for the lower one, either case; op(A) is N x K, C N x N. For a C in columns, as in Fortran,
+     * take the other letter; for an A in columns take the other trans. */
+    int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
+                      double beta, int32_t *c, int64_t ldc);
+    int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
+                      double beta, int32_t *c, int64_t ldc);
+
     /* A packed B is multiplied faster, and by any number of threads at the same time. Bytes that a packed K x N matrix
      * takes; -1 if k is negative, -2 if n is, or if there are too many. */
     int64_t (*packed_b_size)(int64_t k, int64_t n);
@@ -91,6 +103,8 @@ static struct int8blas_functions int8blas; /* of NULL until import_int8blas() ha
 #define INT8BLAS_GEMM_PACKED(A)                                                                                       \
     "int (char, char, int64_t, int64_t, int64_t, double, " A                                                          \
     " const *, int64_t, int, void const *, int, double, int32_t *, int64_t, int32_t const *)"
+#define INT8BLAS_SYRK(A)                                                                                              \
+    "int (char, char, int64_t, int64_t, double, " A " const *, int64_t, int, double, int32_t *, int64_t)"
 #define INT8BLAS_PACK(B) "int (char, int64_t, int64_t, " B " const *, int64_t, void *)"
 
 /* Find one function; 0, or -1 with an exception. `function` is where its address goes. */
@@ -123,6 +137,8 @@ static inline int import_int8blas(void)
     INT8BLAS_FIND(gemm_s8s8s32, INT8BLAS_GEMM("int8_t", "int8_t"));
     INT8BLAS_FIND(gemm_s8u8s32, INT8BLAS_GEMM("int8_t", "uint8_t"));
     INT8BLAS_FIND(gemm_u8u8s32, INT8BLAS_GEMM("uint8_t", "uint8_t"));
+    INT8BLAS_FIND(syrk_u8s32, INT8BLAS_SYRK("uint8_t"));
+    INT8BLAS_FIND(syrk_s8s32, INT8BLAS_SYRK("int8_t"));
     INT8BLAS_FIND(packed_b_size, "int64_t (int64_t, int64_t)");
     INT8BLAS_FIND(pack_b_s8, INT8BLAS_PACK("int8_t"));
     INT8BLAS_FIND(pack_b_u8, INT8BLAS_PACK("uint8_t"));
@@ -142,5 +158,6 @@ static inline int import_int8blas(void)
 #undef INT8BLAS_GEMM
 #undef INT8BLAS_GEMM_PACKED
 #undef INT8BLAS_PACK
+#undef INT8BLAS_SYRK
 
 #endif

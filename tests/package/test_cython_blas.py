@@ -78,6 +78,15 @@ def test_calls_from_a_prange(isa, pair, packed, threads, caller, rng):
         assert_same(c, reference.matmul(a, b), m=m, n=n, k=k)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_triangles_from_a_prange(isa, dtype, threads, caller, rng):
+    a = rng.integers(0, 128, (6, 70, 130)).astype(dtype)
+    c = np.zeros((6, 70, 70), np.int32)
+    assert caller.multiply_each_by_itself(a, c, threads) == 0
+    assert_same(c, np.stack([reference.syrk(1, x, lower=True) for x in a]))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the extension is built with OpenMP on Linux")
 def test_a_call_in_a_parallel_region_uses_one_thread(caller_folder):
     code = """
@@ -410,6 +419,51 @@ assert plain_call(SIGN_PAIRS[0], 500, 3000, 3000, a, b, c) == NO_MEMORY
 """
     process = run_python("-c", code, str(TESTS), INT8BLAS_NUM_THREADS="1")
     assert (process.returncode, process.stderr) == (0, "")
+
+
+# --- one triangle -----------------------------------------------------------------------------------------------------
+
+SYRK_NAMES = ("uplo", "trans", "n", "k", "alpha", "a", "lda", "ao", "beta", "c", "ldc")
+
+
+def syrk_call(dtype, n, k, a, c, /, **changes):
+    """syrk on contiguous operands, with some arguments changed, by name."""
+    values = (b"U", b"N", n, k, 1.0, address(a), max(1, k), 0, 0.0, address(c), max(1, n))
+    arguments = dict(zip(SYRK_NAMES, values, strict=True))
+    assert changes.keys() <= arguments.keys()
+    return FUNCTIONS["syrk_u8s32" if dtype == np.uint8 else "syrk_s8s32"](*(arguments | changes).values())
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_one_triangle(isa, dtype, rng):
+    for n, k in ((0, 3), (1, 1), (3, 0), (17, 5), (70, 1030)):
+        a = rng.integers(0, 128, (n, k)).astype(dtype)
+        start = random_c(rng, (n, n + 5))
+        for uplo, trans, alpha, beta in ((b"L", b"n", 1.0, 0.0), (b"u", b"T", 1.0, 1.0), (b"l", b"c", -0.3, 2.5)):
+            stored, lda = as_stored(a, trans != b"n", 3, 1)
+            c = start.copy()
+            options = {"uplo": uplo, "trans": trans, "alpha": alpha, "beta": beta, "lda": max(1, lda), "ldc": n + 5}
+            a_or_null = stored if stored.size else None
+            assert syrk_call(dtype, n, k, a_or_null, c if c.size else None, ao=9, **options) == 0
+            expected = reference.syrk(alpha, a, beta, start[:, :n], lower=uplo in b"lL", ao=9)
+            assert_same(c[:, :n], expected, n=n, k=k)
+            assert_same(c[:, n:], start[:, n:])
+
+
+def test_the_number_of_a_wrong_argument_of_a_triangle(rng):
+    a, c = np.ones((N, K), np.uint8), random_c(rng, (N, N))
+    before = c.copy()
+    wrong = {
+        "uplo": [b"F", b"\0"], "trans": [b"X"], "n": [-1], "k": [-1], "alpha": [np.nan], "a": [None],
+        "lda": [K - 1, 0, -1, HUGE], "ao": [-1, 256], "beta": [np.inf], "c": [None, address(c) + 2, address(a) & ~3],
+        "ldc": [N - 1, 0, HUGE],
+    }  # fmt: skip
+    assert list(wrong) == list(SYRK_NAMES)
+    for number, (name, values) in enumerate(wrong.items(), 1):
+        for value in values:
+            assert syrk_call(np.uint8, N, K, a, c, **{name: value}) == -number, (name, value)
+    assert syrk_call(np.int8, N, K, a, c, ao=128) == -8
+    assert_same(c, before)
 
 
 # --- a packed matrix of Python's -------------------------------------------------------------------------------------
