@@ -392,6 +392,18 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_cell_fn)(const i8_cell_args *) noexcept nogil
 
+    ctypedef struct i8_long_k_args:
+        int64_t k
+        const uint8_t *x
+        const uint8_t *y
+        ptrdiff_t x_row
+        ptrdiff_t y_row
+        int64_t *dst
+        ptrdiff_t dst_row
+        ptrdiff_t dst_column
+
+    ctypedef void (*i8_long_k_fn)(const i8_long_k_args *) noexcept nogil
+
     ctypedef struct i8_tiles:
         i8_tile_fn of[8][3]
 
@@ -415,6 +427,9 @@ cdef extern from "isa/kernels.h" nogil:
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
         void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
+        int long_k_rows
+        int long_k_columns
+        i8_long_k_fn long_k[2][2][3][3]
         int small_k_rows
         void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,

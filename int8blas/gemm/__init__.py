@@ -7,7 +7,7 @@ driver          the one way through: long K in segments, the plan, threads, the 
 plan            how a problem is computed: the path, the threads; block_plan, the blocks of the general path
 blocks          the general path, from packed blocks: block, tiles, spans; matrix, its tiles by AMX
 triangle        A @ A.T, of which one triangle is computed
-tiny, few_rows, few_columns, small_k    the paths of problems that are not worth packing blocks for
+tiny, long_k, few_rows, few_columns, small_k    the paths of problems that are not worth packing blocks for
 scale_groups    sums of groups of K that have scales of their own
 dynamic_source  an A of real numbers, quantized while it is packed
 output          the way of sums to C

@@ -17,10 +17,12 @@ from int8blas.gemm.blocks cimport gemm_blocks
 from int8blas.gemm.few_columns cimport gemm_few_columns
 from int8blas.gemm.few_rows cimport gemm_few_rows
 from int8blas.gemm.operand cimport address, has_zero, zero_of
+from int8blas.gemm.long_k cimport gemm_long_k
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport (
     PATH_FEW_COLUMNS,
     PATH_FEW_ROWS,
+    PATH_LONG_K,
     PATH_SMALL_K,
     PATH_TRIANGLE,
     Gemm,
@@ -209,6 +211,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
             other = g[0]
             other.threads = threads
             return multiply(&other)
+    if p.path == PATH_LONG_K:
+        return gemm_long_k(g, &p)
     if p.segments > 1:
         return gemm_parts_of_k(g, &p)
     if p.path == PATH_FEW_ROWS:

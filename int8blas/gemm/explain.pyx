@@ -21,6 +21,7 @@ from int8blas.gemm.plan cimport (
     PATH_BLOCKS,
     PATH_FEW_COLUMNS,
     PATH_FEW_ROWS,
+    PATH_LONG_K,
     PATH_SMALL_K,
     PATH_TINY,
     PATH_TRIANGLE,
@@ -44,6 +45,7 @@ cnp.import_array()
 
 PATHS = {
     "tiny": "small enough to be computed on the stack",
+    "long": "few rows and columns and a long K, so both operands are read once, and sums are kept in int64",
     "rows": "few rows, so B is read in place along its rows, once",
     "dots": "few rows or columns, so the other operand is read in place along k",
     "thin": "small K, so C is written row by row from a packed B in the cache",
@@ -56,6 +58,7 @@ PATHS = {
 
 NAMES = {
     PATH_TINY: "tiny",
+    PATH_LONG_K: "long",
     PATH_FEW_ROWS: "rows",
     PATH_FEW_COLUMNS: "dots",
     PATH_SMALL_K: "thin",
@@ -81,10 +84,11 @@ class Explanation:
     shape : tuple of int
         (M, N, K).
     path : str
-        'tiny' (everything on the stack), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or
-        columns; the other operand read in place along k), 'thin' (small K; C written row by row), 'triangle' (B is A.T,
-        in the same memory; one triangle is computed and mirrored), 'blocks' (B packed, or packed by the call; C in
-        tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small
+        'tiny' (everything on the stack), 'long' (few rows and columns and a long K; both operands read in place along
+        k), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or columns; the other operand read in
+        place along k), 'thin' (small K; C written row by row), 'triangle' (B is A.T, in the same memory; one triangle
+        is computed and mirrored), 'blocks' (B packed, or packed by the call; C in tiles), or, for a convolution,
+        'lines' (windows of few channels), 'groups' (small
         groups of channels) and 'depthwise' (single ones).
     isa : str
         The kernels in use.
@@ -151,7 +155,7 @@ class Explanation:
     @property
     def kernel(self) -> str:
         """The name of the main kernel, such as 'avx512vnni 8x48'."""
-        kind = f" {self.path}" if self.path in ("rows", "dots", "thin", "groups", "depthwise") else ""
+        kind = f" {self.path}" if self.path in ("long", "rows", "dots", "thin", "groups", "depthwise") else ""
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:
@@ -330,7 +334,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     if g.m and g.n:
         make_plan(g, &p)
     threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
-    if segments > 1:
+    if segments > 1 and p.path != PATH_LONG_K:
         set_segment(&segment, g, &p, 0, NULL)
         g = &segment
         make_plan(g, &p)
@@ -339,6 +343,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     width = (p.np if path in ("blocks", "triangle") else tile_panels(g.kernels, g.m)) * I8_PANEL
     rows = p.mr if path in ("blocks", "triangle") else tile_rows(g, is_product(g) and not stores_transposed(g))
     tile = {
+        "long": (g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns),
         "rows": (g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns),
         "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
         "thin": (g.kernels.gemm.small_k_rows, I8_PANEL),

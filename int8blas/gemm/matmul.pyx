@@ -1,16 +1,21 @@
 """``matmul``: the shapes of numpy.matmul on the same GEMM."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
 cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport check_numerics, int8_operand, product_output
+from int8blas.core.kernels cimport current_kernels
 from int8blas.core.results cimport empty, empty_of
+from int8blas.core.threads cimport GIL_WORK, max_threads
+from int8blas.core.verbose cimport verbose
+from int8blas.gemm.long_k cimport Dot, dot
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport (
     Stack,
+    check_memory,
     is_usable,
     run,
     run_stack,
@@ -24,6 +29,16 @@ from int8blas.gemm.problem cimport (
 )
 
 cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_Scalar(void *data, cnp.dtype descr, object base)
+
+# Compared by identity: what callers pass, or leave to the defaults, nearly always is these very objects.
+cdef object ZERO = 0
+cdef object EXACT = "exact"
+cdef object INT64 = np.int64
+cdef cnp.dtype INT32_TYPE = np.dtype(np.int32)
+cdef cnp.dtype INT64_TYPE = np.dtype(np.int64)
 
 
 cdef object vector_to_matrix(cnp.ndarray array, str name, int axis):
@@ -91,6 +106,11 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
            [6502500000, 6502500000]])
     """
     cdef Gemm g
+    if (
+        out is None and ao is ZERO and bo is ZERO and numerics is EXACT and (dtype is None or dtype is INT64)
+        and type(a) is cnp.ndarray and type(b) is cnp.ndarray and are_vectors(<cnp.ndarray>a, <cnp.ndarray>b)
+    ):
+        return multiply_vectors(<cnp.ndarray>a, <cnp.ndarray>b, dtype is not None)
     cdef cnp.ndarray x = int8_operand(a, "a"), y = None, given, _ao_array, _bo_array
     cdef int typenum = cnp.NPY_INT32
     cdef PackedB packed = None
@@ -120,6 +140,46 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     else:
         product = multiply_stacks(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
     return product if out is None else out
+
+
+cdef inline bint is_byte(cnp.ndarray x) noexcept:
+    """Whether an array has a type that int8_operand takes."""
+    cdef int typenum = cnp.PyArray_TYPE(x)
+    return typenum == cnp.NPY_INT8 or typenum == cnp.NPY_UINT8 or typenum == cnp.NPY_BOOL
+
+
+cdef inline bint are_vectors(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether two arrays are vectors whose product needs no problem to be set up."""
+    return (
+        cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_NDIM(y) == 1 and is_byte(x) and is_byte(y)
+        and cnp.PyArray_DIM(x, 0) == cnp.PyArray_DIM(y, 0)
+        and cnp.PyArray_STRIDE(x, 0) == 1 and cnp.PyArray_STRIDE(y, 0) == 1 and not verbose
+    )
+
+
+cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
+    """The product of two contiguous vectors as a scalar."""
+    cdef Dot d
+    cdef int64_t total
+    cdef int32_t sum
+    cdef int status
+    d.kernels = current_kernels()
+    d.k = cnp.PyArray_DIM(x, 0)
+    d.x, d.y = <const uint8_t *>cnp.PyArray_DATA(x), <const uint8_t *>cnp.PyArray_DATA(y)
+    d.x_signed, d.y_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8, cnp.PyArray_TYPE(y) == cnp.NPY_INT8
+    if d.k <= GIL_WORK:
+        dot(&d, 1, &total)
+    else:
+        with nogil:
+            status = dot(&d, max_threads(), &total)
+        check_memory(status, "matmul")
+    if to_s64:
+        return PyArray_Scalar(&total, INT64_TYPE, None)
+    sum = <int32_t>max(<int64_t>INT32_MIN, min(<int64_t>INT32_MAX, total))
+    result = PyArray_Scalar(&sum, INT32_TYPE, None)
+    if sum != total:
+        warn_saturated("matmul")
+    return result
 
 
 cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):

@@ -99,9 +99,10 @@ cdef struct Gemm:
     bint doubled                # sums are doubled before the output stage
 
 
-# The ways to compute a problem, in tiny, few_rows, few_columns, small_k, triangle and blocks.
+# The ways to compute a problem, in tiny, long_k, few_rows, few_columns, small_k, triangle and blocks.
 cdef enum Path:
     PATH_TINY
+    PATH_LONG_K
     PATH_FEW_ROWS
     PATH_FEW_COLUMNS
     PATH_SMALL_K
@@ -126,7 +127,7 @@ cdef struct Plan:
     int64_t ahead               # PATH_FEW_ROWS: i8_few_rows_args.ahead
     bint by_rows                # PATH_FEW_COLUMNS reads A in place by rows, rather than B by columns
     bint stream                 # C is written past the caches, by PATH_SMALL_K or as s64
-    int64_t kc                  # k of a block
+    int64_t kc                  # k of a block; of PATH_LONG_K too
     int64_t groups              # of 4 k, in all
     int64_t panels              # of 16 columns, in all (PATH_FEW_ROWS: blocks of a row kernel)
     int64_t slab                # panels of plain B that are packed before they are multiplied, and

@@ -19,6 +19,7 @@ from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.gemm.block_plan cimport plan_blocks
 from int8blas.gemm.few_columns cimport plan_few_columns, takes_few_columns
 from int8blas.gemm.few_rows cimport plan_few_rows, takes_few_rows
+from int8blas.gemm.long_k cimport plan_long_k, takes_long_k
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.small_k cimport plan_small_k, takes_small_k
 from int8blas.gemm.triangle cimport plan_triangle, takes_triangle
@@ -63,6 +64,8 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
         return PATH_TINY
     if takes_triangle(g):
         return PATH_TRIANGLE
+    if takes_long_k(g):
+        return PATH_LONG_K
     if needs_blocks(g, p):
         return PATH_BLOCKS
     if takes_few_columns(g):
@@ -190,6 +193,8 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     p.path = choose_path(g, p)
     if p.path == PATH_TINY:
         split(1, 1, 1, False, &p.grid)
+    elif p.path == PATH_LONG_K:
+        plan_long_k(g, p)
     elif p.path == PATH_FEW_ROWS:
         plan_few_rows(g, p)
     elif p.path == PATH_FEW_COLUMNS:
@@ -205,4 +210,5 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
 cdef void make_plan(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p`. M and N must not be 0."""
     plan_path(g, p)
-    plan_k(g, p)
+    if p.path != PATH_LONG_K:
+        plan_k(g, p)

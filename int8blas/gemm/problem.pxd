@@ -27,6 +27,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
+cdef int check_memory(int status, str name) except -1
 cdef int warn_saturated(str name) except -1
 
 

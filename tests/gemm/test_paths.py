@@ -29,11 +29,24 @@ TALL = ((300, 9, 5), (200, 40, 3), (1500, 1, 2), (70, 17, 64))
 LARGE_ROWS = ((1, 2048, 1030), (2, 2100, 999))
 LARGE_DOTS = ((1500, 2, 1030), (999, 8, 1030))
 LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
+LONG_K = ((1, 1, 300), (5, 16, 1030), (16, 3, 2000))
 LARGE_THIN = ((1024, 1024, 8), (500, 100, 5))
 STREAMED = ((2050, 2064, 3), (2400, 1800, 9))
 LARGE_BLOCKS = ((65, 70, 1030), (70, 1040, 517), (53, 1100, 300))
 
-ALL = ROWS + MORE_ROWS + ALIGNED_ROWS + DOTS + MORE_DOTS + DOTS_OF_COLUMNS + THIN + MORE_THIN + BLOCKS + INDEPENDENT
+ALL = (
+    ROWS
+    + MORE_ROWS
+    + ALIGNED_ROWS
+    + DOTS
+    + MORE_DOTS
+    + DOTS_OF_COLUMNS
+    + THIN
+    + MORE_THIN
+    + BLOCKS
+    + INDEPENDENT
+    + LONG_K
+)
 THREADS = (1, 3)
 # How A, or C, may lie in memory: the paths read rows, columns or neither of them as they are.
 LAYOUTS = {
@@ -179,6 +192,7 @@ def test_large_c_at_any_place_in_a_cache_line(isa, pair, rng):
     ("path", "shapes", "form"),
     [
         ("tiny", TINY, "C order"),
+        ("long", LONG_K, "F order"),
         ("rows", LARGE_ROWS, "C order"),
         ("dots", LARGE_DOTS, "packed"),
         ("dots", LARGE_DOTS_OF_COLUMNS, "F order"),

@@ -140,6 +140,22 @@ typedef void (*i8_dot_fn)(const i8_dot_args *);
 /* Columns of the dot kernels: 1, 2, 3, 4, 8, 16. */
 enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT_WIDTHS };
 
+/* A kernel of long K multiplies few vectors x by few vectors y, contiguous in k and read in place, of any signs:
+ *
+ *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
+ *
+ * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row, k bytes each, nothing else of which is read. Any
+ * k is exact. There are kernels for 1, 2 and 4 vectors of each, as far as the table says. */
+typedef struct {
+    int64_t k;
+    const uint8_t *x, *y;
+    ptrdiff_t x_row, y_row;
+    int64_t *dst;
+    ptrdiff_t dst_row, dst_column; /* in elements */
+} i8_long_k_args;
+
+typedef void (*i8_long_k_fn)(const i8_long_k_args *);
+
 /* A kernel of small K multiplies `rows` rows of A by panels of B, for at most small_k_limit of K:
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
@@ -259,6 +275,10 @@ typedef struct {
      * (padded with zeros to that size) in src; they are u8 or s8. */
     int64_t (*dots_size)(int columns, int64_t k);
     void (*order_dots)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
+
+    int long_k_rows, long_k_columns; /* of the largest kernel of long K: 1, 2 or 4 */
+    /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][the same for y] */
+    i8_long_k_fn long_k[2][2][3][3];
 
     int small_k_rows; /* of the largest kernel of small K */
     void (*small_k)(const i8_small_k_args *);

@@ -65,10 +65,25 @@ static const i8_tiles i8_exact_tiles = {{{i8_ref_dot4_1x1}, {i8_ref_dot4_2x1}, {
 static const i8_tiles i8_saturating_tiles = {
     {{i8_ref_dot4_sat_1x1}, {i8_ref_dot4_sat_2x1}, {i8_ref_dot4_sat_3x1}, {i8_ref_dot4_sat_4x1}}};
 
+/* One vector by one. */
+I8_INLINE void i8_ref_long_k(const i8_long_k_args *t, const int x_signed, const int y_signed)
+{
+    for (int64_t k = 0; k < t->k; ++k)
+        *t->dst += (x_signed ? (int8_t)t->x[k] : t->x[k]) * (y_signed ? (int8_t)t->y[k] : t->y[k]);
+}
+
+static void i8_ref_long_k_uu(const i8_long_k_args *t) { i8_ref_long_k(t, 0, 0); }
+static void i8_ref_long_k_us(const i8_long_k_args *t) { i8_ref_long_k(t, 0, 1); }
+static void i8_ref_long_k_su(const i8_long_k_args *t) { i8_ref_long_k(t, 1, 0); }
+static void i8_ref_long_k_ss(const i8_long_k_args *t) { i8_ref_long_k(t, 1, 1); }
+
 const i8_gemm_kernels i8_gemm_ref = {
     .mr = I8_MR,
     .np = 1,
     .row_np = 1,
     .exact = I8_DOT4,
     .tiles = {[I8_DOT4] = &i8_exact_tiles, [I8_DOT4_SAT] = &i8_saturating_tiles},
+    .long_k_rows = 1,
+    .long_k_columns = 1,
+    .long_k = {{{{i8_ref_long_k_uu}}, {{i8_ref_long_k_us}}}, {{{i8_ref_long_k_su}}, {{i8_ref_long_k_ss}}}},
 };

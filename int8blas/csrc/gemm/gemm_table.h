@@ -57,6 +57,8 @@ static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
 #endif
 #include "gemm/dot_body.h"
 
+#include "gemm/long_k_body.h"
+
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "gemm/small_k_body.h"
 
@@ -92,6 +94,9 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .dots = {I8_DOTS(i8_dots_x_unsigned), I8_DOTS(i8_dots_y_unsigned)},
     .dots_size = i8_dots_size,
     .order_dots = i8_order_dots,
+    .long_k_rows = 4,
+    .long_k_columns = I8_LONG_K_COLUMNS,
+    .long_k = {{I8_LONG_K(uu), I8_LONG_K(us)}, {I8_LONG_K(su), I8_LONG_K(ss)}},
     .small_k_rows = I8_SMALL_K_ROWS,
     .small_k = i8_small_k,
 #if I8_PAIRED

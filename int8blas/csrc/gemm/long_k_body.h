@@ -1,0 +1,162 @@
+/* The kernels of long K: few vectors by few others, all of them contiguous in k and read in place (i8_long_k_args in
+ * gemm.h). gemm_table.h includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with
+ * i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
+ *
+ * Each of the rows * columns sums has accumulators of its own; where these are few, several, so that one multiply-add
+ * need not wait for another. The k of a segment are added in s32, the segments in s64.
+ *
+ * With VNNI a step is a vector of bytes. Of two operands of the same sign x is shifted by 128, and the sums of y, which
+ * undo that, are products with a vector of ones: one more multiply-add for each vector y, while loads are what limits.
+ * Without it half a vector of bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8
+ * instructions for 64 bytes of AVX2, where halves of bytes, which have to be made first, would take 7.5 for operands of
+ * different signs and 10.5 for others, and shifts 9.
+ */
+#define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
+/* Products of u8 and u8 stay in s32 for 33,025 k, those of bytes of which one is s8 for 65,793. */
+#define I8_LONG_K_SEGMENT (1 << 15)
+
+static const int8_t i8_before_end[2 * 64] = {[64] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                             -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                             -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                             -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+/* A step of one vector as the multiply-add takes it. */
+I8_INLINE i8_vec i8_long_k_load(const void *p, const int is_signed, const int shifted)
+{
+#if I8_PAIRED
+    (void)shifted;
+    return is_signed ? i8_words_s8(p) : i8_words_u8(p);
+#else
+    const uint32_t sign = 0x80808080u;
+    (void)is_signed;
+    return shifted ? i8_xor(i8_load(p), i8_broadcast(&sign)) : i8_load(p);
+#endif
+}
+
+/* One step: acc[i * columns + j] += x(i) * y(j), sum[j] += y(j) where that is needed. `mask` is for y, or NULL. */
+I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
+                              ptrdiff_t y_row, const void *mask, const int rows, const int columns, const int x_signed,
+                              const int y_signed)
+{
+    const int same = x_signed == y_signed;
+    i8_vec yv[4];
+    I8_FOR(j, columns) {
+        yv[j] = i8_long_k_load(y + j * y_row, y_signed, 0);
+        if (mask)
+            yv[j] = i8_and(yv[j], i8_long_k_load(mask, 1, 0));
+    }
+#if I8_PAIRED
+    (void)same;
+    (void)sum;
+    I8_FOR(i, rows) {
+        const i8_vec xv = i8_long_k_load(x + i * x_row, x_signed, 0);
+        I8_FOR(j, columns) acc[i * columns + j] = i8_dot2(acc[i * columns + j], xv, yv[j]);
+    }
+#else
+    if (same) {
+        const uint32_t one4 = 0x01010101u;
+        const i8_vec ones = i8_broadcast(&one4);
+        I8_FOR(j, columns) {
+            if (y_signed)
+                I8_DOT(sum[j], ones, yv[j]);
+            else
+                I8_DOT(sum[j], yv[j], ones);
+        }
+    }
+    I8_FOR(i, rows) {
+        const i8_vec xv = i8_long_k_load(x + i * x_row, x_signed, same);
+        I8_FOR(j, columns) {
+            if (y_signed)
+                I8_DOT(acc[i * columns + j], xv, yv[j]);
+            else
+                I8_DOT(acc[i * columns + j], yv[j], xv);
+        }
+    }
+#endif
+}
+
+#define I8_FOLD(fold, n)                                                                                               \
+    I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
+
+/* The sums of the lanes of up to 16 vectors, to as many values rounded up to a vector. */
+I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
+{
+    I8_FOLD(i8_fold_lanes, n);
+    I8_FOLD(i8_fold_lanes, (n + 1) / 2);
+    I8_FOLD(i8_fold_units, (n + 3) / 4);
+    if (I8_LANES > 8)
+        I8_FOLD(i8_fold_units, (n + 7) / 8);
+    I8_FOR(i, (n + I8_LANES - 1) / I8_LANES) i8_store(dst + i * I8_LANES, acc[i]);
+}
+#undef I8_FOLD
+
+/* A segment of k steps and bytes, at x and y. */
+I8_INLINE void i8_long_k_segment(const i8_long_k_args *t, const uint8_t *x, const uint8_t *y, int64_t k,
+                                 const int rows, const int columns, const int x_signed, const int y_signed)
+{
+    const int n = rows * columns, step = I8_LONG_K_STEP, same = !I8_PAIRED && x_signed == y_signed;
+    const int chains = n + same * columns, depth = chains > 4 ? 1 : chains > 2 ? 2 : 4;
+    const ptrdiff_t x_row = t->x_row, y_row = t->y_row;
+    i8_vec acc[4][16], sum[4][4];
+    int32_t sums[16], y_sums[16];
+    const int64_t all = k;
+
+    I8_FOR(d, depth) {
+        I8_FOR(i, n) acc[d][i] = i8_zero();
+        I8_FOR(j, columns) sum[d][j] = i8_zero();
+    }
+    for (; k >= depth * step; k -= depth * step, x += depth * step, y += depth * step)
+        I8_FOR(d, depth)
+            i8_long_k_step(acc[d], sum[d], x + d * step, x_row, y + d * step, y_row, NULL, rows, columns, x_signed,
+                           y_signed);
+    for (; depth > 1 && k >= step; k -= step, x += step, y += step)
+        i8_long_k_step(acc[0], sum[0], x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
+    if (k > 0 && all >= step) {
+        /* The last step reaches back to what was multiplied before, where y is 0 then. */
+        i8_long_k_step(acc[0], sum[0], x + k - step, x_row, y + k - step, y_row, i8_before_end + 64 - step + k, rows,
+                       columns, x_signed, y_signed);
+    } else if (k > 0) {
+        uint8_t x_step[4][4 * I8_LANES], y_step[4][4 * I8_LANES];
+        I8_FOR(i, rows) i8_store(x_step[i], i8_repeat_some(x + i * x_row, 4 * I8_LANES, (int)k));
+        I8_FOR(j, columns) i8_store(y_step[j], i8_repeat_some(y + j * y_row, 4 * I8_LANES, (int)k));
+        i8_long_k_step(acc[0], sum[0], x_step[0], 4 * I8_LANES, y_step[0], 4 * I8_LANES, NULL, rows, columns, x_signed,
+                       y_signed);
+    }
+    I8_FOR(d, depth - 1) {
+        I8_FOR(i, n) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
+        I8_FOR(j, columns) sum[0][j] = i8_add(sum[0][j], sum[d + 1][j]);
+    }
+    i8_long_k_fold(sums, acc[0], n);
+    if (same)
+        i8_long_k_fold(y_sums, sum[0], columns);
+    I8_FOR(i, rows) {
+        int64_t *dst = t->dst + i * t->dst_row;
+        I8_FOR(j, columns)
+            dst[j * t->dst_column] += sums[i * columns + j] + (same ? (y_signed ? -128 : 128) * (int64_t)y_sums[j] : 0);
+    }
+}
+
+I8_INLINE void i8_long_k(const i8_long_k_args *t, const int rows, const int columns, const int x_signed,
+                         const int y_signed)
+{
+    for (int64_t k = 0; k < t->k; k += I8_LONG_K_SEGMENT)
+        i8_long_k_segment(t, t->x + k, t->y + k, t->k - k < I8_LONG_K_SEGMENT ? t->k - k : I8_LONG_K_SEGMENT, rows,
+                          columns, x_signed, y_signed);
+}
+
+#define I8_DEFINE(rows, columns)                                                                                       \
+    static void i8_long_k_uu_##rows##x##columns(const i8_long_k_args *t) { i8_long_k(t, rows, columns, 0, 0); }        \
+    static void i8_long_k_us_##rows##x##columns(const i8_long_k_args *t) { i8_long_k(t, rows, columns, 0, 1); }        \
+    static void i8_long_k_su_##rows##x##columns(const i8_long_k_args *t) { i8_long_k(t, rows, columns, 1, 0); }        \
+    static void i8_long_k_ss_##rows##x##columns(const i8_long_k_args *t) { i8_long_k(t, rows, columns, 1, 1); }
+I8_DEFINE(1, 1) I8_DEFINE(2, 1) I8_DEFINE(4, 1) I8_DEFINE(1, 2) I8_DEFINE(2, 2) I8_DEFINE(4, 2)
+#if I8_LANES == 16
+I8_DEFINE(1, 4) I8_DEFINE(2, 4) I8_DEFINE(4, 4)
+#define I8_LONG_K_COLUMNS 4
+#define I8_LONG_K_OF(s, rows) {i8_long_k_##s##_##rows##x1, i8_long_k_##s##_##rows##x2, i8_long_k_##s##_##rows##x4}
+#else
+#define I8_LONG_K_COLUMNS 2
+#define I8_LONG_K_OF(s, rows) {i8_long_k_##s##_##rows##x1, i8_long_k_##s##_##rows##x2}
+#endif
+#undef I8_DEFINE
+#define I8_LONG_K(s) {I8_LONG_K_OF(s, 1), I8_LONG_K_OF(s, 2), I8_LONG_K_OF(s, 4)}

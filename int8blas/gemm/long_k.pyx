@@ -1,0 +1,266 @@
+"""Few rows and columns of C and a long K: both operands are read once, in place where they are contiguous along k.
+
+What takes the time is reading, so nothing is packed that need not be, and K has no limit: the kernels
+(csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each multiplies its part block by block::
+
+    multiply_part    one thread's part of K, to totals of all of C
+      for each block of K, which stays in the cache:
+        set_apart    an operand that is not contiguous along k is copied so
+        for each few vectors x and y:  the kernel
+
+The x are the rows of A or the columns of B, whichever are more. The kernels take both signs as they are; where there
+are zero points, the sums of the vectors are added up beside the products.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+from int8blas.core.kernels cimport i8_kernels, i8_long_k_args, i8_output_args
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.split cimport ceil_div, round_up, share, split
+from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
+from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, thread_work
+
+cdef enum:
+    # k that each thread gets at least, and a multiple of which its part begins with: a line of the cache.
+    MIN_PART_K = 4096
+    SEGMENT_K = 1 << 15         # of the kernels, I8_LONG_K_SEGMENT
+    LINE = 64
+    # Blocks of K: of vectors in place, which long streams are for, and of those that are copied.
+    IN_PLACE_K = 4096
+    COPIED_K = 1024
+    # Totals of C and sums of its rows and columns.
+    TOTALS = LONG_K_SIDE * LONG_K_SIDE
+    SUMS = TOTALS + 2 * LONG_K_SIDE
+
+
+# The vectors of an operand: rows of A, or columns of B.
+cdef struct Side:
+    const uint8_t *data
+    ptrdiff_t vector, step      # bytes from one vector, and from one k of it, to the next
+    int count
+    bint is_signed
+    int64_t *sums               # of each vector, as it is in memory; NULL if nobody needs them
+
+
+cdef struct LongK:
+    const Gemm *g
+    const Plan *p
+    Side x, y
+    bint x_is_a
+    int64_t *sums               # of each part: totals, and then the sums of vectors of A and B
+
+
+cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
+    """Threads of PATH_LONG_K, and its blocks."""
+    cdef int64_t threads = busy_threads(g, thread_work(g), g.m + g.n)
+    split(1, 1, 1, False, &p.grid)
+    p.k_parts = max(<int64_t>1, min(threads, g.k // MIN_PART_K))
+    p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, SEGMENT_K), p.k_parts)
+    p.kc = g.k
+    if g.a.column != 1 or g.b.row != 1:
+        p.kc = COPIED_K
+    elif g.m > g.kernels.gemm.long_k_rows or g.n > g.kernels.gemm.long_k_columns:
+        p.kc = IN_PLACE_K
+
+
+cdef inline int height(int left, int most) noexcept nogil:
+    """The vectors of the next kernel: 4, 2 or 1."""
+    return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
+
+
+cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y, int64_t k, int64_t *totals,
+                         ptrdiff_t x_total, ptrdiff_t y_total) noexcept nogil:
+    """The products of all vectors x and y over a block of K, in which they are contiguous."""
+    cdef i8_long_k_args t
+    cdef int i = 0, j, rows, columns
+    t.k = k
+    t.x_row, t.y_row = x.vector, y.vector
+    t.dst_row, t.dst_column = x_total, y_total
+    while i < x.count:
+        rows = height(x.count - i, kernels.gemm.long_k_rows)
+        t.x = x.data + i * x.vector
+        j = 0
+        while j < y.count:
+            columns = height(y.count - j, kernels.gemm.long_k_columns)
+            t.y = y.data + j * y.vector
+            t.dst = totals + i * x_total + j * y_total
+            kernels.gemm.long_k[x.is_signed][y.is_signed][rows // 2][columns // 2](&t)
+            j += columns
+        i += rows
+
+
+cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept nogil:
+    """The sums of vectors over a block of K, in which they are contiguous, are added to those that they have."""
+    cdef int64_t sums[LONG_K_SIDE]
+    cdef int i
+    kernels.packing.row_sums(sums, x.count, k, x.data, x.vector, 1, SIGN_BIT if x.is_signed else 0)
+    for i in range(x.count):
+        x.sums[i] += sums[i] - (SHIFT * k if x.is_signed else 0)
+
+
+cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memory) noexcept nogil:
+    """A block of vectors that are not contiguous is copied to `memory`, where they are."""
+    cdef int i
+    cdef ptrdiff_t vector = round_up(k, LINE)
+    for i in range(x.count):
+        kernels.packing.pack_panel(memory + i * vector, 1, 1, k, x.data + i * x.vector, x.vector, x.step, 0)
+    x.data, x.vector, x.step = memory, vector, 1
+
+
+cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """All of C over one part of K. 0, or -1 if there is no memory."""
+    cdef const LongK *j = <const LongK *>job
+    cdef const i8_kernels *kernels = j.g.kernels
+    cdef int64_t lines = ceil_div(j.g.k, LINE)
+    cdef int64_t k = share(lines, part, parts) * LINE, end = min(share(lines, part + 1, parts) * LINE, j.g.k), size
+    cdef int64_t *totals = j.sums + part * SUMS
+    cdef ptrdiff_t x_total = j.g.n if j.x_is_a else 1, y_total = 1 if j.x_is_a else j.g.n
+    cdef bint copies = j.x.step != 1 or j.y.step != 1
+    cdef uint8_t *memory = NULL
+    cdef Side x, y
+    if copies:
+        memory = <uint8_t *>acquire(2 * LONG_K_SIDE * round_up(j.p.kc, LINE))
+        if memory is NULL:
+            return -1
+    memset(totals, 0, SUMS * sizeof(int64_t))
+    while k < end:
+        size = min(j.p.kc, end - k)
+        x, y = j.x, j.y
+        x.data += k * x.step
+        y.data += k * y.step
+        if x.sums is not NULL:
+            x.sums += part * SUMS
+        if y.sums is not NULL:
+            y.sums += part * SUMS
+        if x.step != 1:
+            set_apart(kernels, &x, size, memory)
+        if y.step != 1:
+            set_apart(kernels, &y, size, memory + LONG_K_SIDE * round_up(j.p.kc, LINE))
+        multiply_block(kernels, &x, &y, size, totals, x_total, y_total)
+        if x.sums is not NULL:
+            add_sums(kernels, &x, size)
+        if y.sums is not NULL:
+            add_sums(kernels, &y, size)
+        k += size
+    if copies:
+        release(memory)
+    return 0
+
+
+cdef void finish(const Gemm *g, int64_t *sums) noexcept nogil:
+    """Totals, less what the zero points take from them, go to C."""
+    cdef int32_t co_row[LONG_K_SIDE]
+    cdef const int64_t *a_sums = sums + TOTALS
+    cdef const int64_t *b_sums = a_sums + LONG_K_SIDE
+    cdef int64_t a_shift = SHIFT if g.a.flip else 0, b_shift = -SHIFT if g.b.flip else 0, a_zero, b_zero, i, j
+    cdef i8_output_args o
+    for i in range(g.m):
+        co_row[i] = g.co
+        a_zero = zero_of(&g.a, i) - a_shift
+        for j in range(g.n):
+            b_zero = zero_of(&g.b, j) - b_shift
+            sums[i * g.n + j] += g.k * a_zero * b_zero - a_zero * b_sums[j] - b_zero * a_sums[i]
+    memset(&o, 0, sizeof(o))
+    set_formula(g, &o)
+    o.rows, o.cols = <int>g.m, <int>g.n
+    o.acc64, o.acc_row = sums, g.n
+    o.co_row = g.co_rows if g.co_rows is not NULL else co_row if g.co != 0 else NULL
+    o.co_col = g.co_cols
+    o.c = g.c
+    g.kernels.stage.output(&o)
+
+
+# The sums of the parts of two vectors, on a line of the cache each.
+cdef struct DotParts:
+    const Dot *d
+    int64_t *sums
+
+
+cdef int64_t dot_of(const Dot *d, int64_t first, int64_t end) noexcept nogil:
+    """The product of two vectors from one k to another."""
+    cdef i8_long_k_args t
+    cdef int64_t sum = 0
+    t.k = end - first
+    t.x, t.y = d.x + first, d.y + first
+    t.x_row = t.y_row = 0
+    t.dst = &sum
+    t.dst_row = t.dst_column = 0
+    d.kernels.gemm.long_k[d.x_signed][d.y_signed][0][0](&t)
+    return sum
+
+
+cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """One thread's part of K. 0."""
+    cdef const DotParts *j = <const DotParts *>job
+    cdef int64_t lines = ceil_div(j.d.k, LINE)
+    j.sums[part * (LINE // <int>sizeof(int64_t))] = dot_of(
+        j.d, share(lines, part, parts) * LINE, min(share(lines, part + 1, parts) * LINE, j.d.k)
+    )
+    return 0
+
+
+cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
+    """How many threads the product of two vectors is worth, of so many."""
+    cdef double work = <double>d.k
+    threads = <int>min(<double>threads, 1 + max(work / d.kernels.thread_work, 2 * work / THREAD_BYTES))
+    return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
+
+
+cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
+    """The product of two vectors by at most so many threads. 0, or -1 if there is no memory."""
+    cdef DotParts job
+    cdef int i
+    threads = dot_threads(d, threads)
+    if threads == 1:
+        sum[0] = dot_of(d, 0, d.k)
+        return 0
+    job.d, job.sums = d, <int64_t *>acquire(threads * LINE)
+    if job.sums is NULL:
+        return -1
+    run_parts(dot_part, &job, threads, threads)
+    sum[0] = 0
+    for i in range(threads):
+        sum[0] += job.sums[i * (LINE // <int>sizeof(int64_t))]
+    release(job.sums)
+    return 0
+
+
+cdef inline bint has_own_zero(const Operand *x, int64_t shift) noexcept nogil:
+    """Whether an operand has a zero point beyond that of its shift."""
+    return x.zeros is not NULL or x.zero != (shift if x.flip else 0)
+
+
+cdef int gemm_long_k(const Gemm *g, const Plan *p) noexcept nogil:
+    """A long K, by the threads of the plan. 0, or -1 if there is no memory."""
+    cdef int64_t own[SUMS]
+    cdef LongK job
+    cdef Side a, b
+    cdef int64_t part, i
+    cdef int status
+    job.g, job.p, job.sums, job.x_is_a = g, p, own, g.m >= g.n
+    if p.k_parts > 1:
+        job.sums = <int64_t *>acquire(p.k_parts * SUMS * sizeof(int64_t))
+        if job.sums is NULL:
+            return -1
+    a.data, a.vector, a.step, a.count = g.a.data, g.a.row, g.a.column, <int>g.m
+    b.data, b.vector, b.step, b.count = g.b.data, g.b.column, g.b.row, <int>g.n
+    a.is_signed, b.is_signed = g.a.flip != 0, g.b.flip == 0
+    # Each zero point goes with the sums of the other operand.
+    a.sums = job.sums + TOTALS if has_own_zero(&g.b, -SHIFT) else NULL
+    b.sums = job.sums + TOTALS + LONG_K_SIDE if has_own_zero(&g.a, SHIFT) else NULL
+    job.x, job.y = a, b
+    if not job.x_is_a:
+        job.x, job.y = b, a
+    status = run_parts(multiply_part, &job, p.k_parts, <int>p.k_parts)
+    if status == 0:
+        for part in range(1, p.k_parts):
+            for i in range(SUMS):
+                job.sums[i] += job.sums[part * SUMS + i]
+        finish(g, job.sums)
+    if p.k_parts > 1:
+        release(job.sums)
+    return status
