@@ -72,3 +72,19 @@ cdef int gemm_s8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                              const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                              int64_t ldc, const int32_t *co) noexcept nogil
+
+# The rows of a packed base that are nearest to each of m queries, as int8blas.nearest finds them; `base` holds n
+# vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows by transb = 'T').
+#
+#     metric              'I': the largest inner products; 'E': the smallest squared Euclidean distances; 'C': the
+#                         largest cosines. Either case.
+#     queries, ldq        m rows of k elements, ldq apart
+#     count               how many rows are wanted, 1 to 1024
+#     indices, scores     m rows of `count`, best first; -1 and 0.0 where the base has fewer. They are aligned to 8
+#                         bytes and lie apart from the other operands. Inner products and distances are whole numbers.
+#
+# Result: 0, -i or 1, as above.
+cdef int nearest_s8(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq, const void *base,
+                    int64_t count, int64_t *indices, double *scores) noexcept nogil
+cdef int nearest_u8(char metric, int64_t m, int64_t n, int64_t k, const uint8_t *queries, int64_t ldq,
+                    const void *base, int64_t count, int64_t *indices, double *scores) noexcept nogil

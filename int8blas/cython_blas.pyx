@@ -1,4 +1,5 @@
-"""The GEMMs for compiled code, by ``cimport``, or by address from Numba, ctypes and other languages.
+"""The GEMMs, and the search for nearest rows, for compiled code: by ``cimport``, or by address from Numba, ctypes and
+other languages.
 
 The functions, their arguments and error codes are described in ``cython_blas.pxd``, which Cython code uses by
 
@@ -26,14 +27,25 @@ True
 """
 
 from libc.math cimport isfinite
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uintptr_t
 
-from int8blas.core.kernels cimport I8_GROUP, I8_PANEL
+from int8blas.core.kernels cimport I8_COSINE, I8_GROUP, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN
 from int8blas.core.split cimport ceil_div, round_up
+from int8blas.core.threads cimport max_threads
+from int8blas.core.verbose cimport report_nogil, seconds, verbose
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8, transposed
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
 from int8blas.gemm.problem cimport run_nogil, start
+from int8blas.neighbors.search cimport (
+    MOST_QUERIES,
+    MOST_WANTED,
+    Search,
+    Shard,
+    parts_for,
+    search_packed,
+    term_bound,
+)
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX
@@ -345,3 +357,82 @@ cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t l
 
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil:
     return pack(transb, k, n, b, ldb, True, packed)
+
+
+cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
+                           const void *base, int64_t b_bytes) noexcept nogil:
+    """Whether it may be the address of what a search finds, 8 bytes each."""
+    return (
+        found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
+        and apart(found, found_bytes, base, b_bytes)
+    )
+
+
+cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k, const void *queries, int64_t ldq,
+                 bint is_signed, const void *base, int64_t count, int64_t *indices, double *scores) noexcept nogil:
+    """Check, set up, search."""
+    cdef Search s
+    cdef Shard shard
+    cdef const PackedMatrix *packed
+    cdef int64_t q_bytes, found_bytes, b_bytes
+    cdef double elapsed = seconds()
+    cdef int status
+    metric &= ~0x20  # in upper case
+    s.metric = I8_INNER if metric == c"I" else I8_SQEUCLIDEAN if metric == c"E" else I8_COSINE
+    if metric != c"I" and metric != c"E" and metric != c"C":
+        return -1
+    if m < 0:
+        return -2
+    if n < 0:
+        return -3
+    if k < 0:
+        return -4
+    if queries is NULL and m > 0 and k > 0:
+        return -5
+    q_bytes = span(m, k, ldq, 1)
+    if q_bytes < 0:
+        return -6
+    packed = <const PackedMatrix *>aligned(base, HEADER_ALIGNMENT)
+    if base is NULL or packed.here != packed or packed.k != k or packed.n != n:
+        return -7
+    if not 1 <= count <= MOST_WANTED:
+        return -8
+    b_bytes = ceil_div(n, I8_PANEL) * packed.panel_size
+    found_bytes = span(m, count, count, 8)
+    if m == 0:
+        return 0
+    if found_bytes < 0 or not is_result(indices, found_bytes, queries, q_bytes, packed.data, b_bytes):
+        return -9
+    if not is_result(scores, found_bytes, queries, q_bytes, packed.data, b_bytes):
+        return -10
+    if not apart(scores, found_bytes, indices, found_bytes):
+        return -10
+    start(&shard.g, False)
+    shard.g.m, shard.g.k = m, k
+    set_as_u8(&shard.g.a, is_signed)
+    set_packed(&shard.g, packed)
+    shard.g.split = packed.split
+    shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
+    s.kernels = shard.g.kernels
+    s.wide = shard.g.to_s64 = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)
+    s.most = min(count, n)
+    s.exclude_first, s.exclude_end, s.excluded = 0, 0, NULL
+    s.shards, s.shard_count, s.panels = &shard, 1, ceil_div(n, I8_PANEL)
+    s.queries, s.k = min(m, <int64_t>MOST_QUERIES), k
+    s.parts = parts_for(&s, max_threads())
+    status = search_packed(&s, <const uint8_t *>queries, ldq, is_signed, m, count, indices, scores)
+    if status:
+        return NO_MEMORY
+    if verbose:
+        report_nogil(name, m, n, k, b"packed", s.kernels, s.parts, seconds() - elapsed)
+    return 0
+
+
+cdef int nearest_s8(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq, const void *base,
+                    int64_t count, int64_t *indices, double *scores) noexcept nogil:
+    return nearest(b"cython_blas.nearest_s8", metric, m, n, k, queries, ldq, True, base, count, indices, scores)
+
+
+cdef int nearest_u8(char metric, int64_t m, int64_t n, int64_t k, const uint8_t *queries, int64_t ldq,
+                    const void *base, int64_t count, int64_t *indices, double *scores) noexcept nogil:
+    return nearest(b"cython_blas.nearest_u8", metric, m, n, k, queries, ldq, False, base, count, indices, scores)

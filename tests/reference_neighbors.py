@@ -26,5 +26,5 @@ def nearest(queries, base, k, metric="inner", excluded=()):
     every = scores(queries, base, metric)
     left = np.delete(np.arange(len(base)), excluded)
     order = np.argsort(every[:, left] if metric == "sqeuclidean" else -every[:, left], axis=1, kind="stable")
-    indices = left[order[:, :k]].reshape(len(queries), -1)
+    indices = left[order[:, :k]]
     return indices, np.take_along_axis(every, indices, axis=1)

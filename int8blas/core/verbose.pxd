@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from int8blas.core.kernels cimport i8_kernels
 
 cdef enum:
@@ -9,4 +11,6 @@ cdef bint verbose
 cdef double seconds() noexcept nogil
 cdef void write_line(char *line, const char *name, const char *sizes, const char *how, const i8_kernels *kernels,
                      int threads, double elapsed) noexcept nogil
+cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const char *how, const i8_kernels *kernels,
+                       int threads, double elapsed) noexcept nogil
 cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int threads, double elapsed) except -1

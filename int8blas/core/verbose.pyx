@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 
-from libc.stdio cimport snprintf
+from libc.stdint cimport int64_t
+from libc.stdio cimport fputs, snprintf, stderr
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
@@ -45,6 +46,16 @@ cdef void write_line(char *line, const char *name, const char *sizes, const char
     cdef long long units = <long long>(1e7 * max(0.0, elapsed) + 0.5)
     snprintf(line, LINE_BYTES, b"int8blas,%s,%s,%s,%s,threads=%d,%lld.%04lld ms\n", name, sizes, how, kernels.name,
              threads, units // 10000, units % 10000)
+
+
+cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const char *how, const i8_kernels *kernels,
+                       int threads, double elapsed) noexcept nogil:
+    """Print the line about a problem of these sizes, from a thread that may not be Python's."""
+    cdef char sizes[LINE_BYTES]
+    cdef char line[LINE_BYTES]
+    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>m, <long long>n, <long long>k)
+    write_line(line, name, sizes, how, kernels, threads, elapsed)
+    fputs(line, stderr)
 
 
 cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int threads, double elapsed) except -1:

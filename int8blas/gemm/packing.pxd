@@ -51,6 +51,10 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
                      uint8_t *certified) noexcept nogil
 
 
+cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,
+                           int64_t *squares) noexcept nogil
+
+
 cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
     """Let `g` multiply by this matrix, without a zero point."""
     g.n = matrix.n

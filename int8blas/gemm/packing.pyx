@@ -136,16 +136,20 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
 cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
     """One panel of find_squares."""
     cdef const SquaresJob *j = <const SquaresJob *>job
-    cdef const PackedMatrix *b = j.matrix
-    cdef int64_t *squares = j.squares + panel * I8_PANEL
+    squares_of_panel(j.kernels, j.matrix, panel, j.squares + panel * I8_PANEL)
+    return 0
+
+
+cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,
+                           int64_t *squares) noexcept nogil:
+    """Sums of squares of the 16 columns of B in a panel."""
     cdef const int64_t *sums = b.sums + panel * I8_PANEL
     cdef int i
-    j.kernels.packing.panel_squares(squares, b.data + panel * b.panel_size, ceil_div(b.k, I8_GROUP))
+    kernels.packing.panel_squares(squares, b.data + panel * b.panel_size, ceil_div(b.k, I8_GROUP))
     if b.unsigned:
         # (B' + 128)**2
         for i in range(I8_PANEL):
             squares[i] += 256 * sums[i] + 128 * 128 * b.k
-    return 0
 
 
 cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:

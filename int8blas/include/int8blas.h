@@ -92,6 +92,22 @@ struct int8blas_functions {
     int (*gemm_u8u8s32_packed)(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);
+
+    /* The rows of a packed base that are nearest to each of m queries, as int8blas.nearest finds them; `base` holds n
+     * vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows by transb = 'T').
+     *
+     *     metric              'I': the largest inner products; 'E': the smallest squared Euclidean distances; 'C': the
+     *                         largest cosines. Either case.
+     *     queries, ldq        m rows of k elements, ldq apart
+     *     count               how many rows are wanted, 1 to 1024
+     *     indices, scores     m rows of `count`, best first; -1 and 0.0 where the base has fewer. They are aligned to 8
+     *                         bytes and lie apart from the other operands. Inner products and distances are whole
+     *                         numbers.
+     */
+    int (*nearest_s8)(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq,
+                      const void *base, int64_t count, int64_t *indices, double *scores);
+    int (*nearest_u8)(char metric, int64_t m, int64_t n, int64_t k, const uint8_t *queries, int64_t ldq,
+                      const void *base, int64_t count, int64_t *indices, double *scores);
 };
 
 static struct int8blas_functions int8blas; /* of NULL until import_int8blas() has found them */
@@ -105,6 +121,8 @@ static struct int8blas_functions int8blas; /* of NULL until import_int8blas() ha
     " const *, int64_t, int, void const *, int, double, int32_t *, int64_t, int32_t const *)"
 #define INT8BLAS_SYRK(A)                                                                                              \
     "int (char, char, int64_t, int64_t, double, " A " const *, int64_t, int, double, int32_t *, int64_t)"
+#define INT8BLAS_NEAREST(A)                                                                                           \
+    "int (char, int64_t, int64_t, int64_t, " A " const *, int64_t, void const *, int64_t, int64_t *, double *)"
 #define INT8BLAS_PACK(B) "int (char, int64_t, int64_t, " B " const *, int64_t, void *)"
 
 /* Find one function; 0, or -1 with an exception. `function` is where its address goes. */
@@ -146,6 +164,8 @@ static inline int import_int8blas(void)
     INT8BLAS_FIND(gemm_s8s8s32_packed, INT8BLAS_GEMM_PACKED("int8_t"));
     INT8BLAS_FIND(gemm_s8u8s32_packed, INT8BLAS_GEMM_PACKED("int8_t"));
     INT8BLAS_FIND(gemm_u8u8s32_packed, INT8BLAS_GEMM_PACKED("uint8_t"));
+    INT8BLAS_FIND(nearest_s8, INT8BLAS_NEAREST("int8_t"));
+    INT8BLAS_FIND(nearest_u8, INT8BLAS_NEAREST("uint8_t"));
 #undef INT8BLAS_FIND
     Py_XDECREF(capsules);
     Py_XDECREF(module);
@@ -157,6 +177,7 @@ static inline int import_int8blas(void)
 
 #undef INT8BLAS_GEMM
 #undef INT8BLAS_GEMM_PACKED
+#undef INT8BLAS_NEAREST
 #undef INT8BLAS_PACK
 #undef INT8BLAS_SYRK
 

@@ -8,7 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand, shown
-from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, current_kernels
+from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, current_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose import spoken
@@ -16,25 +16,24 @@ from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport set_a, set_b, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
-from int8blas.neighbors.search cimport Search, Shard, begin, finish, parts_for, search_step, step_panels
+from int8blas.neighbors.search cimport (
+    MOST_QUERIES,
+    MOST_WANTED,
+    Search,
+    Shard,
+    begin,
+    finish,
+    integer_score,
+    parts_for,
+    search_step,
+    step_panels,
+    term_bound,
+)
 from int8blas.neighbors.squares cimport row_squares
 
 cnp.import_array()
 
 cdef tuple METRICS = ("inner", "sqeuclidean", "cosine")
-
-cdef enum:
-    MOST_WANTED = 1024
-    # Queries that go through the base together.
-    MOST_QUERIES = 256
-
-
-cdef int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept:
-    """The largest magnitude that one k can add to a score."""
-    if metric == I8_SQEUCLIDEAN:
-        return 255 * 255 if same_sign else 383 * 383
-    return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
-
 
 cdef int64_t wanted_count(object k) except -1:
     try:
@@ -77,10 +76,11 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
         packed = <PackedB>x
         packed.fill(g)
         packed.fill_split(g, min(<int64_t>MOST_QUERIES, g.m))
+        shard.matrix = &packed._matrix
         shard.squares = NULL if s.metric == I8_INNER else packed.squares()
     else:
         set_b(g, <cnp.ndarray>x, True)
-        shard.squares = NULL
+        shard.matrix, shard.squares = NULL, NULL
     shard.first_panel = s.panels
     s.panels += ceil_div(g.n, I8_PANEL)
     s.wide |= g.k > INT32_MAX // term_bound(
@@ -132,7 +132,7 @@ cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray 
             if s.metric == I8_COSINE:
                 (<double *>score)[0] = real_of_key(entry.key)
             else:
-                score[0] = entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key
+                score[0] = integer_score(s, query, entry)
             index += 1
             score += 1
     return 0

@@ -1,9 +1,16 @@
 # A search for the nearest rows (see search.pyx).
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
-from int8blas.core.kernels cimport i8_kernels
+from int8blas.core.kernels cimport I8_INNER, I8_SQEUCLIDEAN, i8_kernels
+from int8blas.gemm.packing cimport PackedMatrix
 from int8blas.gemm.plan cimport Gemm
 from int8blas.neighbors.best cimport Best, Entry
+
+cdef enum:
+    # Rows that a search can find, and queries that go through the base together.
+    MOST_WANTED = 1024
+    MOST_QUERIES = 256
 
 
 # Rows of the base that lie in one matrix, packed or not: the product with all of them, but for A and C.
@@ -11,7 +18,8 @@ cdef struct Shard:
     Gemm g
     int64_t first               # running index of its first row
     int64_t first_panel         # of 16 rows, in all shards
-    const int64_t *squares      # of its rows, or NULL: they are computed when they are needed
+    const PackedMatrix *matrix  # or NULL: an array
+    const int64_t *squares      # sums of squares of its rows, or NULL: they are computed when they are needed
 
 
 # Queries, the base, and what has been found so far. All panels before `panel` have been searched.
@@ -40,3 +48,17 @@ cdef void begin(Search *s, Entry *entries) noexcept nogil
 cdef int search_step(Search *s, int64_t panels) noexcept nogil
 cdef void finish(Search *s) noexcept nogil
 cdef int parts_for(const Search *s, int threads) noexcept nogil
+cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is_signed, int64_t count, int64_t wanted,
+                       int64_t *indices, double *scores) noexcept nogil
+
+
+cdef inline int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept nogil:
+    """The largest magnitude that one k can add to a score, of operands of the same sign or not."""
+    if metric == I8_SQEUCLIDEAN:
+        return 255 * 255 if same_sign else 383 * 383
+    return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
+
+
+cdef inline int64_t integer_score(const Search *s, int64_t query, const Entry *entry) noexcept nogil:
+    """An inner product or a squared distance."""
+    return entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key

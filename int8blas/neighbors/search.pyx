@@ -18,14 +18,15 @@ compared in f32, and somewhat lower than the cosine, so that no rounding hides a
 from libc.float cimport FLT_MAX
 from libc.math cimport sqrt
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args
-from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.memory cimport ALIGNMENT, acquire, allocate, carve, free, release
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.operand cimport address
+from int8blas.gemm.operand cimport SIGN_BIT, address
+from int8blas.gemm.packing cimport squares_of_panel
 from int8blas.gemm.plan cimport Gemm
 from int8blas.neighbors.best cimport Best, Entry, insert, key_of_real, real_of_key, set_empty, sort_heap
 
@@ -176,6 +177,10 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
         return
     if shard.squares is not NULL:
         b.squares = shard.squares + b.first
+    elif shard.matrix is not NULL:
+        for i in range(ceil_div(b.rows, I8_PANEL)):
+            squares_of_panel(s.kernels, shard.matrix, b.first // I8_PANEL + i, w.squares + i * I8_PANEL)
+        b.squares = w.squares
     else:
         s.kernels.packing.row_squares(w.squares, b.rows, g.k, address(&g.b, 0, b.first), g.b.column, g.b.row,
                                       g.b.flip == 0)
@@ -305,3 +310,68 @@ cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept
 cdef void finish(Search *s) noexcept nogil:
     """The best rows of each query, in order, in the entries of the first part."""
     run_parts(finish_query, s, s.queries, s.parts)
+
+
+# The memory of a search without Python, for at most MOST_QUERIES queries at a time.
+cdef struct Queries:
+    uint8_t *rows               # in u8, side by side
+    int64_t *squares
+    Best *best
+    Entry *entries
+
+
+cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept nogil:
+    """Set the pointers of `q` into `memory`, and return how much of it they take."""
+    cdef char *start = memory
+    q.rows = <uint8_t *>carve(&memory, s.queries * s.k)
+    q.squares = <int64_t *>carve(&memory, 8 * s.queries)
+    q.best = <Best *>carve(&memory, s.parts * s.queries * sizeof(Best))
+    q.entries = <Entry *>carve(&memory, s.parts * s.queries * s.most * sizeof(Entry))
+    return memory - start
+
+
+cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double *scores) noexcept nogil:
+    """What has been found, in rows of `wanted`, with -1 and 0.0 where there is no more."""
+    cdef const Entry *entry
+    cdef int64_t query, i
+    for query in range(s.queries):
+        for i in range(wanted):
+            if i >= s.most:
+                indices[i], scores[i] = -1, 0
+                continue
+            entry = &s.best[query].entries[i]
+            indices[i] = entry.index
+            scores[i] = real_of_key(entry.key) if s.metric == I8_COSINE else <double>integer_score(s, query, entry)
+        indices += wanted
+        scores += wanted
+
+
+cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is_signed, int64_t count, int64_t wanted,
+                       int64_t *indices, double *scores) noexcept nogil:
+    """All of `count` queries, `row` bytes apart, in packed shards, without Python. 0, or -1 if there is no memory."""
+    cdef Queries q
+    cdef char *memory
+    cdef int64_t i, j
+    cdef int status = 0
+    s.queries = min(count, <int64_t>MOST_QUERIES)
+    memory = <char *>allocate(lay_out_queries(s, &q, <char *>ALIGNMENT))
+    if memory is NULL:
+        return -1
+    lay_out_queries(s, &q, memory)
+    s.rows, s.unsigned_rows, s.query_squares, s.best = q.rows, q.rows, q.squares, q.best
+    while count > 0 and status == 0:
+        s.queries = min(count, <int64_t>MOST_QUERIES)
+        s.kernels.packing.row_squares(q.squares, s.queries, s.k, queries, row, 1, is_signed)
+        for i in range(s.queries):
+            for j in range(s.k):
+                q.rows[i * s.k + j] = queries[i * row + j] ^ (SIGN_BIT if is_signed else 0)
+        begin(s, q.entries)
+        status = search_step(s, s.panels)
+        finish(s)
+        store_found(s, wanted, indices, scores)
+        queries += s.queries * row
+        indices += s.queries * wanted
+        scores += s.queries * wanted
+        count -= s.queries
+    free(memory)
+    return status

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from arrays import SIGN_PAIRS, assert_same, random_c
+import reference_neighbors
+from arrays import SIGN_PAIRS, assert_same, random_c, random_values
 from processes import run_python
 from shapes import BLOCKED, FEW
 
@@ -513,3 +514,73 @@ def test_the_page_calls_from_numba():
     names = {}
     exec(code, names)
     assert_same(names["c"], reference.matmul(names["a"], names["b"]))
+
+
+# --- nearest rows ----------------------------------------------------------------------------------------------------
+
+
+def find(queries, base, packed, count, metric=b"I", ldq=None):
+    """What nearest_s8 or nearest_u8 finds, and its result."""
+    m, k = queries.shape
+    indices, scores = np.full((m, count), 7, np.int64), np.full((m, count), 7.0)
+    function = FUNCTIONS["nearest_s8" if queries.dtype == np.int8 else "nearest_u8"]
+    result = function(metric, m, len(base), k, address(queries), ldq or max(1, k), packed, count, address(indices),
+                      address(scores))  # fmt: skip
+    return result, indices, scores
+
+
+@pytest.mark.parametrize("metric", ["inner", "sqeuclidean", "cosine"])
+def test_nearest_rows(isa, pair, metric, rng):
+    for m, n, k in ((1, 300, 33), (20, 1000, 64), (300, 77, 10), (3, 0, 5), (0, 5, 5), (2, 20, 0), (2, 40, 140_000)):
+        queries, base = random_values(rng, pair.a_dtype, (m, k)), random_values(rng, pair.b_dtype, (n, k))
+        packed = int8blas.pack_b(base, trans_b=True)
+        memory = np.zeros(FUNCTIONS["packed_b_size"](k, n) + 1, np.uint8)
+        pack = FUNCTIONS["pack_b_s8" if base.dtype == np.int8 else "pack_b_u8"]
+        assert pack(b"T", k, n, address(base), max(1, k), memory.ctypes.data + 1) == 0
+        expected, expected_scores = reference_neighbors.nearest(queries, base, 30, metric)
+        letter = {"inner": b"I", "sqeuclidean": b"e", "cosine": b"C"}[metric]
+        for where in (packed.address, memory.ctypes.data + 1):
+            result, indices, scores = find(queries, base, where, 30, letter)
+            assert result == 0
+            assert_same(indices[:, :n], expected, m=m, n=n, k=k)
+            assert np.array_equal(scores[:, :n], expected_scores)
+            assert (indices[:, n:] == -1).all()
+            assert not scores[:, n:].any()
+
+
+def test_nearest_rows_of_queries_that_lie_apart(isa, rng):
+    memory = rng.integers(-128, 128, (9, 50), np.int8)
+    base = rng.integers(-128, 128, (70, 40), np.int8)
+    packed = int8blas.pack_b(base, trans_b=True)
+    expected, _ = reference_neighbors.nearest(memory[:, :40], base, 4)
+    result, indices, _ = find(memory[:, :40], base, packed.address, 4, ldq=50)
+    assert result == 0
+    assert_same(indices, expected)
+
+
+def test_nearest_says_which_argument_is_wrong(rng):
+    base = rng.integers(-128, 128, (70, 40), np.int8)
+    queries, indices, scores = base[:3].copy(), np.full((3, 2), 7, np.int64), np.full((3, 2), 7.0)
+    packed = int8blas.pack_b(base, trans_b=True)
+    right = [b"I", 3, 70, 40, address(queries), 40, packed.address, 2, address(indices), address(scores)]
+    wrong = {
+        1: (b"X", b"N", b"\0"),
+        2: (-1,),
+        3: (-1,),
+        4: (-1,),
+        5: (None,),
+        6: (0, 39),
+        7: (None, int8blas.pack_b(base).address, address(np.zeros(100, np.int64))),
+        8: (0, -1, 1025),
+        9: (None, address(indices) + 4, address(queries) // 8 * 8, packed.data.ctypes.data),
+        10: (None, address(scores) + 4, address(indices) + 8, packed.data.ctypes.data),
+    }
+    for argument, values in wrong.items():
+        for value in values:
+            arguments = list(right)
+            arguments[argument - 1] = value
+            assert FUNCTIONS["nearest_s8"](*arguments) == -argument, (argument, value)
+    assert (indices == 7).all()
+    assert (scores == 7).all()
+    assert FUNCTIONS["nearest_s8"](*right) == 0
+    assert indices[0, 0] == 0 or scores[0, 0] >= scores[0, 1]
