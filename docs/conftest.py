@@ -6,6 +6,7 @@ from importlib.util import find_spec
 PAGES = {
     "howto/arrays.md": ["ml_dtypes"],
     "howto/clusters.md": ["dask", "distributed", "joblib"],
+    "howto/onnx.md": ["onnx"],
     "howto/quantize_pytorch.md": ["torch"],
     "howto/replace_int_mm.md": ["torch"],
 }

@@ -6,7 +6,7 @@ wherever uint8 is. docs/howto/arrays.md has the rules.
 
 The rooms, each of which imports those to its left and nothing else of the package::
 
-    core <- gemm <-+- stage <-+- convolution <-+- network
+    core <- gemm <-+- stage <-+- convolution <-+- network <- onnx
                    |          +- layers      <-+
                    |          +- elementwise <-+
                    +- neighbors
@@ -19,6 +19,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean
+    onnx          networks from ONNX files: onnx.load, onnx.Model; imported when it is first used
 
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set
     include       int8blas.h, the GEMMs for C and C++
@@ -38,6 +39,9 @@ A product goes through the rooms like this, as does a layer, which fills in an o
 Each room's ``__init__`` says what lives there. docs/architecture.md follows a product, a convolution and a set of
 weights through them, and has a glossary.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from int8blas import calibration
 from int8blas._former import name_former_places
@@ -138,3 +142,11 @@ __all__ = [
 ]
 
 name_former_places()
+
+if not TYPE_CHECKING:  # for which no other name may be one
+
+    def __getattr__(name):
+        """The room ``onnx``, which is imported when it is first used."""
+        if name == "onnx":
+            return import_module("int8blas.onnx")
+        raise AttributeError(f"module 'int8blas' has no attribute {name!r}")

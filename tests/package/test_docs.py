@@ -8,25 +8,37 @@ import sys
 import pytest
 
 import int8blas
+import int8blas.onnx
 from int8blas import calibration
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
+def public_names():
+    """What the reference has: names of the package, and those of its modules behind theirs."""
+    yield from {*int8blas.__all__} - {"calibration", "__version__"}
+    yield from calibration.__all__
+    yield from (f"onnx.{name}" for name in int8blas.onnx.__all__)
+
+
+def named_in(page, pattern):
+    """The names in a page that match a pattern, those under "currentmodule:: int8blas.onnx" behind "onnx."."""
+    for part in re.split(r"^\.\. currentmodule:: ", page, flags=re.MULTILINE):
+        prefix = "onnx." if part.startswith("int8blas.onnx\n") else ""
+        yield from (prefix + name for name in re.findall(pattern, part, re.MULTILINE))
+
+
 def test_every_public_name_has_its_place_in_the_reference():
-    pages = "".join(path.read_text() for path in (DOCS / "api").glob("*.rst"))
-    names = re.findall(r"^\.\. auto(?:function|class):: (\w+)", pages, re.MULTILINE)
-    public = {*int8blas.__all__, *calibration.__all__} - {"calibration", "__version__"}
-    assert sorted(names) == sorted(public)
+    pages = "\n".join(path.read_text() for path in (DOCS / "api").glob("*.rst"))
+    names = named_in(pages, r"^\.\. auto(?:function|class):: (\w+)")
+    assert sorted(names) == sorted(public_names())
 
 
 def test_the_index_of_the_reference_has_a_line_for_every_public_name():
     page = (DOCS / "api" / "index.rst").read_text()
-    names = re.findall(
-        r"^   ([\w.]+)$", "\n".join(re.findall(r"autosummary::\n.*?(?=\n\n\S|\Z)", page, re.DOTALL)), re.M
-    )
-    public = {*int8blas.__all__, *calibration.__all__} - {"calibration", "__version__"}
-    assert sorted(names) == sorted(public)
+    lists = re.findall(r"currentmodule::[^\n]*\n|autosummary::\n.*?(?=\n\n\S|\Z)", page, re.DOTALL)
+    names = named_in("\n".join(f".. {text}" for text in lists), r"^   ([\w.]+)$")
+    assert sorted(names) == sorted(public_names())
 
 
 def test_the_headings_of_a_page_are_hidden_in_no_window():
@@ -46,7 +58,7 @@ def test_pictures_are_what_their_scripts_draw(tmp_path):
 # ------------------------------------------------------------------------------------- files, modules, functions ------
 
 ROOT = DOCS.parent
-ROOMS = "core|gemm|stage|convolution|layers|elementwise|network|neighbors"
+ROOMS = "core|gemm|stage|convolution|layers|elementwise|network|onnx|neighbors"
 FILE = r"(int8blas|csrc|tests|benchmarks|examples|docs)/[\w./<>*-]+"
 # What a recipe adds.
 ADDED = {"int8blas/gemm/outer.pyx"}

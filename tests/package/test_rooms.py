@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "elementwise": {"core", "gemm", "stage"},
     "neighbors": {"core", "gemm"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
+    "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
 }
 # Public paths, and what python -m int8blas runs: above the rooms.
 ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}

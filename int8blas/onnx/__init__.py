@@ -1,0 +1,23 @@
+"""Quantized networks from ONNX files. The package onnx reads files; nothing else here
+needs it.
+
+A file becomes a network, a plan, and then runs without the file::
+
+    reader          protobufs become a Network: arrays, names, attributes; external data
+      -> graph        the Network as plain data, and its nodes in order
+        -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
+          -> model        load; Model: feeds are checked, and the calls called
+
+    operators       the table of operators, which table describes
+      limits          how large tensors may be       types          ONNX's numbers of types
+      integer         8-bit integers, by int8blas
+      elementwise     functions of elements            shape          what moves elements
+      reduction       sums, means, maxima              linear         products of floats
+      windows         convolution and pooling          normalization  softmax, means and variances
+      generators      constants, ranges                control        If, Loop, Scan
+      sequences       lists of tensors
+"""
+
+from int8blas.onnx.model import Model, Port, load
+
+__all__ = ["Model", "Port", "load"]

@@ -1,0 +1,252 @@
+"""Functions of elements. float32 goes through int8blas's own functions where it has them: their bits are the same
+on every CPU."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from int8blas.elementwise.functions import eltwise
+from int8blas.onnx.graph import Array
+from int8blas.onnx.table import Operator
+from int8blas.onnx.types import STRING, dtype_of
+from int8blas.stage.attributes import Eltwise
+
+FLOAT32 = np.dtype(np.float32)
+
+
+def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
+    """A function that int8blas has, for float32, or NumPy's in the type of x."""
+    if x.dtype == FLOAT32:
+        return np.asarray(eltwise(x, op))
+    if x.dtype.itemsize < 4:  # float16, bfloat16
+        return np.asarray(eltwise(x.astype(np.float32), op)).astype(x.dtype)
+    return function(x).astype(x.dtype)
+
+
+def wide(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of floats in at least float32, with the result in the type of its first argument."""
+
+    @functools.wraps(function)
+    def wrapper(x: Array, **attributes: Any) -> Array:
+        return np.asarray(function(x.astype(np.float32) if x.dtype.itemsize < 4 else x, **attributes), x.dtype)
+
+    return wrapper
+
+
+# ---------------------------------------------------------------------------------------- of two operands ------
+
+
+def div(a: Array, b: Array) -> Array:
+    """Integers are divided towards 0."""
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.divide(a, b))
+    quotient = np.asarray(np.floor_divide(a, b))
+    if a.dtype.kind == "i":
+        quotient = quotient + ((quotient < 0) & (quotient * b != a))
+    return quotient.astype(a.dtype, copy=False)
+
+
+def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
+    return np.asarray(np.fmod(a, b) if fmod else np.mod(a, b))
+
+
+def power(x: Array, y: Array) -> Array:
+    """In the type of x. A square is a product, which is faster."""
+    if y.size == 1 and x.dtype.kind == "f" and y.ndim <= x.ndim:
+        exponent = y.item()
+        if exponent == 2:
+            return np.asarray(x * x)
+        if exponent == 0.5:
+            return np.asarray(np.sqrt(x))
+    if x.dtype.kind in "iu" and y.dtype.kind == "i":
+        return np.asarray(np.power(x.astype(object), y.astype(object)) if (y < 0).any() else np.power(x, y), x.dtype)
+    return np.asarray(np.power(x, y)).astype(x.dtype, copy=False)
+
+
+def prelu(x: Array, slope: Array) -> Array:
+    if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # one for each channel, as old versions broadcast it
+    return np.asarray(np.where(x < 0, x * slope, x))
+
+
+def bit_shift(x: Array, y: Array, *, direction: str) -> Array:
+    return np.asarray(np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y))
+
+
+def folded(function: Callable[[Any, Any], Any]) -> Callable[..., Array]:
+    """A function of any number of tensors."""
+
+    def of_all(*arrays: Array) -> Array:
+        return np.asarray(functools.reduce(function, arrays), arrays[0].dtype)
+
+    return of_all
+
+
+def mean(*arrays: Array) -> Array:
+    return np.asarray(functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays)), arrays[0].dtype)
+
+
+# --------------------------------------------------------------------------------------- of one operand ------
+
+
+def relu(x: Array) -> Array:
+    return np.asarray(np.maximum(x, x.dtype.type(0)))
+
+
+def leaky_relu(x: Array, *, alpha: float = 0.01) -> Array:
+    return applied(x, Eltwise("relu", alpha), lambda x: np.where(x >= 0, x, x * alpha))
+
+
+def sigmoid(x: Array) -> Array:
+    return applied(x, Eltwise("logistic"), lambda x: 1 / (1 + np.exp(-x)))
+
+
+def tanh(x: Array) -> Array:
+    return applied(x, Eltwise("tanh"), np.tanh)
+
+
+def elu(x: Array, *, alpha: float = 1.0) -> Array:
+    return applied(x, Eltwise("elu", alpha), lambda x: np.where(x > 0, x, alpha * np.expm1(x)))
+
+
+def gelu(x: Array, *, approximate: str = "none") -> Array:
+    if approximate == "tanh":
+        root = math.sqrt(2 / math.pi)
+        return applied(x, Eltwise("gelu_tanh"), lambda x: x * (1 + np.tanh(root * (x + 0.044715 * x**3))) / 2)
+    return applied(x, Eltwise("gelu_erf"), lambda x: x * (1 + erf(x / math.sqrt(2))) / 2)
+
+
+def swish(x: Array, *, alpha: float = 1.0) -> Array:
+    return applied(x, Eltwise("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
+
+
+def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
+    kind = x.dtype.type
+    return np.asarray(np.clip(x * kind(alpha) + kind(beta), kind(0), kind(1)))
+
+
+def hard_swish(x: Array) -> Array:
+    return applied(x, Eltwise("hardswish"), lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
+
+
+def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
+    """Limits were attributes once; the upper one wins."""
+    if min is not None:
+        x = np.asarray(np.maximum(x, np.asarray(min, x.dtype)))
+    if max is not None:
+        x = np.asarray(np.minimum(x, np.asarray(max, x.dtype)))
+    return x
+
+
+@wide
+def selu(x: Array, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Array:
+    return np.asarray(gamma * np.where(x > 0, x, alpha * np.expm1(x)))
+
+
+@wide
+def celu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.asarray(np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha)))
+
+
+@wide
+def softplus(x: Array) -> Array:
+    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
+@wide
+def softsign(x: Array) -> Array:
+    return np.asarray(x / (1 + np.abs(x)))
+
+
+@wide
+def mish(x: Array) -> Array:
+    return np.asarray(x * np.tanh(softplus(x)))
+
+
+@wide
+def shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
+    return np.asarray(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)))
+
+
+@wide
+def thresholded_relu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.asarray(np.where(x > alpha, x, 0))
+
+
+def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Array:
+    return np.asarray((np.isneginf(x) if detect_negative else False) | (np.isposinf(x) if detect_positive else False),
+                      bool) | np.zeros(x.shape, bool)  # fmt: skip
+
+
+# erf on a grid: between its points two steps of 1 / 256 at most, the Taylor series of third order is right to 1e-10.
+STEPS, END = 128, 4
+POINTS = np.arange(STEPS * END + 1) / STEPS
+VALUES = np.array([math.erf(x) for x in POINTS])
+SLOPES = np.array([2 / math.sqrt(math.pi) * math.exp(-x * x) for x in POINTS])
+
+
+def erf(x: Array) -> Array:
+    """In float64 of the C library where x is, else by a table."""
+    if x.dtype == np.float64:
+        return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+    y = np.minimum(np.abs(x), END).astype(np.float64)
+    index = np.rint(np.nan_to_num(y) * STEPS).astype(np.intp)
+    at = POINTS[index]
+    d = y - at
+    series = d * (1 - d * (at - d * ((2 * at * at - 1) / 3)))
+    return np.asarray(np.copysign(VALUES[index] + SLOPES[index] * series, x), x.dtype)
+
+
+# -------------------------------------------------------------------------------------------------- types ------
+
+
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
+    dtype = dtype_of(to)
+    if to == STRING:
+        return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
+    if x.dtype.hasobject and dtype.kind in "iu":
+        return np.array([int(float(value)) for value in x.ravel()], dtype).reshape(x.shape)
+    return x.astype(dtype)
+
+
+def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: str = "up") -> Array:
+    if target.dtype.hasobject:
+        return cast(x, to=STRING)
+    return x.astype(target.dtype)
+
+
+def where(condition: Array, x: Array, y: Array) -> Array:
+    return np.asarray(np.where(condition, x, y))
+
+
+OPERATORS = [
+    *(
+        Operator(name, function, since)
+        for name, function, since in (
+            ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7), ("Mod", mod, 10),
+            ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11), ("And", np.logical_and, 7),
+            ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Equal", np.equal, 7), ("Less", np.less, 7),
+            ("Greater", np.greater, 7), ("LessOrEqual", np.less_equal, 12), ("GreaterOrEqual", np.greater_equal, 12),
+            ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
+            ("BitwiseNot", np.bitwise_not, 18), ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8),
+            ("Sum", folded(np.add), 8), ("Mean", mean, 8), ("Where", where, 9),
+            ("Abs", np.abs, 6), ("Neg", np.negative, 6), ("Ceil", np.ceil, 6), ("Floor", np.floor, 6),
+            ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Sqrt", np.sqrt, 6), ("Exp", np.exp, 6), ("Log", np.log, 6),
+            ("Reciprocal", np.reciprocal, 6), ("Not", np.logical_not, 1), ("Erf", wide(erf), 9),
+            ("Sin", np.sin, 7), ("Cos", np.cos, 7), ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9),
+            ("Asin", np.arcsin, 7), ("Acos", np.arccos, 7), ("Atan", np.arctan, 7), ("Asinh", np.arcsinh, 9),
+            ("Acosh", np.arccosh, 9), ("Atanh", np.arctanh, 9), ("IsNaN", np.isnan, 9), ("IsInf", is_inf, 10),
+            ("Relu", relu, 6), ("LeakyRelu", leaky_relu, 6), ("Sigmoid", sigmoid, 6), ("Tanh", tanh, 6),
+            ("Elu", elu, 6), ("Gelu", gelu, 20), ("Swish", swish, 24), ("HardSigmoid", hard_sigmoid, 6),
+            ("HardSwish", hard_swish, 14),
+            ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12), ("Softplus", softplus, 1),
+            ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9),
+            ("ThresholdedRelu", thresholded_relu, 10), ("Cast", cast, 6), ("CastLike", cast_like, 15),
+        )
+    ),
+]  # fmt: skip

@@ -1,0 +1,92 @@
+"""Operators that make tensors of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.limits import allowed
+from int8blas.onnx.shape import ints
+from int8blas.onnx.table import Operator
+from int8blas.onnx.types import dtype_of
+
+
+def constant(
+    *, value: Array | None = None, value_float: float | None = None, value_floats: Sequence[float] | None = None,
+    value_int: int | None = None, value_ints: Sequence[int] | None = None, value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
+) -> Array:  # fmt: skip
+    """The one that is given."""
+    given = [
+        np.asarray(number, dtype)
+        for number, dtype in (
+            (value, None if value is None else value.dtype), (value_float, np.float32), (value_floats, np.float32),
+            (value_int, np.int64), (value_ints, np.int64), (value_string, object), (value_strings, object),
+        )
+        if number is not None
+    ]  # fmt: skip
+    if len(given) != 1:
+        raise ValueError(f"a constant must have one value, got {len(given)}")
+    return given[0]
+
+
+def constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
+    fill = np.zeros(1, np.float32) if value is None else value
+    return np.full(allowed(ints(shape), fill.dtype), fill.reshape(-1)[0], fill.dtype)
+
+
+def arange(start: Array, limit: Array, delta: Array) -> Array:
+    first, last, step = (np.asarray(number).item() for number in (start, limit, delta))
+    count = max(int(np.ceil((last - first) / step)), 0)
+    allowed([count], start.dtype)
+    return (first + np.arange(count) * step).astype(start.dtype)
+
+
+def eye_like(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
+    return np.eye(x.shape[0], x.shape[1], k, dtype=x.dtype if dtype is None else dtype_of(dtype))
+
+
+def generator(seed: float | None) -> np.random.Generator:
+    return np.random.default_rng(None if seed is None else abs(int(seed * 1e6)))
+
+
+def random_uniform(
+    *, shape: Sequence[int], dtype: int = 1, low: float = 0.0, high: float = 1.0, seed: float | None = None
+) -> Array:
+    kind = dtype_of(dtype)
+    return generator(seed).uniform(low, high, allowed(shape, np.float64)).astype(kind)
+
+
+def random_normal(
+    *, shape: Sequence[int], dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
+) -> Array:
+    kind = dtype_of(dtype)
+    return generator(seed).normal(mean, scale, allowed(shape, np.float64)).astype(kind)
+
+
+def random_uniform_like(
+    x: Array, *, dtype: int | None = None, low: float = 0.0, high: float = 1.0, seed: float | None = None
+) -> Array:
+    kind = x.dtype if dtype is None else dtype_of(dtype)
+    return random_uniform(shape=x.shape, low=low, high=high, seed=seed).astype(kind)
+
+
+def random_normal_like(
+    x: Array, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
+) -> Array:
+    kind = x.dtype if dtype is None else dtype_of(dtype)
+    return random_normal(shape=x.shape, mean=mean, scale=scale, seed=seed).astype(kind)
+
+
+OPERATORS = [
+    Operator("Constant", constant, 1),
+    Operator("ConstantOfShape", constant_of_shape, 9),
+    Operator("Range", arange, 11),
+    Operator("EyeLike", eye_like, 9),
+    Operator("RandomUniform", random_uniform, 1, pure=False),
+    Operator("RandomNormal", random_normal, 1, pure=False),
+    Operator("RandomUniformLike", random_uniform_like, 1, pure=False),
+    Operator("RandomNormalLike", random_normal_like, 1, pure=False),
+]

@@ -1,0 +1,149 @@
+"""A network as plain data: what is left of an ONNX file once it has been read. Nothing here needs the package onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that goes in or comes out: its name, its dtype and its shape.
+
+    Parameters
+    ----------
+    name : str
+        As the file has it.
+    dtype : numpy.dtype or None
+        Of its elements; of dtype object for strings; None for sequences and where the file does not say.
+    shape : tuple of int, str or None
+        A size, the name of one that may change from call to call, or None for one without a name. None instead of the
+        tuple where the file does not say how many dimensions there are.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass
+class Node:
+    """One node: an operator, the names of what it takes and gives ("" for what is left out), and its attributes."""
+
+    operator: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The operator with its domain, as the table of operators has it."""
+        return f"{self.domain}.{self.operator}" if self.domain else self.operator
+
+    def __str__(self) -> str:
+        name = self.name or next((output for output in self.outputs if output), "")
+        return f"node {name!r} ({self.kind})"
+
+    def subgraphs(self) -> Iterator[Graph]:
+        """The graphs among the attributes: branches and bodies."""
+        for value in self.attributes.values():
+            if isinstance(value, Graph):
+                yield value
+
+    def reads(self) -> set[str]:
+        """All tensors that the node needs: its inputs, and what its subgraphs take from around them."""
+        names = {name for name in self.inputs if name}
+        return names.union(*(graph.captured() for graph in self.subgraphs()))
+
+
+@dataclass
+class Graph:
+    """Nodes, the tensors that go in and come out, and those that are constant."""
+
+    name: str
+    nodes: list[Node]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: dict[str, Array]
+
+    def captured(self) -> set[str]:
+        """The tensors that a subgraph takes from around it."""
+        own = {*self.constants, *(value.name for value in self.inputs)}
+        own.update(name for node in self.nodes for name in node.outputs)
+        needed = {value.name for value in self.outputs}.union(*(node.reads() for node in self.nodes))
+        return needed - own
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, those of subgraphs too."""
+        for node in self.nodes:
+            yield node
+            for graph in node.subgraphs():
+                yield from graph.walk()
+
+
+@dataclass
+class Network:
+    """A graph, and the version of the operators of each domain that its nodes are written in."""
+
+    graph: Graph
+    opsets: Mapping[str, int]
+
+
+def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
+    """The nodes in an order in which they can be computed; the file's own where that is one.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    around : frozenset of str, optional
+        The tensors that a subgraph can take from around it.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is made twice, or never, or from itself. The error names the nodes.
+    """
+    made = {name: "is an input" for name in (value.name for value in graph.inputs)}
+    for name in graph.constants:
+        made.setdefault(name, "is a constant")
+    for node in graph.nodes:
+        for name in node.outputs:
+            if name and name in made:
+                raise ValueError(f"{node} must make tensors that are new, got {name!r}, which {made[name]}")
+            made[name] = f"{node} makes"
+    for node in graph.nodes:
+        for name in sorted(node.reads()):
+            if name not in made and name not in around:
+                raise ValueError(f"{node} must take tensors that there are, got {name!r}")
+    for value in graph.outputs:
+        if value.name not in made and value.name not in around:
+            raise ValueError(f"output {value.name!r} of graph {graph.name!r} must be made by a node, got none")
+    return _sorted(graph, around)
+
+
+def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
+    """The nodes, each behind those that it needs."""
+    ready = {*graph.constants, *(value.name for value in graph.inputs), *around, ""}
+    result: list[Node] = []
+    waiting = graph.nodes
+    while waiting:
+        later = []
+        for node in waiting:
+            if node.reads() <= ready:
+                result.append(node)
+                ready.update(node.outputs)
+            else:
+                later.append(node)
+        if len(later) == len(waiting):
+            raise ValueError(f"nodes must not need their own results, got a cycle among {', '.join(map(str, later))}")
+        waiting = later
+    return result

@@ -1,0 +1,327 @@
+"""ONNX's operators of 8-bit integers, by int8blas: exact sums, and ONNX's rounding.
+
+ONNX rounds half to even first and adds the zero point afterwards, then saturates::
+
+    y = sat(rne(x / scale) + zero_point)
+    y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
+
+The first is QuantizeLinear's; in the second, of products, ONNX leaves the order of the scales open: it is this one, in
+float32, on every CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas.convolution.convolution import Convolution
+from int8blas.elementwise.quantization import dequantize as dequantize_bytes
+from int8blas.elementwise.quantization import quantize, requantize
+from int8blas.gemm.matmul import matmul
+from int8blas.gemm.packing import pack_b
+from int8blas.onnx.graph import Array
+from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.types import dtype_of
+from int8blas.onnx.windows import LAYOUTS, padding_of, windows
+from int8blas.stage.attributes import Attributes
+
+Sizes = Sequence[int]
+BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
+
+
+def shifted(round_to: Callable[[Any], Array], zero_point: Array, dtype: np.dtype[Any], ndim: int, axis: Any) -> Array:
+    """sat(rounded + zero_point), where `round_to` gives what is rounded, saturated to a type.
+
+    Saturation to the type that is wanted, less the zero point, is one to int8 for uint8 with the zero point 128: adding
+    that is turning the highest bit.
+    """
+    if not zero_point.any():
+        return round_to(dtype)
+    if dtype == np.uint8 and (zero_point == 128).all():
+        return (round_to(np.int8).view(np.uint8)) ^ np.uint8(128)
+    rounded = round_to(np.int32)
+    shift = aligned(zero_point.astype(np.int32), ndim, axis)
+    limits = np.iinfo(dtype)
+    np.clip(rounded, limits.min - shift, limits.max - shift, out=rounded)
+    return np.asarray(np.add(rounded, shift, dtype=np.int32)).astype(dtype)
+
+
+def aligned(values: Array, ndim: int, axis: int | None) -> Array:
+    """One value, or one for each index of an axis, in a shape that broadcasts."""
+    if values.size == 1:
+        return values.reshape(())
+    return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+
+def along(values: Array, ndim: int, axis: int, name: str) -> int | None:
+    """The axis that has several values; None for one value."""
+    if values.size == 1:
+        return None
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be one value or a vector, got shape {values.shape}")
+    return axis + ndim if axis < 0 else axis
+
+
+def zero_of(zero_point: Array | None, dtype: Any) -> Array:
+    return np.zeros((), dtype) if zero_point is None else zero_point
+
+
+# ------------------------------------------------------------------------------------------ of elements ------
+
+
+def quantize_linear(
+    x: Array, y_scale: Array, y_zero_point: Array | None = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+) -> Array:  # fmt: skip
+    dtype = dtype_of(output_dtype) if y_zero_point is None and output_dtype else None
+    zero_point = zero_of(y_zero_point, dtype or np.uint8)
+    dtype = zero_point.dtype
+    if dtype.kind not in "iu":
+        raise ValueError(f"y_zero_point must be an integer of 8 to 32 bits, got {dtype.name}")
+    scale = y_scale.astype(np.float32)
+    if x.dtype != np.float32 or dtype not in BYTES or block_size or y_scale.ndim > 1 or not regular(scale):
+        return quantized(x, y_scale, zero_point, axis, block_size)
+    over = along(y_scale, x.ndim, axis, "y_scale")
+    factor = scale.reshape(-1) if over is not None else scale.reshape(())
+    return shifted(
+        lambda kind: np.asarray(quantize(x, factor, 0, kind, axis=over)), zero_point, dtype, x.ndim, over
+    )  # fmt: skip
+
+
+def regular(scale: Array) -> bool:
+    """Whether int8blas takes a scale."""
+    return bool((np.isfinite(scale) & (scale > 0)).all())
+
+
+def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: int) -> Array:
+    """QuantizeLinear in NumPy, in the type of x or that of the scale, whichever has more bits."""
+    limits = np.iinfo(zero_point.dtype)
+    factor, zero = spread(scale, x, axis, block_size), spread(zero_point, x, axis, block_size)
+    kind = np.result_type(x.dtype if x.dtype.kind == "f" else scale.dtype, scale.dtype)
+    rounded = np.rint(np.divide(x, factor, dtype=kind)).astype(np.float64) + zero
+    return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
+
+
+def spread(values: Array, x: Array, axis: int, block_size: int) -> Array:
+    """Parameters in a shape that broadcasts against x: one, one for each index of an axis, or one for each block."""
+    if values.size == 1:
+        return values.reshape(())
+    axis = axis + x.ndim if axis < 0 else axis
+    if block_size:
+        return np.repeat(values, block_size, axis)[tuple(slice(size) for size in x.shape)]
+    return aligned(values, x.ndim, axis)
+
+
+def dequantize_linear(
+    x: Array, x_scale: Array, x_zero_point: Array | None = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0,
+) -> Array:  # fmt: skip
+    plain = x.dtype in (*BYTES, np.dtype(np.int32)) and x_scale.dtype == np.float32 and not block_size
+    zero_point = zero_of(x_zero_point, x.dtype)
+    dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
+    if not plain or not regular(x_scale) or x_scale.ndim > 1:
+        difference = x.astype(np.int64) - spread(zero_point, x, axis, block_size)
+        factor = spread(x_scale, x, axis, block_size)
+        return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
+    over = along(x_scale, x.ndim, axis, "x_scale")
+    shape = (-1,) if over is not None else ()
+    y = dequantize_bytes(x, x_scale.reshape(shape), zero_point.reshape(shape), axis=over)
+    return np.asarray(y, dtype)
+
+
+def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
+    """uint8 in the range of x, which contains 0."""
+    low = np.float32(min(x.min(initial=0), 0))
+    high = np.float32(max(x.max(initial=0), 0))
+    scale = (high - low) / np.float32(255) if high > low else np.float32(1)
+    zero_point = np.array(np.clip(np.rint(-low / scale), 0, 255), np.uint8)
+    factor = np.array(scale, np.float32)
+    return quantize_linear(x, factor, zero_point), factor, zero_point
+
+
+# ----------------------------------------------------------------------------------------- of matrices ------
+
+
+def matmul_integer(site: Site) -> Call:
+    """A constant matrix is packed once."""
+    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+
+    def call(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
+        return multiply(a, b, a_zero_point, b_zero_point)
+
+    return call
+
+
+def multiplication(weights: Array | None, constant: bool) -> Callable[..., Array]:
+    """The exact product (a - a_zero_point) @ (b - b_zero_point) in int32; `weights` are b, if that is constant."""
+    packed = pack_b(weights) if constant and weights is not None and weights.ndim == 2 and weights.size else None
+
+    def multiply(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
+        left = zero_vector(a_zero_point, a, -2)
+        right = zero_vector(b_zero_point, b, -1)
+        if left is None or right is None:
+            return stacked(a, b, a_zero_point, b_zero_point)
+        if packed is None:
+            return np.asarray(matmul(a, b, ao=left, bo=right))
+        if a.ndim > 2 and np.ndim(left) == 0:
+            flat = np.asarray(matmul(a.reshape(-1, a.shape[-1]), packed, ao=left, bo=right))
+            return flat.reshape(*a.shape[:-1], -1)
+        return np.asarray(matmul(a, packed, ao=left, bo=right))
+
+    return multiply
+
+
+def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
+    """A zero point as matmul takes it: one, or one for each row or column. None if matrices of a stack differ."""
+    if zero_point is None:
+        return 0
+    if zero_point.size == 1:
+        return int(zero_point.reshape(-1)[0])
+    if zero_point.ndim == 1:
+        return zero_point
+    count = x.shape[axis]
+    return zero_point.reshape(count) if zero_point.size == count else None
+
+
+def stacked(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
+    """A product of stacks whose matrices have zero points of their own."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows = np.broadcast_to(zero_of(a_zero_point, a.dtype), (*lead, a.shape[-2], 1)) if a.ndim > 1 else None
+    columns = np.broadcast_to(zero_of(b_zero_point, b.dtype), (*lead, 1, b.shape[-1])) if b.ndim > 1 else None
+    if rows is None or columns is None:
+        raise ValueError(f"zero points must be one value for vectors, got {a_zero_point} and {b_zero_point}")
+    x, y = np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(b, (*lead, *b.shape[-2:]))
+    result = np.empty((*lead, a.shape[-2], b.shape[-1]), np.int32)
+    for i in np.ndindex(*lead):
+        matmul(x[i], y[i], ao=rows[i].reshape(-1), bo=columns[i].reshape(-1), out=result[i])
+    return result
+
+
+def qlinear_matmul(site: Site) -> Call:
+    multiply = multiplication(site.constants.get(3), 3 in site.constants)
+
+    def call(
+        a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array, b_zero_point: Array, y_scale: Array,
+        y_zero_point: Array,
+    ) -> Array:  # fmt: skip
+        acc = multiply(a, b, a_zero_point, b_zero_point)
+        # Scales of rows are a column, and those of columns a row, as far as a vector says which it is.
+        rows = a_scale.reshape(-1, 1) if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
+        factor = rows.astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32)
+        return requantized(acc, factor, y_zero_point)
+
+    return call
+
+
+def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) -> Array:
+    """sat(rne(f32(acc) * factor) + zero_point)."""
+    over = None if factor.size == 1 else (axis + acc.ndim if axis < 0 else axis)
+    vector = factor.size == 1 or (over is not None and factor.size == acc.shape[over] and zero_point.size == 1)
+    if vector and zero_point.dtype in BYTES and regular(factor) and spans(factor, acc.ndim, over):
+        values = factor.reshape(()) if over is None else factor.reshape(-1)
+        return shifted(
+            lambda kind: np.asarray(requantize(acc, values, 0, kind, axis=over)), zero_point, zero_point.dtype,
+            acc.ndim, over,
+        )  # fmt: skip
+    limits = np.iinfo(zero_point.dtype)
+    rounded = np.rint(acc.astype(np.float32) * factor).astype(np.float64) + zero_point
+    return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
+
+
+def spans(factor: Array, ndim: int, axis: int | None) -> bool:
+    """Whether several factors lie along this axis."""
+    if axis is None:
+        return True
+    shape = (1,) * (ndim - factor.ndim) + factor.shape
+    return all(size == 1 or i == axis for i, size in enumerate(shape))
+
+
+# -------------------------------------------------------------------------------------- of convolutions ------
+
+
+def conv_integer(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    sums = ConvolutionSums(site, (1, 3), auto_pad, dilations, group, pads, strides)
+
+    def call(x: Array, w: Array, x_zero_point: Array | None = None, w_zero_point: Array | None = None) -> Array:
+        return sums(x, w, x_zero_point, w_zero_point, None)
+
+    return call
+
+
+def qlinear_conv(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
+
+    def call(
+        x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array, w_zero_point: Array, y_scale: Array,
+        y_zero_point: Array, bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        acc = sums(x, w, x_zero_point, w_zero_point, bias)
+        factor = (x_scale * w_scale / y_scale).astype(np.float32)
+        if factor.size > 1:
+            factor = factor.reshape(-1, *[1] * (x.ndim - 2))
+        return requantized(acc, factor, y_zero_point, 1)
+
+    return call
+
+
+class ConvolutionSums:
+    """The exact sums of a convolution in int32. The layer is made once, if the inputs at `fixed` are constant."""
+
+    def __init__(
+        self, site: Site, fixed: Sizes, auto_pad: str, dilations: Sizes | None, group: int, pads: Sizes | None,
+        strides: Sizes | None,
+    ) -> None:  # fmt: skip
+        self.auto_pad, self.dilations, self.group, self.pads, self.strides = auto_pad, dilations, group, pads, strides
+        names = site.node.inputs
+        weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
+        given = [i for i in fixed if i < len(names) and names[i]]
+        # The kind of source is not known yet: a layer for each is made when it is first needed.
+        self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
+        self.layers: dict[np.dtype[Any], Convolution] = {}
+
+    def layer(self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any]) -> Convolution:
+        padding: Any = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}.get(self.auto_pad)
+        n = w.ndim - 2
+        if padding is None:
+            padding = padding_of((0,) * n, (1,) * n, (1,) * n, self.pads, self.auto_pad)
+        zero: dict[str, Any] = {}
+        if zero_point is not None:
+            zero["weights"] = zero_point.reshape(-1) if zero_point.size > 1 else zero_point.reshape(())
+        return Convolution(
+            w, bias, strides=self.strides or 1, padding=padding, dilation=self.dilations or 1, groups=self.group,
+            layout=LAYOUTS[n - 1], src_dtype=dtype, dst_dtype=np.int32, zero_points=zero,
+            attributes=Attributes(zero_points={"src": 0}),
+        )  # fmt: skip
+
+    def __call__(
+        self, x: Array, w: Array, x_zero_point: Array | None, w_zero_point: Array | None, bias: Array | None
+    ) -> Array:
+        if not 3 <= x.ndim <= 5:
+            raise ValueError(f"x must have 1 to 3 spatial dimensions, got shape {x.shape}")
+        windows(x.shape[2:], w.shape[2:], self.strides, self.pads, self.dilations, self.auto_pad)
+        layer = self.layers.get(x.dtype) if self.constants else None
+        if layer is None:
+            layer = self.layer(w, w_zero_point, bias, x.dtype)
+            if self.constants:
+                self.layers[x.dtype] = layer
+        zero_point = 0 if x_zero_point is None else int(x_zero_point.reshape(-1)[0])
+        return np.asarray(layer(x, zero_points={"src": zero_point}))
+
+
+OPERATORS = [
+    Operator("QuantizeLinear", quantize_linear, 10),
+    Operator("DequantizeLinear", dequantize_linear, 10),
+    Operator("DynamicQuantizeLinear", dynamic_quantize_linear, 11),
+    Operator("MatMulInteger", matmul_integer, 10, prepared=True),
+    Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True),
+    Operator("ConvInteger", conv_integer, 10, prepared=True),
+    Operator("QLinearConv", qlinear_conv, 10, prepared=True),
+]

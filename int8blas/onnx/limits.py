@@ -1,0 +1,49 @@
+"""How large a tensor may be whose size is a number in a file or a feed: a few bytes can ask for terabytes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+
+import numpy as np
+import numpy.typing as npt
+
+
+class TooLargeError(ValueError):
+    """A tensor would be larger than is allowed."""
+
+
+def memory() -> int:
+    """The bytes of the machine's memory, or 2**40 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+MEMORY = memory()
+LIMIT: ContextVar[int] = ContextVar("LIMIT", default=MEMORY)
+
+
+@contextlib.contextmanager
+def limited(count: int) -> Iterator[None]:
+    """Allow tensors of up to so many bytes inside."""
+    token = LIMIT.set(count)
+    try:
+        yield
+    finally:
+        LIMIT.reset(token)
+
+
+def allowed(shape: Iterable[int], dtype: npt.DTypeLike) -> tuple[int, ...]:
+    """A shape as a tuple of int, if a tensor of it may be made."""
+    sizes = tuple(int(size) for size in shape)
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"shape must have sizes from 0 on, got {sizes}")
+    count = math.prod(sizes) * np.dtype(dtype).itemsize
+    if count > LIMIT.get():
+        raise TooLargeError(f"a tensor must have at most {LIMIT.get()} bytes, got shape {sizes}, which is {count}")
+    return sizes

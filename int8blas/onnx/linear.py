@@ -1,0 +1,49 @@
+"""Products of floats, by NumPy's BLAS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.table import Call, Operator, Site
+
+
+def matmul(a: Array, b: Array) -> Array:
+    return np.asarray(np.matmul(a, b), a.dtype)
+
+
+def gemm(
+    a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    transA: int = 0, transB: int = 0,  # noqa: N803
+) -> Array:  # fmt: skip
+    y = np.asarray((a.T if transA else a) @ (b.T if transB else b))
+    if alpha != 1:
+        y *= y.dtype.type(alpha)
+    if c is not None and beta != 0:
+        y += c if beta == 1 else c * y.dtype.type(beta)
+    return y
+
+
+def einsum(*arrays: Array, equation: str) -> Array:
+    return np.asarray(np.einsum(equation, *arrays, optimize=len(arrays) > 1), arrays[0].dtype)
+
+
+def prepared_matmul(site: Site) -> Call:
+    """Weights that are a matrix multiply all rows at once: one product, not one for each matrix of a stack."""
+    if 1 not in site.constants or site.constants[1].ndim != 2:
+        return matmul
+    columns = site.constants[1].shape[1]
+
+    def of_rows(a: Array, b: Array) -> Array:
+        if a.ndim < 3:
+            return matmul(a, b)
+        return np.asarray(a.reshape(-1, a.shape[-1]) @ b, a.dtype).reshape(*a.shape[:-1], columns)
+
+    return of_rows
+
+
+OPERATORS = [
+    Operator("MatMul", prepared_matmul, 1, prepared=True),
+    Operator("Gemm", gemm, 7),
+    Operator("Einsum", einsum, 12),
+]

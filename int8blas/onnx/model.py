@@ -1,0 +1,185 @@
+"""A network that runs: feeds are checked, and the plan is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.core.arrays import as_array
+from int8blas.onnx.graph import Network, Value
+from int8blas.onnx.plan import check_operators, make_plan
+from int8blas.onnx.reader import read
+
+# onnxruntime's names of types.
+TYPES = {
+    "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
+}  # fmt: skip
+
+
+class Port(NamedTuple):
+    """An input or output, as onnxruntime's ``NodeArg``: `name`, `shape` and `type`, such as "tensor(uint8)"."""
+
+    name: str
+    shape: list[int | str | None] | None
+    type: str
+
+
+def port(value: Value) -> Port:
+    """What is told of an input or output."""
+    kind = "" if value.dtype is None else f"tensor({TYPES.get(value.dtype.name, value.dtype.name)})"
+    return Port(value.name, None if value.shape is None else list(value.shape), kind)
+
+
+class Model:
+    """A network of an ONNX file; :func:`load` makes it.
+
+    Parameters
+    ----------
+    network : Network
+        What has been read.
+
+    Notes
+    -----
+    A model does not change when it runs: any number of threads can call :meth:`run` at a time.
+    """
+
+    def __init__(self, network: Network) -> None:
+        check_operators(network)
+        self._inputs = network.graph.inputs
+        self._outputs = network.graph.outputs
+        self._plan = make_plan(network)
+
+    def get_inputs(self) -> list[Port]:
+        """What :meth:`run` takes, as onnxruntime's ``get_inputs``.
+
+        Returns
+        -------
+        list of Port
+            In the order of the file: name, shape and type of each input.
+        """
+        return [port(value) for value in self._inputs]
+
+    def get_outputs(self) -> list[Port]:
+        """What :meth:`run` returns, as onnxruntime's ``get_outputs``.
+
+        Returns
+        -------
+        list of Port
+            In the order of the file: name, shape and type of each output.
+        """
+        return [port(value) for value in self._outputs]
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+        """Compute outputs, with the calling convention of onnxruntime's ``InferenceSession.run``.
+
+        Parameters
+        ----------
+        output_names : sequence of str or None
+            The outputs that are wanted, in this order; None for all of them in the order of the file.
+        feeds : mapping of str to array_like
+            A value for each input, of its dtype and shape. Sizes that have a name in the file are the same wherever it
+            has that name.
+
+        Returns
+        -------
+        list of ndarray
+            The outputs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a feed is missing or is not as the file says, before anything is computed; or if a node finds that its
+            inputs are not as its operator wants them, with a note that names the node.
+        """
+        names = [value.name for value in self._outputs]
+        unknown = [name for name in output_names or () if name not in names]
+        if unknown:
+            raise ValueError(f"output_names must be among {names}, got {unknown}")
+        arguments = self._arguments(feeds)
+        with np.errstate(all="ignore"):
+            results = self._plan.run(arguments)
+        if output_names is None:
+            return results
+        return [results[names.index(name)] for name in output_names]
+
+    def _arguments(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """The feeds in the order of the inputs, checked."""
+        wanted = [value.name for value in self._inputs]
+        missing, unknown = (
+            [name for name in wanted if name not in feeds],
+            [name for name in feeds if name not in wanted],
+        )
+        if missing or unknown:
+            raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}")
+        sizes: dict[str, int] = {}
+        return [checked(value, feeds[value.name], sizes) for value in self._inputs]
+
+
+def checked(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
+    """A feed as an array, if it is as the input says; `sizes` are those that have a name, so far."""
+    name = f"feeds[{value.name!r}]"
+    if value.dtype is None:  # a sequence or an optional
+        return feed
+    if value.dtype.hasobject:
+        array = np.asarray(feed, object)
+    else:
+        array = as_array(feed, name)
+        if array.dtype != value.dtype:
+            raise TypeError(f"{name} must be {value.dtype.name}, got {array.dtype.name}")
+    if value.shape is None:
+        return array
+    fits = array.ndim == len(value.shape)
+    for size, wanted in zip(array.shape, value.shape if fits else (), strict=False):
+        if isinstance(wanted, str):
+            wanted = sizes.setdefault(wanted, size)
+        fits = fits and wanted in (None, size)
+    if not fits:
+        shape = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in value.shape)
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def load(source: Any) -> Model:
+    """Make a model of an ONNX file.
+
+    Parameters
+    ----------
+    source : path-like, bytes or onnx.ModelProto
+        The file, or what is in it. Tensors in files of their own are found if a path is given, in its folder or below.
+
+    Returns
+    -------
+    Model
+        With the weights of integer products packed, and all computed that does not depend on inputs.
+
+    Raises
+    ------
+    ImportError
+        If the package onnx is not installed, which reads the file: ``pip install 'int8blas[onnx]'``.
+    NotImplementedError
+        If operators are missing: all of them, with their nodes.
+    TypeError, ValueError
+        If the file is damaged or its graph is wrong; the error, or a note of it, names the node or tensor.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.onnx, onnx.parser
+    >>> file = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 18]>
+    ...     product (uint8[n, 3] a, uint8[3, 2] b) => (int32[n, 2] y) {
+    ...         zero_point = Constant <value: tensor = uint8 {128}> ()
+    ...         y = MatMulInteger(a, b, zero_point)
+    ...     }''').SerializeToString()
+    >>> model = int8blas.onnx.load(file)
+    >>> [(port.name, port.shape, port.type) for port in model.get_inputs()]
+    [('a', ['n', 3], 'tensor(uint8)'), ('b', [3, 2], 'tensor(uint8)')]
+    >>> feeds = {"a": np.array([[127, 128, 130]], np.uint8), "b": np.array([[1, 2], [3, 4], [5, 6]], np.uint8)}
+    >>> model.run(None, feeds)
+    [array([[ 9, 10]], dtype=int32)]
+    """
+    return Model(read(source))
+
+
+__all__ = ["Model", "Port", "load"]

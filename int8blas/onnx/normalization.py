@@ -1,0 +1,160 @@
+"""Softmax, and what brings rows or channels to a mean and a variance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from int8blas.elementwise import normalization as rows
+from int8blas.onnx.graph import Array
+from int8blas.onnx.table import Operator
+
+
+def wide(x: Array) -> Array:
+    """At least float32."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def softmax(x: Array, *, axis: int = -1) -> Array:
+    return softmax_along(x, axis, False)
+
+
+def log_softmax(x: Array, *, axis: int = -1) -> Array:
+    return softmax_along(x, axis, True)
+
+
+def softmax_along(x: Array, axis: int, log: bool) -> Array:
+    if x.dtype.itemsize <= 4:
+        return np.asarray(rows.softmax(wide(x), axis, log=log), x.dtype)
+    e = x - np.max(x, axis, keepdims=True)
+    if log:
+        return np.asarray(e - np.log(np.sum(np.exp(e), axis, keepdims=True)))
+    e = np.exp(e)
+    return np.asarray(e / np.sum(e, axis, keepdims=True))
+
+
+def softmax_of_rows(x: Array, *, axis: int = 1) -> Array:
+    """Before version 13 all dimensions from `axis` on were one."""
+    return softmax_along(rows_from(x, axis), -1, False).reshape(x.shape)
+
+
+def log_softmax_of_rows(x: Array, *, axis: int = 1) -> Array:
+    return softmax_along(rows_from(x, axis), -1, True).reshape(x.shape)
+
+
+def rows_from(x: Array, axis: int) -> Array:
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+def hardmax(x: Array, *, axis: int = -1) -> Array:
+    result = np.zeros_like(x)
+    np.put_along_axis(result, np.expand_dims(np.argmax(x, axis), axis), 1, axis)
+    return result
+
+
+def hardmax_of_rows(x: Array, *, axis: int = 1) -> Array:
+    return hardmax(rows_from(x, axis)).reshape(x.shape)
+
+
+def layer_normalization(
+    x: Array, scale: Array, bias: Array | None = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
+    outputs: int,
+) -> Any:  # fmt: skip
+    axis = axis + x.ndim if axis < 0 else axis
+    width = math.prod(x.shape[axis:])
+    flat = wide(x).reshape(math.prod(x.shape[:axis]), width)
+    if outputs == 1 and flat.dtype == np.float32 and scale.size == width and (bias is None or bias.size == width):
+        shift = None if bias is None else bias.reshape(width)
+        return np.asarray(rows.layer_norm(flat, scale.reshape(width), shift, epsilon=epsilon), x.dtype).reshape(x.shape)
+    mean = np.mean(flat, 1, keepdims=True)
+    centered = flat - mean
+    inverse = 1 / np.sqrt(np.mean(centered * centered, 1, keepdims=True) + flat.dtype.type(epsilon))
+    y = (centered * inverse).reshape(x.shape) * scale
+    y = np.asarray(y if bias is None else y + bias, x.dtype)
+    lead = (*x.shape[:axis], *[1] * (x.ndim - axis))
+    return (y, mean.reshape(lead), inverse.reshape(lead))[:outputs]
+
+
+def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
+    axis = axis + x.ndim if axis < 0 else axis
+    values = wide(x)
+    square = np.mean(values * values, tuple(range(axis, x.ndim)), keepdims=True)
+    return np.asarray(values / np.sqrt(square + values.dtype.type(epsilon)) * scale, x.dtype)
+
+
+def of_channels(values: Array, ndim: int) -> Array:
+    """One number for each channel, as the second dimension of a tensor."""
+    return values.reshape(-1, *[1] * (ndim - 2))
+
+
+def batch_normalization(
+    x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float = 1e-5, momentum: float = 0.9,
+    training_mode: int = 0, outputs: int,
+) -> Any:  # fmt: skip
+    """With the mean and variance that are given. Training, from version 14 on, has those of the batch."""
+    if not training_mode:
+        factor = (scale / np.sqrt(variance + scale.dtype.type(epsilon))).astype(x.dtype)
+        return x * of_channels(factor, x.ndim) + of_channels((bias - mean * factor).astype(x.dtype), x.ndim)
+    axes = (0, *range(2, x.ndim))
+    now, spread = np.mean(x, axes), np.var(x, axes)
+    y = (x - of_channels(now, x.ndim)) / np.sqrt(of_channels(spread, x.ndim) + epsilon)
+    y = (y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim)).astype(x.dtype)
+    means = (mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum))
+    return (y, *(value.astype(mean.dtype) for value in means))[:outputs]
+
+
+def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
+    values = wide(x)
+    axes = tuple(range(2, x.ndim))
+    centered = values - np.mean(values, axes, keepdims=True)
+    deviation = np.sqrt(np.mean(centered * centered, axes, keepdims=True) + values.dtype.type(epsilon))
+    return np.asarray(centered / deviation * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
+
+
+def group_normalization(
+    x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Array:
+    values = wide(x).reshape(x.shape[0], num_groups, -1)
+    centered = values - np.mean(values, 2, keepdims=True)
+    deviation = np.sqrt(np.mean(centered * centered, 2, keepdims=True) + values.dtype.type(epsilon))
+    y = (centered / deviation).reshape(x.shape)
+    return np.asarray(y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
+
+
+def lp_normalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
+    norm = np.sum(np.abs(x), axis, keepdims=True) if p == 1 else np.sqrt(np.sum(x * x, axis, keepdims=True))
+    return np.asarray(np.where(norm == 0, 0, x / norm), x.dtype)
+
+
+def mean_variance_normalization(x: Array, *, axes: Any = (0, 2, 3)) -> Array:
+    centered = x - np.mean(x, tuple(axes), keepdims=True)
+    deviation = np.sqrt(np.mean(centered * centered, tuple(axes), keepdims=True))
+    return np.asarray(centered / (deviation + x.dtype.type(1e-9)), x.dtype)
+
+
+def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
+    before = (size - 1) // 2
+    squares = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)])
+    total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+    return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
+
+
+OPERATORS = [
+    Operator("Softmax", softmax_of_rows, 1, 12),
+    Operator("Softmax", softmax, 13),
+    Operator("LogSoftmax", log_softmax_of_rows, 1, 12),
+    Operator("LogSoftmax", log_softmax, 13),
+    Operator("Hardmax", hardmax_of_rows, 1, 12),
+    Operator("Hardmax", hardmax, 13),
+    Operator("LayerNormalization", layer_normalization, 17),
+    Operator("RMSNormalization", rms_normalization, 23),
+    Operator("BatchNormalization", batch_normalization, 9),
+    Operator("InstanceNormalization", instance_normalization, 6),
+    Operator("GroupNormalization", group_normalization, 21),
+    Operator("LpNormalization", lp_normalization, 1),
+    Operator("MeanVarianceNormalization", mean_variance_normalization, 9),
+    Operator("LRN", lrn, 1),
+]

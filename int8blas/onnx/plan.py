@@ -1,0 +1,201 @@
+"""From a graph to a flat list of calls. It is made once, at load: nodes are put in order, constants folded, functions
+found and bound, and for each tensor it is known after which call nobody needs it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.onnx.graph import Array, Graph, Network, Node, Value, ordered
+from int8blas.onnx.limits import TooLargeError, limited
+from int8blas.onnx.operators import TABLE
+from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
+
+# Results of more bytes are not computed at load, where they would stay in memory.
+FOLDED_BYTES = 1 << 24
+
+
+class Step(NamedTuple):
+    """A call: a function, the slots of its arguments and of its results, and those that are free afterwards."""
+
+    call: Call
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    freed: tuple[int, ...]
+    node: Node
+
+
+@dataclass
+class Plan:
+    """Calls, and the slots that hold tensors between them. Slot 0 is None, for what is left out."""
+
+    steps: list[Step]
+    constants: list[Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The outputs for some inputs. Several threads can do this at a time: a plan does not change."""
+        slots = self.constants.copy()
+        for slot, argument in zip(self.inputs, arguments, strict=True):
+            slots[slot] = argument
+        for call, inputs, outputs, freed, node in self.steps:
+            try:
+                results = call(*[slots[slot] for slot in inputs])
+            except Exception as error:
+                error.add_note(f"in {node}")
+                raise
+            if type(results) is not tuple:
+                slots[outputs[0]] = np.asarray(results) if isinstance(results, np.generic) else results
+            else:
+                for slot, result in zip(outputs, results, strict=False):
+                    slots[slot] = np.asarray(result) if isinstance(result, np.generic) else result
+            for slot in freed:
+                slots[slot] = None
+        return [slots[slot] for slot in self.outputs]
+
+
+def check_operators(network: Network) -> None:
+    """That the table has every operator, in the version of the file.
+
+    Raises
+    ------
+    NotImplementedError
+        If it has not: all that are missing, with their nodes.
+    ValueError
+        If the file's operators are of a version that is newer than the table, or of none.
+    """
+    for domain, newest in NEWEST.items():
+        if network.opsets.get(domain, 0) > newest:
+            version = network.opsets[domain]
+            raise ValueError(f"operators of domain {domain!r} must be of a version up to {newest}, got {version}")
+    missing: dict[str, list[str]] = {}
+    for node in network.graph.walk():
+        if TABLE.find(node, network.opsets) is None:
+            kind = f"{node.kind} of version {network.opsets.get(node.domain, 'not given')}"
+            missing.setdefault(kind, []).append(node.name or (node.outputs or ("",))[0])
+    if missing:
+        lines = "; ".join(f"{kind}: {', '.join(map(repr, nodes))}" for kind, nodes in missing.items())
+        raise NotImplementedError(f"operators must be in the table of docs/howto/onnx.md, got {lines}")
+
+
+def make_plan(network: Network) -> Plan:
+    """The plan of a network, whose operators are there."""
+    return Planner(network.opsets).plan(network.graph)
+
+
+class Planner:
+    """Makes plans of a graph and of its subgraphs."""
+
+    def __init__(self, opsets: Mapping[str, int]) -> None:
+        self.opsets = opsets
+
+    def plan(self, graph: Graph, captured: Sequence[str] = ()) -> Plan:
+        """The plan of a graph; one of a subgraph has what it takes from around it as further inputs."""
+        constants: dict[str, Any] = dict(graph.constants)
+        calls: list[tuple[Call, tuple[str, ...], Node]] = []
+        for node in needed(ordered(graph, frozenset(captured)), graph.outputs):
+            operator = TABLE.find(node, self.opsets)
+            assert operator is not None  # check_operators
+            known = {i: constants[name] for i, name in enumerate(node.inputs) if name in constants}
+            call, names = self.bound(operator, node, known)
+            folded = fold(operator, call, node, names, constants)
+            if folded is None:
+                calls.append((call, names, node))
+            else:
+                constants.update(zip(node.outputs, folded, strict=False))
+        inputs = [*(value.name for value in graph.inputs), *captured]
+        return assembled(calls, constants, inputs, [value.name for value in graph.outputs])
+
+    def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> tuple[Call, tuple[str, ...]]:
+        """The function of a node, and the names of its arguments."""
+        site = Site(node, known, self.opsets.get("", 1))
+        try:
+            if not operator.control:
+                return bind(operator, site), node.inputs
+            captured = sorted(set().union(*(graph.captured() for graph in node.subgraphs())))
+            attributes = {
+                name: self.plan(value, captured) if isinstance(value, Graph) else value
+                for name, value in node.attributes.items()
+            }
+            return operator.function(site, len(node.inputs), **attributes), (*node.inputs, *captured)
+        except Exception as error:
+            error.add_note(f"in {node}")
+            raise
+
+
+def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
+    """The nodes that outputs depend on."""
+    names = {value.name for value in outputs}
+    result = []
+    for node in reversed(list(nodes)):
+        if names.intersection(node.outputs) - {""}:
+            result.append(node)
+            names |= node.reads()
+    return result[::-1]
+
+
+def fold(
+    operator: Operator, call: Call, node: Node, names: Sequence[str], constants: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The results of a node whose arguments are all constant; None if it is to be called in each run."""
+    if not operator.pure or not all(name in constants or not name for name in names):
+        return None
+    arguments = [constants.get(name) for name in names]
+    try:
+        with limited(FOLDED_BYTES), np.errstate(all="ignore"):
+            results = call(*arguments)
+    except TooLargeError:
+        return None
+    except Exception as error:
+        error.add_note(f"in {node}")
+        raise
+    results = results if type(results) is tuple else (results,)
+    if (
+        sum(getattr(result, "nbytes", 0) for result in results)
+        > FOLDED_BYTES
+        > sum(getattr(argument, "nbytes", 0) for argument in arguments)
+    ):
+        return None
+    return tuple(np.asarray(result) if isinstance(result, np.generic) else result for result in results)
+
+
+def assembled(
+    calls: Sequence[tuple[Call, tuple[str, ...], Node]],
+    constants: Mapping[str, Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Plan:
+    """The plan of some calls: names become slots, and a slot is used again once nobody needs what is in it."""
+    slots: dict[str, int] = {"": 0}
+    values: list[Any] = [None]
+    for name in inputs:
+        slots[name] = len(values)
+        values.append(None)
+    used = {name for _, names, _ in calls for name in names}.union(outputs)
+    for name, value in constants.items():
+        if name in used and name not in slots:
+            slots[name] = len(values)
+            values.append(value)
+    last = {name: i for i, (_, names, _) in enumerate(calls) for name in names}
+    kept = {"", *constants, *outputs}
+    free: list[int] = []
+    steps = []
+    for i, (call, names, node) in enumerate(calls):
+        for name in node.outputs:
+            if name:
+                slots[name] = free.pop() if free else len(values)
+                if slots[name] == len(values):
+                    values.append(None)
+        given = tuple(slots[name] for name in names)
+        # What nobody reads goes at once; an output that is left out has a slot for the moment.
+        ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
+        freed = tuple(slots[name] for name in sorted(ended - kept))
+        made = tuple(slots[name] for name in node.outputs)
+        steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node))
+        free.extend(freed)
+    return Plan(steps, values, tuple(slots[name] for name in inputs), tuple(slots[name] for name in outputs))

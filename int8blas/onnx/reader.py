@@ -1,0 +1,176 @@
+"""From an ONNX file to a :class:`~int8blas.onnx.graph.Network`. This is the one module that needs the package onnx."""
+
+from __future__ import annotations
+
+import math
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Array, Graph, Network, Node, Value
+
+
+def read(source: Any) -> Network:
+    """Read a model from a path, from bytes, or from an ``onnx.ModelProto``.
+
+    Raises
+    ------
+    ImportError
+        If the package onnx is not installed.
+    TypeError, ValueError
+        If `source` is none of these, or what it holds is no model; the error names the tensor or node.
+    """
+    try:
+        onnx: Any = import_module("onnx")
+    except ImportError as error:
+        raise ImportError("reading an ONNX file needs the package onnx: pip install 'int8blas[onnx]'") from error
+    folder = None
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        folder = path.parent
+        model = parsed(onnx, path.read_bytes(), str(path))
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        model = parsed(onnx, bytes(source), f"{len(source)} bytes")
+    elif isinstance(source, onnx.ModelProto):
+        model = source
+    else:
+        raise TypeError(f"source must be a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
+    if model.functions:
+        model = import_module("onnx.inliner").inline_local_functions(model)
+    if not model.HasField("graph") or not model.opset_import:
+        raise ValueError("source must be an ONNX model, got one without a graph or without versions of operators")
+    opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
+    return Network(Reader(onnx, folder).graph(model.graph), opsets)
+
+
+def parsed(onnx: Any, data: bytes, name: str) -> Any:
+    """The model in some bytes."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except import_module("google.protobuf.message").DecodeError as error:
+        raise ValueError(f"source must be an ONNX model, got {name}, which cannot be decoded: {error}") from None
+    return model
+
+
+class Reader:
+    """Makes plain data of protobufs, with tensors of files in one folder."""
+
+    def __init__(self, onnx: Any, folder: Path | None) -> None:
+        self.onnx = onnx
+        self.folder = folder
+
+    def graph(self, proto: Any) -> Graph:
+        """A graph with all in it."""
+        if proto.sparse_initializer:
+            name = proto.sparse_initializer[0].values.name
+            raise ValueError(f"constants must be dense, got the sparse {name!r}")
+        constants: dict[str, Array] = {}
+        for tensor in proto.initializer:
+            if tensor.name in constants:
+                raise ValueError(f"constants must have names of their own, got {tensor.name!r} twice")
+            constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}")
+        nodes = [self.node(node) for node in proto.node]
+        inputs = tuple(self.value(value) for value in proto.input if value.name not in constants)
+        outputs = tuple(self.value(value) for value in proto.output)
+        for values, kind in ((inputs, "inputs"), (outputs, "outputs")):
+            names = [value.name for value in values]
+            if len(set(names)) < len(names):
+                raise ValueError(f"{kind} of graph {proto.name!r} must have names of their own, got {names}")
+        return Graph(proto.name, nodes, inputs, outputs, constants)
+
+    def value(self, proto: Any) -> Value:
+        """What goes in or comes out."""
+        if not proto.type.HasField("tensor_type"):
+            return Value(proto.name, None, None)
+        tensor = proto.type.tensor_type
+        dtype = self.dtype(tensor.elem_type, f"tensor {proto.name!r}") if tensor.elem_type else None
+        if not tensor.HasField("shape"):
+            return Value(proto.name, dtype, None)
+        sizes = [size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim]
+        return Value(proto.name, dtype, tuple(sizes))
+
+    def dtype(self, number: int, what: str) -> np.dtype[Any]:
+        """The NumPy dtype of a number of onnx."""
+        try:
+            return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+        except (KeyError, ValueError, TypeError):
+            raise ValueError(f"{what} must have a type that onnx knows, got number {number}") from None
+
+    def node(self, proto: Any) -> Node:
+        """A node with its attributes."""
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
+        for attribute in proto.attribute:
+            node.attributes[attribute.name] = self.attribute(attribute, node)
+        return node
+
+    def attribute(self, proto: Any, node: Node) -> Any:
+        """An attribute as a value of Python, an array or a graph."""
+        what = f"attribute {proto.name!r} of {node}"
+        kinds = self.onnx.AttributeProto
+        if proto.type == kinds.GRAPH:
+            return self.graph(proto.g)
+        if proto.type == kinds.TENSOR:
+            return self.tensor(proto.t, what)
+        if proto.type == kinds.STRING:
+            return proto.s.decode(errors="replace")
+        if proto.type == kinds.STRINGS:
+            return [text.decode(errors="replace") for text in proto.strings]
+        if proto.type == kinds.FLOAT:
+            return float(proto.f)
+        if proto.type == kinds.INT:
+            return int(proto.i)
+        if proto.type in (kinds.FLOATS, kinds.INTS):
+            return list(proto.floats if proto.type == kinds.FLOATS else proto.ints)
+        raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
+
+    def tensor(self, proto: Any, what: str) -> Array:
+        """The values of a tensor, which are as many as its shape says."""
+        shape = tuple(proto.dims)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"{what} must have sizes from 0 on, got shape {shape}")
+        dtype = self.dtype(proto.data_type, what)
+        if proto.data_location == self.onnx.TensorProto.EXTERNAL:
+            return self.external(proto, shape, dtype, what)
+        if proto.HasField("raw_data"):
+            bits = 4 if "int4" in dtype.name else 2 if "int2" in dtype.name else 8 * dtype.itemsize
+            wanted, came = (math.prod(shape) * bits + 7) // 8, len(proto.raw_data)
+            if wanted != came:
+                raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
+        try:
+            array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
+        except (ValueError, TypeError, MemoryError) as error:
+            raise ValueError(f"{what} must have the values of shape {shape}, got others: {error}") from None
+        if array.shape != shape:
+            raise ValueError(f"{what} must have the values of shape {shape}, got {array.shape}")
+        return array
+
+    def external(self, proto: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:
+        """A tensor in a file of its own, mapped; the file lies in the folder of the model or below it."""
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        location = entries.get("location", "")
+        if self.folder is None:
+            raise ValueError(f"{what} must be in the model, as that was not read from a path, got file {location!r}")
+        folder = self.folder.resolve()
+        path = (folder / location).resolve()
+        if not location or os.path.isabs(location) or not path.is_relative_to(folder) or not path.is_file():
+            raise ValueError(f"{what} must be in a file in the folder of the model, got {location!r}")
+        try:
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+        except ValueError:
+            raise ValueError(f"{what} must have offset and length that are numbers, got {entries}") from None
+        if dtype.hasobject or "int4" in dtype.name or "int2" in dtype.name:
+            raise ValueError(f"{what} must be in the model itself, as it is {dtype.name}, got file {location!r}")
+        wanted, size = math.prod(shape) * dtype.itemsize, path.stat().st_size
+        if offset < 0 or length not in (-1, wanted) or offset + wanted > size:
+            raise ValueError(
+                f"{what} must have {wanted} bytes, as its shape is {shape}, got offset {offset} and length {length} "
+                f"in a file of {size}"
+            )
+        if not wanted:
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)

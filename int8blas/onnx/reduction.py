@@ -1,0 +1,110 @@
+"""Operators that make one number of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.shape import Ints, ints
+from int8blas.onnx.table import Operator
+
+Reduce = Callable[[Array, Any, bool], Any]
+
+
+def reduction(function: Reduce) -> Callable[..., Array]:
+    """An operator of a function of an array, its axes and whether they are kept."""
+
+    def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+        over = ints(axes)
+        if not over and noop_with_empty_axes:
+            return np.asarray(function(x[None], 0, False), x.dtype)
+        return np.asarray(function(x, over or None, bool(keepdims)), x.dtype)
+
+    return operator
+
+
+def mean(x: Array, axis: Any, keep: bool) -> Any:
+    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1):
+        # A product with a vector is several times faster than NumPy's sum of rows.
+        result = x @ np.full(x.shape[-1], np.float32(1) / np.float32(max(x.shape[-1], 1)), np.float32)
+        return result[..., None] if keep else result
+    return np.mean(x, axis, keepdims=keep)
+
+
+def log_sum_exp(x: Array, axis: Any, keep: bool) -> Any:
+    top = np.max(x, axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    result = np.log(np.sum(np.exp(x - top), axis, keepdims=True)) + top
+    return result if keep else np.squeeze(result, axis)
+
+
+def largest(x: Array, axis: Any, keep: bool) -> Any:
+    return np.max(x, axis, keepdims=keep, initial=lowest(x.dtype))
+
+
+def smallest(x: Array, axis: Any, keep: bool) -> Any:
+    return np.min(x, axis, keepdims=keep, initial=highest(x.dtype))
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """What is below all values of a type."""
+    return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    """What is above all values of a type."""
+    return True if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
+
+
+def arg(function: Callable[..., Any]) -> Callable[..., Array]:
+    """ArgMax and ArgMin."""
+
+    def operator(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+        found = function(np.flip(x, axis) if select_last_index else x, axis)
+        if select_last_index:
+            found = x.shape[axis] - 1 - found
+        return np.asarray(np.expand_dims(found, axis) if keepdims else found, np.int64)
+
+    return operator
+
+
+def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
+    """CumSum and CumProd."""
+
+    def operator(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
+        along = int(np.asarray(axis).item())
+        values = np.flip(x, along) if reverse else x
+        result = np.asarray(function.accumulate(values, along, x.dtype))
+        if exclusive:
+            result = np.roll(result, 1, along)
+            index: list[Any] = [slice(None)] * x.ndim
+            index[along] = 0
+            result[tuple(index)] = start
+        return np.flip(result, along) if reverse else result
+
+    return operator
+
+
+REDUCTIONS: dict[str, Reduce] = {
+    "ReduceSum": lambda x, axis, keep: np.sum(x, axis, x.dtype, keepdims=keep),
+    "ReduceMean": mean,
+    "ReduceMax": largest,
+    "ReduceMin": smallest,
+    "ReduceProd": lambda x, axis, keep: np.prod(x, axis, x.dtype, keepdims=keep),
+    "ReduceL1": lambda x, axis, keep: np.sum(np.abs(x), axis, keepdims=keep),
+    "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(x * x, axis, keepdims=keep)),
+    "ReduceSumSquare": lambda x, axis, keep: np.sum(x * x, axis, keepdims=keep),
+    "ReduceLogSum": lambda x, axis, keep: np.log(np.sum(x, axis, keepdims=keep)),
+    "ReduceLogSumExp": log_sum_exp,
+}
+
+OPERATORS = [
+    *(Operator(name, reduction(function), 1) for name, function in REDUCTIONS.items()),
+    Operator("ArgMax", arg(np.argmax), 1),
+    Operator("ArgMin", arg(np.argmin), 1),
+    Operator("CumSum", cumulative(np.add, 0), 11),
+    Operator("CumProd", cumulative(np.multiply, 1), 26),
+]

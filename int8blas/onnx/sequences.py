@@ -1,0 +1,82 @@
+"""Sequences of tensors, which are lists, and optional values, which may be None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.shape import ints
+from int8blas.onnx.table import Operator
+
+List = list[Array]
+
+
+def position(index: Array | None, default: int) -> int:
+    return default if index is None else int(index.item())
+
+
+def construct(*arrays: Array) -> List:
+    return list(arrays)
+
+
+def empty(*, dtype: int = 1) -> List:
+    return []
+
+
+def at(values: List, index: Array) -> Array:
+    return values[position(index, 0)]
+
+
+def insert(values: List, array: Array, index: Array | None = None) -> List:
+    result = list(values)
+    result.insert(position(index, len(values)), array)
+    return result
+
+
+def erase(values: List, index: Array | None = None) -> List:
+    result = list(values)
+    del result[position(index, -1)]
+    return result
+
+
+def length(values: List) -> Array:
+    return np.array(len(values), np.int64)
+
+
+def concat(values: List, *, axis: int, new_axis: int = 0) -> Array:
+    return np.stack(values, axis) if new_axis else np.concatenate(values, axis)
+
+
+def split(x: Array, split: Array | None = None, *, axis: int = 0, keepdims: int = 1) -> List:
+    count = x.shape[axis]
+    if split is None:
+        parts = np.split(x, count, axis) if count else []
+        return parts if keepdims else [np.squeeze(part, axis) for part in parts]
+    sizes = ints(split)
+    if split.ndim == 0:
+        return np.split(x, range(sizes[0], count, sizes[0]), axis)
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
+def has_element(value: Any = None) -> Array:
+    return np.array(value is not None)
+
+
+def get_element(value: Any) -> Any:
+    return value
+
+
+OPERATORS = [
+    Operator("SequenceConstruct", construct, 11),
+    Operator("SequenceEmpty", empty, 11, pure=False),
+    Operator("SequenceAt", at, 11),
+    Operator("SequenceInsert", insert, 11),
+    Operator("SequenceErase", erase, 11),
+    Operator("SequenceLength", length, 11),
+    Operator("ConcatFromSequence", concat, 11),
+    Operator("SplitToSequence", split, 11),
+    Operator("OptionalHasElement", has_element, 15),
+    Operator("OptionalGetElement", get_element, 15),
+]

@@ -1,0 +1,255 @@
+"""Operators that move elements, choose them or tell a shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.limits import allowed
+from int8blas.onnx.table import Operator
+
+Ints = Array | Sequence[int] | int | None
+
+
+def ints(values: Ints) -> tuple[int, ...]:
+    """An input or attribute that is a list of integers."""
+    return tuple(int(value) for value in np.ravel(np.asarray(() if values is None else values)))
+
+
+def shape(x: Array, *, start: int = 0, end: int | None = None) -> Array:
+    return np.array(x.shape[start:end], np.int64)
+
+
+def size(x: Array) -> Array:
+    return np.array(x.size, np.int64)
+
+
+def reshape(x: Array, shape: Ints = None, *, allowzero: int = 0) -> Array:
+    sizes = list(ints(shape))
+    if not allowzero:
+        if any(size == 0 and i >= x.ndim for i, size in enumerate(sizes)):
+            raise ValueError(f"shape must have zeros for dimensions of data only, got {sizes} for shape {x.shape}")
+        sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+    return x.reshape(sizes)
+
+
+def flatten(x: Array, *, axis: int = 1) -> Array:
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+def transpose(x: Array, *, perm: Sequence[int] | None = None) -> Array:
+    return x.transpose(perm)
+
+
+def squeeze(x: Array, axes: Ints = None) -> Array:
+    return np.squeeze(x, None if axes is None else ints(axes))
+
+
+def unsqueeze(x: Array, axes: Ints) -> Array:
+    return np.expand_dims(x, ints(axes))
+
+
+def concat(*arrays: Array, axis: int) -> Array:
+    return np.concatenate(arrays, axis)
+
+
+def split(
+    x: Array, split: Ints = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int
+) -> tuple[Array, ...]:
+    length = x.shape[axis]
+    if split is None:
+        count = num_outputs or outputs
+        part = -(-length // count) if num_outputs else length // count
+        ends = [min(part * i, length) for i in range(1, count)]
+    else:
+        sizes = ints(split)
+        if sum(sizes) != length or min(sizes, default=0) < 0:
+            raise ValueError(f"split must have sizes of sum {length}, got {sizes}")
+        ends = [int(end) for end in np.cumsum(sizes)[:-1]]
+    return tuple(np.split(x, ends, axis))
+
+
+def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = None) -> Array:
+    first, last = ints(starts), ints(ends)
+    over = range(len(first)) if axes is None else ints(axes)
+    by = (1,) * len(first) if steps is None else ints(steps)
+    index = [slice(None)] * x.ndim
+    for axis, begin, end, step in zip(over, first, last, by, strict=True):
+        length = x.shape[axis]
+        if step < 0:
+            stop: int | None = max(end + length if end < 0 else end, -1)
+            stop = None if stop == -1 else stop
+            begin = min(begin + length if begin < 0 else begin, length - 1)
+            index[axis] = slice(begin, stop, step) if begin >= 0 else slice(0, 0)
+        else:
+            index[axis] = slice(begin, end, step)
+    return x[tuple(index)]
+
+
+def expand(x: Array, shape: Ints) -> Array:
+    sizes = np.broadcast_shapes(x.shape, ints(shape))
+    return np.broadcast_to(x, allowed(sizes, x.dtype))
+
+
+def tile(x: Array, repeats: Ints) -> Array:
+    times = ints(repeats)
+    allowed((size * count for size, count in zip(x.shape, times, strict=True)), x.dtype)
+    return np.tile(x, times)
+
+
+def pad(
+    x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *, mode: str = "constant"
+) -> Array:
+    widths = np.array(ints(pads), np.int64).reshape(2, -1).T
+    every = np.zeros((x.ndim, 2), np.int64)
+    every[list(range(len(widths)) if axes is None else ints(axes))] = widths
+    if (every < 0).any():
+        cut = tuple(
+            slice(max(0, -before), size - max(0, -after))
+            for (before, after), size in zip(every.tolist(), x.shape, strict=True)
+        )
+        x, every = x[cut], np.maximum(every, 0)
+    allowed((size + before + after for size, (before, after) in zip(x.shape, every.tolist(), strict=True)), x.dtype)
+    if mode == "constant":
+        return np.pad(x, every, constant_values=x.dtype.type(0) if value is None else np.asarray(value).item())
+    return np.pad(x, every, mode={"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])  # type: ignore[call-overload]
+
+
+def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    return np.take(x, indices, axis)
+
+
+def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    return x[tuple(element_index(x, indices, axis))]
+
+
+def element_index(x: Array, indices: Array, axis: int) -> list[Array]:
+    """The index of each element of `indices` in x: its own position, but for `axis`."""
+    index: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+    index[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
+    return index
+
+
+def gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    lead = np.ogrid[tuple(slice(size) for size in x.shape[:batch_dims])] if batch_dims else []
+    extra = indices.ndim - 1 - batch_dims
+    lead = [index.reshape(index.shape + (1,) * extra) for index in lead]
+    return np.asarray(x[(*lead, *np.moveaxis(indices, -1, 0))])
+
+
+REDUCE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def scatter(result: Array, index: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    """Put or fold updates into elements of `result`."""
+    if reduction == "none":
+        result[index] = updates
+    else:
+        REDUCE[reduction].at(result, index, updates)
+    return result
+
+
+def scatter_elements(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
+    return scatter(x.copy(), tuple(element_index(x, indices, axis)), updates, reduction)
+
+
+def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
+    return scatter(x.copy(), tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
+
+
+def compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
+    return np.compress(condition, x, axis)
+
+
+def trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
+    diagonal = 0 if k is None else int(k.item())
+    return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
+
+
+def depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+    n, c, h, w = x.shape
+    b, deep = blocksize, c // blocksize**2
+    if mode == "DCR":
+        parts = x.reshape(n, b, b, deep, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, deep, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, deep, h * b, w * b)
+
+
+def space_to_depth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+    n, c, h, w = x.shape
+    b = blocksize
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    parts = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
+    return parts.reshape(n, c * b * b, h // b, w // b)
+
+
+def one_hot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
+    count = int(np.asarray(depth).item())
+    sizes = list(indices.shape)
+    axis = axis + len(sizes) + 1 if axis < 0 else axis
+    allowed([*sizes, count], values.dtype)
+    places = np.expand_dims(np.mod(indices, count).astype(np.int64), axis)
+    valid = np.expand_dims((indices >= -count) & (indices < count), axis)
+    grid = np.arange(count).reshape([-1 if i == axis else 1 for i in range(len(sizes) + 1)])
+    return np.where((places == grid) & valid, values[1], values[0])
+
+
+def reverse_sequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Array:
+    result = x.copy()
+    for i, length in enumerate(lengths.tolist()):
+        index: list[Any] = [slice(None)] * x.ndim
+        index[batch_axis] = i
+        source = x[tuple(index)]
+        axis = time_axis - (time_axis > batch_axis)
+        part = [slice(None)] * source.ndim
+        part[axis] = slice(length)
+        result[tuple(index)][tuple(part)] = np.flip(source[tuple(part)], axis)
+    return result
+
+
+def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Array, Array]:
+    """Equal elements in the order of their indices."""
+    count = int(np.asarray(k).item())
+    if largest:
+        order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(x, axis, kind="stable")
+    order = np.take(order, np.arange(count), axis)
+    return np.take_along_axis(x, order, axis), order.astype(np.int64)
+
+
+def non_zero(x: Array) -> Array:
+    return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+def dropout(
+    x: Array, ratio: Array | float | None = None, training_mode: Array | None = None, *, seed: int = 0, outputs: int
+) -> Any:
+    if training_mode is not None and training_mode.item():
+        raise ValueError("training_mode must be false, got true")
+    return (x, np.ones(x.shape, bool)) if outputs > 1 else x
+
+
+OPERATORS = [
+    Operator("Shape", shape, 1), Operator("Size", size, 1), Operator("Reshape", reshape, 5),
+    Operator("Flatten", flatten, 1), Operator("Transpose", transpose, 1), Operator("Squeeze", squeeze, 1),
+    Operator("Unsqueeze", unsqueeze, 1), Operator("Concat", concat, 4), Operator("Split", split, 2),
+    Operator("Slice", slices, 1), Operator("Expand", expand, 8), Operator("Tile", tile, 6), Operator("Pad", pad, 2),
+    Operator("Gather", gather, 1), Operator("GatherElements", gather_elements, 11),
+    Operator("GatherND", gather_nd, 11), Operator("Scatter", scatter_elements, 9, 10),
+    Operator("ScatterElements", scatter_elements, 11), Operator("ScatterND", scatter_nd, 11),
+    Operator("Compress", compress, 9), Operator("Trilu", trilu, 14), Operator("DepthToSpace", depth_to_space, 1),
+    Operator("SpaceToDepth", space_to_depth, 1), Operator("OneHot", one_hot, 9),
+    Operator("ReverseSequence", reverse_sequence, 10), Operator("TopK", top_k, 1), Operator("NonZero", non_zero, 9),
+    Operator("Identity", identity, 1), Operator("Dropout", dropout, 7, pure=False),
+]  # fmt: skip

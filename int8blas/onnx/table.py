@@ -1,0 +1,103 @@
+"""How an operator is described, and how it is found: by domain, name and version.
+
+A row has the operator's name, a function, and the versions of its domain's operators that the function is right for::
+
+    Operator("Softmax", softmax_of_rows, 1, 12),
+    Operator("Softmax", softmax, 13),
+
+The function takes the inputs of a node in their order, None for those that are left out, and its attributes by their
+names in ONNX; its defaults are those of ONNX. An input that older versions have as an attribute is one parameter, as it
+has the same name. The function returns an array, or a tuple of them.
+
+`prepared` is for functions that have work to do once for a node: they are called at load with a :class:`Site` and the
+attributes, and return the function of the inputs. `control` is for nodes with subgraphs, see :mod:`control`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from int8blas.onnx.graph import Array, Node
+
+# The newest version of each domain's operators that the table is for.
+NEWEST = {"": 28, "com.microsoft": 1}
+
+Call = Callable[..., Any]
+
+
+class Operator(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    function: Callable[..., Any]
+    since: int = 1
+    until: int = 1 << 30
+    domain: str = ""
+    prepared: bool = False
+    control: bool = False
+    # Whether the result is the same for the same inputs, so that it can be computed at load.
+    pure: bool = True
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a prepared operator is: its node, and those of the node's inputs that are constant, by position."""
+
+    node: Node
+    constants: Mapping[int, Array] = field(default_factory=dict)
+    opset: int = NEWEST[""]
+
+
+class Table:
+    """All operators."""
+
+    def __init__(self, *families: Iterable[Operator]) -> None:
+        self.rows: dict[tuple[str, str], list[Operator]] = {}
+        for family in families:
+            for row in family:
+                self.rows.setdefault((row.domain, row.name), []).append(row)
+
+    def find(self, node: Node, opsets: Mapping[str, int]) -> Operator | None:
+        """The row for a node, or None."""
+        version = opsets.get(node.domain, 0)
+        for row in self.rows.get((node.domain, node.operator), ()):
+            if row.since <= version <= row.until:
+                return row
+        return None
+
+
+def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's parameters, which are those of attributes among them."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except ValueError:  # a ufunc
+        return frozenset()
+
+
+def bind(operator: Operator, site: Site) -> Call:
+    """The function of a node's inputs.
+
+    Raises
+    ------
+    ValueError
+        If the node has an attribute that the operator does not have.
+    """
+    node, known = site.node, attributes_of(operator.function)
+    attributes = {name: value for name, value in node.attributes.items() if name not in IGNORED}
+    unknown = sorted(attributes.keys() - known)
+    if unknown:
+        raise ValueError(f"{node} must have attributes that {node.kind} has in this version, got {', '.join(unknown)}")
+    if operator.prepared:
+        call: Call = operator.function(site, **attributes)
+        return call
+    if "outputs" in known:
+        attributes["outputs"] = len(node.outputs)
+    return functools.partial(operator.function, **attributes) if attributes else operator.function
+
+
+# Attributes of old versions that say nothing about the result.
+IGNORED = {"consumed_inputs"}

@@ -1,0 +1,266 @@
+"""Convolution and pooling of floats, and how windows lie on an image. Integers that these need are in `integer`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.elementwise import pooling
+from int8blas.onnx.graph import Array
+from int8blas.onnx.reduction import lowest
+from int8blas.onnx.table import Operator
+
+Sizes = Sequence[int]
+# With 1, 2 and 3 spatial dimensions.
+LAYOUTS: tuple[Any, ...] = ("ncw", "nchw", "ncdhw")
+
+
+class Windows(NamedTuple):
+    """How windows lie on an image: all of it has one element for each spatial dimension."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...]
+
+    def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+        """For each position in a window: it, and what all windows have there, in the padded image."""
+        for tap in itertools.product(*map(range, self.kernel)):
+            starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
+            slices = [
+                slice(start, start + (n - 1) * s + 1, s)
+                for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
+            ]
+            yield tap, (..., *slices)
+
+
+def windows(
+    spatial: Sizes, kernel: Sizes, strides: Sizes | None, pads: Sizes | None, dilations: Sizes | None, auto_pad: str,
+    ceil_mode: int = 0,
+) -> Windows:  # fmt: skip
+    """Windows from the attributes that all these operators have."""
+    n = len(spatial)
+    kernel, strides, dilations = tuple(kernel), tuple(strides or (1,) * n), tuple(dilations or (1,) * n)
+    if min(*kernel, *strides, *dilations) < 1 or {len(kernel), len(strides), len(dilations)} != {n}:
+        raise ValueError(f"kernel_shape, strides and dilations must be {n} numbers from 1 on each, "
+                         f"got {kernel}, {strides} and {dilations}")  # fmt: skip
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
+    padding = padding_of(spatial, spans, strides, pads, auto_pad)
+    outputs = []
+    for i, (before, after) in enumerate(padding):
+        room = spatial[i] + before + after - spans[i]
+        count = (-(-room // strides[i]) if ceil_mode else room // strides[i]) + 1
+        if ceil_mode and (count - 1) * strides[i] >= spatial[i] + before:
+            count -= 1  # a window begins in the image or before it
+        if room < 0 or count < 1:
+            raise ValueError(f"an image must have room for a window of {spans}, got {tuple(spatial)} with {padding}")
+        outputs.append(count)
+    if ceil_mode:
+        ends = [(n - 1) * s + span for n, s, span in zip(outputs, strides, spans, strict=True)]
+        padding = tuple(
+            (before, max(after, end - size - before))
+            for (before, after), end, size in zip(padding, ends, spatial, strict=True)
+        )
+    return Windows(kernel, strides, dilations, padding, tuple(outputs))
+
+
+def padding_of(
+    spatial: Sizes, spans: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str
+) -> tuple[tuple[int, int], ...]:
+    """What is before and behind each spatial dimension."""
+    n = len(spatial)
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        result = []
+        for size, span, stride in zip(spatial, spans, strides, strict=True):
+            total = max((-(-size // stride) - 1) * stride + span - size, 0)
+            less = total // 2
+            result.append((less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less))
+        return tuple(result)
+    if auto_pad not in ("NOTSET", "VALID"):
+        raise ValueError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto_pad!r}")
+    if not pads or auto_pad == "VALID":
+        return ((0, 0),) * n
+    if len(pads) != 2 * n:
+        raise ValueError(f"pads must be {2 * n} numbers, got {tuple(pads)}")
+    return tuple(zip(pads[:n], pads[n:], strict=True))
+
+
+def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Array:
+    """The image with its padding."""
+    if not any(map(any, padding)):
+        return x
+    return np.pad(x, [(0, 0), (0, 0), *padding], constant_values=value)
+
+
+def conv(
+    x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
+    group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Array:  # fmt: skip
+    """A product of weights and the matrix of windows for each image; depthwise, tap by tap."""
+    if w.ndim != x.ndim or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
+        raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
+    at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
+    image = padded(x, at.padding)
+    n, oc, each = x.shape[0], w.shape[0], w.shape[1]
+    if each == 1 and oc == group:
+        y = depthwise(image, w, at)
+    else:
+        count = math.prod(at.outputs)
+        taps = math.prod(at.kernel)
+        if taps == 1:
+            matrix = image[next(at.taps())[1]].reshape(n, group, each, count)
+        else:
+            matrix = np.empty((n, x.shape[1], *at.kernel, *at.outputs), x.dtype)
+            for tap, index in at.taps():
+                at_tap: tuple[Any, ...] = (slice(None), slice(None), *tap)
+                matrix[at_tap] = image[index]
+            matrix = matrix.reshape(n, group, each * taps, count)
+        y = np.matmul(w.reshape(group, oc // group, each * taps), matrix).reshape(n, oc, *at.outputs)
+    if b is not None:
+        y += b.reshape(-1, *[1] * (x.ndim - 2))
+    return y
+
+
+def depthwise(image: Array, w: Array, at: Windows) -> Array:
+    """Each channel with a filter of its own."""
+    y = np.zeros((image.shape[0], w.shape[0], *at.outputs), image.dtype)
+    product = np.empty_like(y)
+    shape = (-1, *[1] * len(at.kernel))
+    filters = np.moveaxis(w[:, 0], 0, -1)
+    for tap, index in at.taps():
+        np.multiply(image[index], filters[tap].reshape(shape), out=product)
+        y += product
+    return y
+
+
+def conv_transpose(
+    x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
+    group: int = 1, kernel_shape: Sizes | None = None, output_padding: Sizes | None = None,
+    output_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Array:  # fmt: skip
+    """Each element of the image spreads a window of weights over the result."""
+    spatial, kernel = x.shape[2:], w.shape[2:]
+    n = len(spatial)
+    steps, dilation, extra = strides or (1,) * n, dilations or (1,) * n, output_padding or (0,) * n
+    full = [
+        (size - 1) * s + d * (k - 1) + 1 + e
+        for size, s, d, k, e in zip(spatial, steps, dilation, kernel, extra, strict=True)
+    ]
+    cut = transposed_padding(spatial, full, steps, pads, auto_pad, output_shape)
+    oc = w.shape[1] * group
+    parts = np.matmul(
+        w.reshape(group, w.shape[0] // group, -1).transpose(0, 2, 1),
+        x.reshape(x.shape[0], group, x.shape[1] // group, -1),
+    ).reshape(x.shape[0], oc, *kernel, *spatial)
+    y = np.zeros((x.shape[0], oc, *full), x.dtype)
+    at = Windows(tuple(kernel), tuple(steps), tuple(dilation), (), tuple(spatial))
+    for tap, index in at.taps():
+        y[index] += parts[(slice(None), slice(None), *tap)]
+    left: list[Any] = [slice(max(first, 0), size - max(last, 0)) for (first, last), size in zip(cut, full, strict=True)]
+    y = y[(..., *left)]
+    y = padded(y, [(max(-first, 0), max(-last, 0)) for first, last in cut])
+    if b is not None:
+        y = y + b.reshape(-1, *[1] * n)
+    return np.ascontiguousarray(y)
+
+
+def transposed_padding(
+    spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
+) -> list[tuple[int, int]]:
+    """What is cut from each side of the full result; less than 0 is zeros that are added behind."""
+    n = len(spatial)
+    if output_shape is None and auto_pad in ("NOTSET", "VALID"):
+        return list(padding_of(spatial, full, strides, pads, auto_pad))
+    wanted = output_shape or [size * stride for size, stride in zip(spatial, strides, strict=True)]
+    result = []
+    for size, target in zip(full, wanted[-n:], strict=True):
+        total = size - target
+        less = max(total, 0) // 2
+        result.append((total - less, less) if auto_pad != "SAME_UPPER" and total > 0 else (less, total - less))
+    return result
+
+
+def max_pool(
+    x: Array, *, kernel_shape: Sizes, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Sizes | None = None,
+    pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
+) -> Any:  # fmt: skip
+    at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and not ceil_mode and x.size:
+        layout: Any = LAYOUTS[x.ndim - 3]
+        return pooling.max_pool(
+            x, at.kernel, strides=at.strides, padding=at.padding, dilation=at.dilations, layout=layout
+        )
+    image = padded(x, at.padding, lowest(x.dtype))
+    y: Array | None = None
+    for _, index in at.taps():
+        values = image[index]
+        y = values.copy() if y is None else np.maximum(y, values, out=y)
+    assert y is not None
+    return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
+
+
+def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
+    """Where in the flat image each maximum is, the first of equal ones."""
+    spatial = x.shape[2:]
+    order = np.arange(math.prod(spatial)).reshape(spatial, order="F" if storage_order else "C")
+    plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)
+    image, places = padded(x, at.padding, lowest(x.dtype)), np.pad(order, at.padding, constant_values=-1)
+    found = np.full(y.shape, -1, np.int64)
+    for _, index in at.taps():
+        place = places[index]
+        found = np.where((found < 0) & (image[index] == y) & (place >= 0), place, found)
+    return found + plane
+
+
+def average_pool(
+    x: Array, *, kernel_shape: Sizes, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
+    dilations: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Array:  # fmt: skip
+    at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    image = padded(x, at.padding)
+    total = sum_of_taps(image, at)
+    return np.asarray(total / counts(x.shape[2:], at, pads if count_include_pad else None, auto_pad), x.dtype)
+
+
+def sum_of_taps(image: Array, at: Windows) -> Array:
+    total = np.zeros((*image.shape[:2], *at.outputs), image.dtype)
+    for _, index in at.taps():
+        total += image[index]
+    return total
+
+
+def counts(spatial: Sizes, at: Windows, pads: Sizes | None, auto_pad: str) -> Array:
+    """How many elements of each window count: those of the image, and of its padding where that is given."""
+    declared = padding_of(spatial, at.kernel, at.strides, pads, auto_pad if pads is None else "NOTSET")
+    if pads is None:
+        declared = ((0, 0),) * len(spatial)
+    total: Array = np.ones(())
+    for d, size in enumerate(spatial):
+        line = np.zeros(size + sum(at.padding[d]))
+        before = at.padding[d][0]
+        line[before - declared[d][0] : before + size + declared[d][1]] = 1
+        taps = np.arange(at.outputs[d])[:, None] * at.strides[d] + np.arange(at.kernel[d]) * at.dilations[d]
+        total = total[..., None] * line[taps].sum(1)
+    return total
+
+
+def global_pool(function: Callable[..., Any]) -> Callable[..., Array]:
+    def operator(x: Array) -> Array:
+        return np.asarray(function(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)
+
+    return operator
+
+
+OPERATORS = [
+    Operator("Conv", conv, 1),
+    Operator("ConvTranspose", conv_transpose, 1),
+    Operator("MaxPool", max_pool, 1),
+    Operator("AveragePool", average_pool, 1),
+    Operator("GlobalAveragePool", global_pool(np.mean), 1),
+    Operator("GlobalMaxPool", global_pool(np.max), 1),
+]

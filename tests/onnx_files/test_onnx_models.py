@@ -1,0 +1,349 @@
+"""Whole models: what run takes and gives, order, folding, subgraphs, and files that are wrong."""
+
+import threading
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_models import loaded, model_of
+from processes import run_python
+
+import int8blas
+import int8blas.onnx
+
+CHAIN = """
+g (float[n, 2] x, float[2] unused) => (float[n, 2] y, float[n, 2] z) {
+    y = Relu(x)
+    z = Add(y, y)
+}
+"""
+X = np.array([[-1, 2], [3, -4], [5, 6]], np.float32)
+FEEDS = {"x": X, "unused": np.zeros(2, np.float32)}
+
+
+def test_run_gives_outputs_in_the_order_that_is_asked_for():
+    model = loaded(CHAIN)
+    y, z = model.run(None, FEEDS)
+    np.testing.assert_array_equal(y, np.maximum(X, 0))
+    np.testing.assert_array_equal(z, 2 * y)
+    a, b, c = model.run(["z", "y", "z"], FEEDS)
+    np.testing.assert_array_equal(a, z)
+    np.testing.assert_array_equal(b, y)
+    np.testing.assert_array_equal(c, z)
+
+
+def test_ports_are_told_as_onnxruntime_tells_them():
+    model = loaded("g (float[n, 2] a, uint8 b, bool[?] c, string[1] d) => (float16[n, 2] y) { y = Cast<to = 10>(a) }")
+    told = [(port.name, port.shape, port.type) for port in model.get_inputs() + model.get_outputs()]
+    assert told == [
+        ("a", ["n", 2], "tensor(float)"), ("b", [], "tensor(uint8)"), ("c", [None], "tensor(bool)"),
+        ("d", [1], "tensor(string)"), ("y", ["n", 2], "tensor(float16)"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("feeds", "error", "text"),
+    [
+        ({"x": X}, ValueError, r"feeds must have \['x', 'unused'\], got \['x'\]"),
+        ({**FEEDS, "w": X}, ValueError, r"feeds must have \['x', 'unused'\], got"),
+        ({**FEEDS, "x": X.astype(np.float64)}, TypeError, r"feeds\['x'\] must be float32, got float64"),
+        ({**FEEDS, "x": X[0]}, ValueError, r"feeds\['x'\] must have shape \('n', 2\), got \(2,\)"),
+        ({**FEEDS, "x": X.T}, ValueError, r"feeds\['x'\] must have shape \(2, 2\), got \(2, 3\)"),
+    ],
+)
+def test_feeds_that_are_wrong_are_named(feeds, error, text):
+    with pytest.raises(error, match=text):
+        loaded(CHAIN).run(None, feeds)
+
+
+def test_outputs_that_there_are_not_are_named():
+    with pytest.raises(ValueError, match=r"output_names must be among \['y', 'z'\], got \['w'\]"):
+        loaded(CHAIN).run(["w"], FEEDS)
+
+
+def test_sizes_with_a_name_are_the_same_everywhere():
+    model = loaded("g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }")
+    with pytest.raises(ValueError, match=r"feeds\['b'\] must have shape \(3,\), got \(1,\)"):
+        model.run(None, {"a": np.zeros(3, np.float32), "b": np.zeros(1, np.float32)})
+
+
+def test_an_error_of_a_node_names_it():
+    model = loaded("g (float[a] x, float[b] y) => (float[c] z) { z = Add(x, y) }")
+    with pytest.raises(ValueError) as caught:
+        model.run(None, {"x": np.zeros(3, np.float32), "y": np.zeros(2, np.float32)})
+    assert caught.value.__notes__ == ["in node 'z' (Add)"]
+
+
+def test_nodes_in_any_order_run_in_the_right_one():
+    proto = model_of("g (float[n] x) => (float[n] z) { y = Neg(x) z = Exp(y) }")
+    nodes = list(proto.graph.node)[::-1]
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    (z,) = int8blas.onnx.load(proto).run(None, {"x": np.zeros(2, np.float32)})
+    np.testing.assert_array_equal(z, [1, 1])
+
+
+def test_what_does_not_depend_on_inputs_is_computed_at_load():
+    model = loaded("""g (float[n] x) => (float[n] y) <float[2] a = {1, 2}> {
+        b = Add(a, a) c = Mul(b, a) unused = Exp(x) y = Add(x, c) }""")
+    assert [step.node.operator for step in model._plan.steps] == ["Add"]
+    np.testing.assert_array_equal(model.run(None, {"x": np.zeros(2, np.float32)})[0], [2, 8])
+
+
+def test_results_that_are_too_large_to_keep_are_computed_in_the_run():
+    model = loaded("""g (float x) => (int64[1] n, float m) <int64[2] shape = {10000, 10000}, int64[1] part = {3}> {
+        ones = ConstantOfShape(shape) first = Slice(ones, part, part) s = ReduceMax<keepdims=0>(first)
+        few = ConstantOfShape(part) n = Shape(few) m = Add(s, x) }""")
+    assert "ConstantOfShape" in [step.node.operator for step in model._plan.steps]
+
+
+def test_tensors_are_let_go_after_their_last_use():
+    model = loaded("g (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) c = Neg(b) y = Neg(c) }")
+    assert sum(len(step.freed) for step in model._plan.steps) == 4  # x's too
+    assert len(model._plan.constants) <= 4
+
+
+def test_inputs_are_not_written_to():
+    model = loaded("""g (float[n] x, int64[m] i, float[m] u) => (float[n] y, float[n] z) {
+        y = ScatterElements(x, i, u) z = Identity(x) }""")
+    x = np.zeros(3, np.float32)
+    y, _ = model.run(None, {"x": x, "i": np.array([1]), "u": np.ones(1, np.float32)})
+    np.testing.assert_array_equal(x, 0)
+    np.testing.assert_array_equal(y, [0, 1, 0])
+
+
+def test_branches_take_tensors_from_around_them():
+    model = loaded("""g (bool c, float[n] x) => (float[n] y) { two = Constant<value_float = 2.0>()
+        y = If(c) <then_branch = t () => (a) { a = Mul(x, two) }, else_branch = e () => (b) {
+            h = Neg(x) b = Add(h, h) }> }""")
+    x = np.array([1, 3], np.float32)
+    np.testing.assert_array_equal(model.run(None, {"c": np.array(True), "x": x})[0], [2, 6])
+    np.testing.assert_array_equal(model.run(None, {"c": np.array(False), "x": x})[0], [-2, -6])
+
+
+def test_a_loop_stops_at_its_condition_and_stacks():
+    model = loaded("""g (int64 n, float x) => (float last, float[k] all) { go = Constant<value = bool {1}>()
+        last, all = Loop(n, go, x) <body = b (int64 i, bool c, float s) => (d, t, u) {
+            t = Add(s, s) limit = Constant<value_float = 20.0>() d = Less(t, limit) u = Add(t, x) }> }""")
+    last, every = model.run(None, {"n": np.int64(10), "x": np.float32(3)})
+    assert last == 24
+    np.testing.assert_array_equal(every, [9, 15, 27])
+    last, every = model.run(None, {"n": np.int64(2), "x": np.float32(3)})
+    np.testing.assert_array_equal(every, [9, 15])
+
+
+def test_functions_of_the_file_are_put_in_their_place():
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (float[n] x) => (float[n] y) { y = own.twice(x) }
+        <domain: "own", opset_import: ["": 18]> twice (a) => (b) { b = Add(a, a) }""")
+    (y,) = int8blas.onnx.load(proto).run(None, {"x": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(y, [2, 2])
+
+
+def test_threads_share_a_model():
+    model = loaded("""g (uint8[n, 64] x, uint8 z) => (int32 y) { w = ConstantOfShape<value = int8 {3}>(s)
+        y = MatMulInteger(x, w, z) }""".replace("{ w", "<int64[2] s = {64, 8}> { w", 1))  # fmt: skip
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.integers(0, 256, (50, 64), np.uint8), "z": np.uint8(i)} for i in range(8)]
+    wanted = [model.run(None, feed)[0] for feed in feeds]
+    found = [None] * 8
+
+    def work(i):
+        for _ in range(20):
+            found[i] = model.run(None, feeds[i])[0]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_old_softmax_is_over_all_dimensions_from_an_axis_on():
+    text = "g (float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax<axis = 1>(x) }"
+    x = np.random.default_rng(0).normal(0, 1, (2, 3, 4)).astype(np.float32)
+    (old,), (new,) = (loaded(text, opset=opset).run(None, {"x": x}) for opset in (11, 13))
+    np.testing.assert_allclose(old.sum((1, 2)), 1, 1e-6)
+    np.testing.assert_allclose(new.sum(1), 1, 1e-6)
+
+
+def test_batch_normalization_of_old_versions_has_the_mean_that_is_given():
+    x = np.random.default_rng(0).normal(3, 1, (2, 3, 4)).astype(np.float32)
+    text = "g (float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[2,3,4] y) {" \
+           " y = BatchNormalization(x, s, b, m, v) }"  # fmt: skip
+    values = {name: np.full(3, value, np.float32) for name, value in (("s", 2), ("b", 1), ("m", 5), ("v", 4))}
+    (y,) = loaded(text, opset=9).run(None, {"x": x, **values})
+    np.testing.assert_allclose(y, (x - 5) / np.sqrt(4 + 1e-5) * 2 + 1, 1e-5, 1e-5)
+
+
+# ------------------------------------------------------------------------------------- files that are wrong ------
+
+
+def test_missing_operators_are_one_error_with_all_nodes():
+    text = """g (float[n] x) => (float[n] y) { [first] a = Nothing(x) [second] b = Nothing(a) c = other.Thing(b)
+        y = If(t) <then_branch = q () => (d) { [inner] d = Unheard(c) }, else_branch = e () => (f) { f = Neg(c) }> }"""
+    text = text.replace("{ [first]", "{ t = Constant<value = bool {1}>() [first]")
+    with pytest.raises(NotImplementedError) as caught:
+        loaded(text)
+    for part in ("Nothing of version 18: 'first', 'second'", "other.Thing of version not given: 'c'",
+                 "Unheard of version 18: 'inner'"):  # fmt: skip
+        assert part in str(caught.value)
+
+
+def test_versions_that_are_too_new_are_named():
+    with pytest.raises(ValueError, match="operators of domain '' must be of a version up to 28, got 99"):
+        loaded(CHAIN, opset=99)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("y = Add(x, nothing)", r"node 'y' \(Add\) must take tensors that there are, got 'nothing'"),
+        ("a = Add(x, b) b = Neg(a) y = Neg(b)", r"got a cycle among node 'a' \(Add\), node 'b' \(Neg\)"),
+        (
+            "y = Neg(x) y = Exp(x)",
+            r"node 'y' \(Exp\) must make tensors that are new, got 'y', which node 'y' \(Neg\) makes",
+        ),
+        ("x = Neg(x) y = Neg(x)", r"node 'x' \(Neg\) must make tensors that are new, got 'x', which is an input"),
+        ("z = Neg(x)", r"output 'y' of graph 'g' must be made by a node, got none"),
+        ("y = Neg<alpha = 1.0, beta = 2>(x)", r"node 'y' \(Neg\) must have attributes that Neg has .* got alpha, beta"),
+    ],
+)
+def test_graphs_that_are_wrong_are_named(body, text):
+    with pytest.raises(ValueError, match=text):
+        loaded(f"g (float[n] x) => (float[n] y) {{ {body} }}")
+
+
+def serialized():
+    return model_of(CHAIN.replace("(float[n, 2] y", "(float[n, 2] y")).SerializeToString()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xff\xff", b"not a model"])
+def test_bytes_that_are_no_model_are_an_error(data):
+    with pytest.raises(ValueError, match="source must be an ONNX model, got"):
+        int8blas.onnx.load(data)
+
+
+def test_a_truncated_model_is_an_error_wherever_it_ends():
+    data = serialized()
+    for end in range(len(data)):
+        with pytest.raises((ValueError, NotImplementedError)):
+            int8blas.onnx.load(data[:end])
+
+
+def test_bytes_that_are_turned_never_crash():
+    data, rng = serialized(), np.random.default_rng(0)
+    for _ in range(500):
+        broken = bytearray(data)
+        broken[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        try:
+            int8blas.onnx.load(bytes(broken))
+        except (ValueError, TypeError, NotImplementedError):
+            continue
+
+
+def test_other_sources_are_refused():
+    with pytest.raises(TypeError, match=r"source must be a path, bytes or an onnx\.ModelProto, got int"):
+        int8blas.onnx.load(3)
+
+
+def with_constant(tensor):
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ports[:1], ports[1:], [tensor])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.mark.parametrize("size", [3, 5, 1 << 40, -1])
+def test_a_constant_has_as_many_bytes_as_its_shape_says(size):
+    tensor = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    tensor.dims[0] = size
+    with pytest.raises(ValueError, match="constant 'w' must have"):
+        int8blas.onnx.load(with_constant(tensor))
+
+
+@pytest.mark.parametrize("size", [3, 1 << 40])
+def test_a_constant_in_fields_has_as_many_values_as_its_shape_says(size):
+    tensor = helper.make_tensor("w", TensorProto.FLOAT, [4], [1, 2, 3, 4])
+    tensor.dims[0] = size
+    with pytest.raises(ValueError, match="constant 'w' must have the values of shape"):
+        int8blas.onnx.load(with_constant(tensor))
+
+
+def test_an_unknown_type_is_named():
+    tensor = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    tensor.data_type = 99
+    with pytest.raises(ValueError, match="constant 'w' must have a type that onnx knows, got number 99"):
+        int8blas.onnx.load(with_constant(tensor))
+
+
+@pytest.mark.parametrize("shape", [[1 << 40], [1 << 20, 1 << 20, 1 << 20]])
+def test_sizes_of_terabytes_are_refused_before_memory_is_taken(shape):
+    sizes = ", ".join(map(str, shape))
+    model = loaded(f"g (float x) => (float y) <int64[{len(shape)}] s = {{{sizes}}}> {{ y = ConstantOfShape(s) }}")
+    with pytest.raises(ValueError, match="a tensor must have at most") as caught:
+        model.run(None, {"x": np.float32(0)})
+    assert caught.value.__notes__ == ["in node 'y' (ConstantOfShape)"]
+
+
+# --------------------------------------------------------------------------------------------- external data ------
+
+
+def external(location, offset=None, length=None):
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        if value is not None:
+            tensor.external_data.add(key=key, value=str(value))
+    return with_constant(tensor).SerializeToString()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "models" / "deep").mkdir(parents=True)
+    for place in ("secret.bin", "models/weights.bin", "models/deep/weights.bin"):
+        np.arange(8, dtype=np.float32).tofile(tmp_path / place)
+    (tmp_path / "models" / "link.bin").symlink_to(tmp_path / "secret.bin")
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize(("location", "offset"), [("weights.bin", 0), ("weights.bin", 8), ("deep/weights.bin", None)])
+def test_external_data_is_found_in_the_folder_of_the_model(folder, location, offset):
+    (folder / "model.onnx").write_bytes(external(location, offset, 16))
+    (y,) = int8blas.onnx.load(folder / "model.onnx").run(None, {"x": np.zeros(4, np.float32)})
+    np.testing.assert_array_equal(y, np.arange(4) + (offset or 0) // 4)
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "link.bin", "/etc/passwd", "", "missing.bin", "deep"])
+def test_nothing_outside_the_folder_is_read(folder, location):
+    (folder / "model.onnx").write_bytes(external(location))
+    with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
+        int8blas.onnx.load(folder / "model.onnx")
+
+
+@pytest.mark.parametrize(("offset", "length"), [(20, 16), (-4, 16), (0, 12), (1 << 60, None), (0, 1 << 60)])
+def test_external_data_lies_in_its_file(folder, offset, length):
+    (folder / "model.onnx").write_bytes(external("weights.bin", offset, length))
+    with pytest.raises(ValueError, match="constant 'w' must have 16 bytes"):
+        int8blas.onnx.load(folder / "model.onnx")
+
+
+def test_external_data_needs_a_path():
+    with pytest.raises(ValueError, match="constant 'w' must be in the model, as that was not read from a path"):
+        int8blas.onnx.load(external("weights.bin"))
+
+
+# ---------------------------------------------------------------------------------------------------- imports ------
+
+
+def test_the_package_is_imported_when_it_is_used():
+    code = "import sys, int8blas; assert 'int8blas.onnx' not in sys.modules; int8blas.onnx.load; " \
+           "assert 'onnx' not in sys.modules; print('int8blas.onnx' in sys.modules)"  # fmt: skip
+    assert run_python("-c", code).stdout.strip() == "True"
+
+
+def test_without_onnx_the_error_says_how_to_get_it():
+    code = "import sys; sys.modules['onnx'] = None; import int8blas\n" \
+           "try: int8blas.onnx.load('x.onnx')\nexcept ImportError as error: print(error)"  # fmt: skip
+    assert "pip install 'int8blas[onnx]'" in run_python("-c", code).stdout

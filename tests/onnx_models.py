@@ -1,0 +1,85 @@
+"""Small ONNX models in onnx's own text form, and node tests of the package onnx."""
+
+import importlib
+import pkgutil
+from functools import cache
+
+import numpy as np
+import onnx
+import onnx.parser
+
+import int8blas.onnx
+
+PLAIN = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "bool", "float16", "float32",
+         "float64", "bfloat16", "object"}  # fmt: skip
+
+
+def model_of(text, opset=18, microsoft=False):
+    """A model of the body of a graph: "name (inputs) => (outputs) { nodes }"."""
+    domains = f'"": {opset}' + (', "com.microsoft": 1' if microsoft else "")
+    return onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]>\n{text}")
+
+
+def loaded(text, **options):
+    return int8blas.onnx.load(model_of(text, **options))
+
+
+@cache
+def node_modules():
+    """The modules that make the node tests, by the name of the operator in lower case."""
+    from onnx.backend.test.case import node
+
+    return {info.name.replace("_", ""): info.name for info in pkgutil.iter_modules(node.__path__)}
+
+
+def node_tests(operator):
+    """onnx's node tests of an operator, of types that NumPy and bfloat16 cover."""
+    from onnx.backend.test.case import node
+
+    name = node_modules().get(operator.lower())
+    if name is None:
+        return []
+    with np.errstate(all="ignore"):  # what is wanted of 1 / 0 is computed as that
+        importlib.import_module(f"{node.__name__}.{name}")
+    found = {case.name: case for case in node._NodeTestCases if case.model.graph.node[0].op_type == operator}
+    return [case for case in found.values() if types_of(case.model.graph) <= PLAIN]
+
+
+def types_of(graph):
+    """The types of what goes in and comes out."""
+    ports = [*graph.input, *graph.output]
+    numbers = {port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
+    return {np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)).name for number in numbers}
+
+
+def as_value(data):
+    """What a test gives, as run takes it."""
+    return onnx.numpy_helper.to_array(data) if isinstance(data, onnx.TensorProto) else data
+
+
+def check(case):
+    """Run a node test: equality for integers, its own tolerance for floats."""
+    model = int8blas.onnx.load(case.model)
+    for inputs, outputs in case.data_sets:
+        names = [port.name for port in model.get_inputs()]
+        results = model.run(None, dict(zip(names, map(as_value, inputs), strict=True)))
+        for result, wanted in zip(results, map(as_value, outputs), strict=True):
+            compare(result, wanted, case)
+
+
+def compare(result, wanted, case):
+    if wanted is None:
+        assert result is None
+    elif isinstance(wanted, list):
+        assert len(result) == len(wanted)
+        for a, b in zip(result, wanted, strict=True):
+            compare(a, b, case)
+    else:
+        wanted = np.asarray(wanted)
+        wanted = wanted.astype(object) if wanted.dtype.kind in "UT" else wanted
+        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+        if wanted.dtype.kind in "biuO":
+            np.testing.assert_array_equal(result, wanted)
+        else:
+            wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+            np.testing.assert_allclose(result.astype(wide), wanted.astype(wide), case.rtol, case.atol)
