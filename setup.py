@@ -43,6 +43,9 @@ REGISTERS = ["-frename-registers", "-fira-region=all"]
 # Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
 # cache, longer than small products take to set up.
 SCALARS = ["-fno-tree-slp-vectorize"]
+# What Cython writes in these rooms checks arguments and sets kernels up for calls of microseconds: it takes half the
+# time to compile so. Not in core and gemm, where small products, packed and with a new C, are an eighth slower so.
+SET_UP, QUICK = [PACKAGE / "convolution", PACKAGE / "layers", PACKAGE / "stage"], ["-O1"]
 STRIP = "-Wl,--strip-all"
 INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
@@ -96,16 +99,16 @@ def is_newer(path, others):
 class Objects:
     """A compiler's `compile` that works side by side, and only where an object is older than what it is made of."""
 
-    def __init__(self, compiler, pool, own_args, cython_args):
+    def __init__(self, compiler, pool, arguments_for):
         self.compiler, self.compile = compiler, compiler.compile
-        self.pool, self.own_args, self.cython_args = pool, own_args, cython_args
+        self.pool, self.arguments_for = pool, arguments_for
 
     def __call__(self, sources, **options):
         return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
 
     def object(self, source, output_dir, extra_postargs=(), depends=(), **options):
         """The object of one source. A note beside it has the command it was made by."""
-        arguments = [*extra_postargs, *(self.own_args if CSRC in source.parents else self.cython_args)]
+        arguments = [*extra_postargs, *self.arguments_for(source)]
         (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
         note, made_by = Path(path).with_suffix(".txt"), repr((arguments, options, vars(self.compiler)["compiler_so"]))
         if not (is_newer(Path(path), {source, *headers(source)}) and note.exists() and note.read_text() == made_by):
@@ -150,12 +153,20 @@ class BuildExt(build_ext):
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
         own_args, cython_args = self.known(REGISTERS), self.known(SCALARS)
+        quick = self.known(QUICK)
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
+
+        def arguments_for(source):
+            """The compiler's arguments beyond those of all, for one file of C."""
+            if CSRC in source.parents:
+                return own_args
+            return cython_args + (quick if source.relative_to("build").parent in SET_UP else [])
+
         for ext in self.extensions:
             ext.depends = sorted({str(header) for source in ext.sources for header in headers(Path(source))})
         with ThreadPoolExecutor(self.parallel) as pool:
-            self.compiler.compile = Objects(self.compiler, pool, own_args, cython_args)
+            self.compiler.compile = Objects(self.compiler, pool, arguments_for)
             super().build_extensions()
 
     def openmp_flags(self, msvc):
