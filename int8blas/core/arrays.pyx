@@ -695,7 +695,7 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
     """A mapping from some of these tensors' names, or None for an empty one."""
     if x is None:
         return {}
-    if not isinstance(x, Mapping):
+    if type(x) is not dict and not isinstance(x, Mapping):
         raise TypeError(f"{name} must be a mapping, got {type(x).__name__}")
     values = dict(x)
     for tensor in values:

@@ -17,7 +17,8 @@ cdef class Layer:
     cdef bint integer_bias
     cdef bint integral              # nothing in the formula is real: the result is exact
     cdef bint requantizes           # in integers: Attributes.requantization is not "float"
-    cdef object _bias, _column_sums
+    cdef object _bias
+    cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"
     cdef readonly dict masks, constants
     cdef tuple operands
@@ -29,6 +30,7 @@ cdef class Layer:
     cdef object set_bias(self, bias)
     cdef object check_groups(self)
     cdef object checked(self, parameter, tensor, value)
+    cdef object one_value(self, str parameter, str tensor, object value)
     cdef dict checked_masks(self, parameter, declared, values)
     cdef object fitted(self, parameter, tensor, array)
     cdef object check_post_ops(self)

@@ -7,6 +7,7 @@ to. Where nothing is left to an execution, one ``Bound`` serves all of them.
 
 from types import MappingProxyType
 
+from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
@@ -15,7 +16,6 @@ from int8blas.core.arrays cimport by_tensor, dtype_error, in_float32, items_of
 from int8blas.core.kernels cimport (
     I8_ABS,
     I8_ADD,
-    I8_CHUNK,
     I8_CLIP,
     I8_DIV,
     I8_ELU,
@@ -48,12 +48,21 @@ from int8blas.core.kernels cimport (
     I8_TYPE_S8,
     I8_TYPE_S32,
     I8_TYPE_U8,
-    i8_column_values,
     i8_post_op,
 )
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.plan cimport Gemm
+from int8blas.stage.columns cimport (
+    are_finite,
+    largest,
+    multiples,
+    one_integer,
+    one_scale,
+    padded,
+    products,
+    set_columns,
+)
 from int8blas.stage.requantization cimport check_requantization, set_requantization
 from int8blas.stage.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
@@ -73,6 +82,10 @@ cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
                         "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
+
+
+cdef object FLOAT32 = np.float32, INT32 = np.dtype(np.int32)
+cdef object ONE = np.float32(1), NO_CHANGE = np.float32(-0.0)
 
 
 cdef int element_type(int typenum) noexcept:
@@ -111,21 +124,6 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
     return 0
 
 
-cdef object padded(object values, object dtype):
-    """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
-    array = np.zeros(len(values) // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, dtype)
-    array[:len(values)] = values
-    return array
-
-
-cdef void set_columns(i8_column_values *columns, object values, list arrays):
-    """One value or one for each column; `arrays` keeps the memory."""
-    array = np.full(I8_CHUNK, values, np.float32) if np.ndim(values) == 0 else padded(values, np.float32)
-    arrays.append(array)
-    columns.values = <const float *>cnp.PyArray_DATA(array)
-    columns.step = 0 if np.ndim(values) == 0 else 1
-
-
 cdef class Layer:
     """What a primitive knows of its output stage when it is created."""
 
@@ -139,7 +137,7 @@ cdef class Layer:
         self.kind = kind
         # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
         self.group = group
-        self._column_sums = column_sums if group else padded(column_sums, np.int64)
+        self._column_sums = column_sums if group else padded(column_sums, cnp.NPY_INT64)
         self.set_bias(bias)
         self.masks, self.constants = {}, {}
         for parameter, declared, values in (("scales", attributes.scales, scales),
@@ -196,7 +194,7 @@ cdef class Layer:
             raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         else:
             # The destination's may be any int32: the range of its real values need not contain 0.
-            dtype = np.dtype(np.int32) if tensor == "dst" else self.dtypes[tensor]
+            dtype = INT32 if tensor == "dst" else self.dtypes[tensor]
             array = zero_point_values(value, name, dtype).astype(np.int64)
         if array.ndim == 2 and parameter == "scales" and tensor == "weights":
             if self.group:
@@ -206,6 +204,14 @@ cdef class Layer:
         if array.ndim > 1:
             raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
         return array
+
+    cdef object one_value(self, str parameter, str tensor, object value):
+        """The checked value of a tensor that has one, where it is as simple as most are; else None."""
+        if self.masks[parameter].get(tensor) != 0:
+            return None
+        if parameter == "scales":
+            return one_scale(value, tensor == "dst")
+        return one_integer(value, INT32 if tensor == "dst" else self.dtypes[tensor])
 
     cdef dict checked_masks(self, parameter, declared, values):
         """The masks that the attributes declare, and for other tensors those that the values have."""
@@ -301,16 +307,19 @@ cdef class Layer:
         bound._arrays = []
         for parameter, values in (("scales", scales), ("zero_points", zero_points)):
             for tensor, value in by_tensor(values, parameter, TENSORS).items():
-                name = f"{parameter}[{tensor!r}]"
                 if tensor in self.constants[parameter]:
-                    raise ValueError(f"{name} must not be given again: the primitive was created with it")
-                given[parameter][tensor] = self.fitted(parameter, tensor, self.checked(parameter, tensor, value))
+                    raise ValueError(f"{parameter}[{tensor!r}] must not be given again: the primitive was created with "
+                                     "it")
+                number = self.one_value(parameter, tensor, value)
+                if number is None:
+                    number = self.fitted(parameter, tensor, self.checked(parameter, tensor, value))
+                given[parameter][tensor] = number
             for tensor, mask in self.masks[parameter].items():
-                name = f"{parameter}[{tensor!r}]"
                 if tensor not in given[parameter]:
-                    raise ValueError(f"{name} must be given: its mask was when the primitive was created")
+                    raise ValueError(f"{parameter}[{tensor!r}] must be given: its mask was when the primitive was "
+                                     "created")
                 if MASKS[tensor][mask] == "rows" and given[parameter][tensor].shape != (rows,):
-                    raise ValueError(f"{name} must have {rows} values, one for each row, got "
+                    raise ValueError(f"{parameter}[{tensor!r}] must have {rows} values, one for each row, got "
                                      f"{given[parameter][tensor].shape[0]}")
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
@@ -323,41 +332,41 @@ cdef class Layer:
         return bound
 
     cdef object bind_scales(self, Bound bound, dict scales):
-        one = np.float32(1)
-        src, weights = scales.get("src", one), scales.get("weights", one)
+        src, weights = scales.get("src", ONE), scales.get("weights", ONE)
         bound.stage.bias_first = 0
         if self.attributes.output_scales is not None:
             mask, values = self.attributes.output_scales
             weights = values if mask else values[0]
             bound.stage.bias_first = 1
-        with np.errstate(over="ignore", under="ignore"):
-            if not np.isfinite(np.max(src, initial=0) * np.max(weights, initial=0)):
-                raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
-                                 f"{np.max(src)} * {np.max(weights)}")
-            if np.ndim(src):
-                bound._row_scales = np.ascontiguousarray(src)
-                scale = weights
-            else:
-                scale = np.float32(src) * weights
+        if not isfinite(largest(src) * largest(weights)):
+            raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
+                             f"{np.max(src)} * {np.max(weights)}")
+        scale = weights
+        if isinstance(src, np.ndarray):
+            bound._row_scales = np.ascontiguousarray(src)
+        elif isinstance(weights, np.ndarray):
+            scale = products(weights, src)
+        else:
+            scale = FLOAT32(<float>src * <float>weights)
         if self.group:
             self.bind_groups(bound, scale)
-            scale = one
+            scale = ONE
         set_columns(&bound.stage.scale, scale, bound._arrays)
-        reciprocal = one / scales["dst"] if "dst" in scales else one
+        reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
         # Groups may add up infinities of both signs.
-        bound.stage.finite = bool(not self.group and np.isfinite(scale).all() and np.isfinite(reciprocal).all())
+        bound.stage.finite = not self.group and are_finite(scale) and are_finite(reciprocal)
         # -0.0 is what leaves every number as it is when it is added.
-        bias = np.float32(-0.0) if self._bias is None or self.integer_bias else self._bias
-        set_columns(&bound.stage.bias, bias, bound._arrays)
+        set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
+                    bound._arrays)
         if self.integer_bias:
-            bound._co_cols = padded(self._bias, np.int32)
+            bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
         """Scales (groups, columns), in panels; with those of a source that has one."""
         cdef cnp.ndarray array
-        panels, groups, width = self._column_sums.shape
+        panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
         by_column[:, :self.columns] = scales
         array = np.ascontiguousarray(by_column.reshape(groups, panels, width).transpose(1, 0, 2))
@@ -373,31 +382,32 @@ cdef class Layer:
             # Part of its packed weights, or of the sums of its windows.
             weights, bound.bo = 0, 0
             if self.window_zeros is not None:
-                bound._bo_cols = padded(self.window_zeros, np.int64)
-        if np.ndim(src):
+                bound._bo_cols = padded(self.window_zeros, cnp.NPY_INT64)
+        by_row = isinstance(src, np.ndarray)
+        if by_row:
             bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
         else:
             bound.ao += int(src)
-        if np.ndim(weights):
+        if isinstance(weights, np.ndarray):
             bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
         else:
             bound.bo += int(weights)
-        if self.group and not np.ndim(src) and not bound.ao and self.kind != "dynamic":
+        if self.group and not by_row and not bound.ao and self.kind != "dynamic":
             bound.scale_groups.col_sums = NULL
-        if not np.ndim(src) and bound.ao and not self.group:
+        if not by_row and bound.ao and not self.group:
             # The compensation, modulo 2**32 like the sums that it is added to.
-            bound._col_init = (-bound.ao * self._column_sums).astype(np.uint32).view(np.int32)
+            bound._col_init = multiples(self._column_sums, -bound.ao)
         bound.stage.col_sums = NULL
-        if (np.ndim(src) or self.kind == "dynamic") and not self.group:
-            bound._arrays.append(self._column_sums.astype(np.uint32))
+        if (by_row or self.kind == "dynamic") and not self.group:
+            bound._arrays.append(multiples(self._column_sums, 1))
             bound.stage.col_sums = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
         bound.stage.integral, bound.stage.offset = self.integral, NULL
-        dst = zero_points["dst"].astype(np.float32) if "dst" in zero_points else np.float32(-0.0)
+        dst = zero_points["dst"].astype(FLOAT32) if "dst" in zero_points else NO_CHANGE
         if self.integral:
             self.bind_integers(bound, zero_points.get("dst", 0))
-            bound.stage.rescales, dst = 0, np.float32(-0.0)
+            bound.stage.rescales, dst = 0, NO_CHANGE
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
-        bound.stage.shifts = bool(np.any(dst))
+        bound.stage.shifts = bool(dst.any())
 
     cdef object bind_integers(self, Bound bound, object zero_points):
         """The destination's zero points as integers: part of the bias, or apart where int32 has no room for both."""
@@ -406,9 +416,9 @@ cdef class Layer:
         if not np.any(offsets):
             return
         if (both == both.astype(np.int32)).all():
-            bound._co_cols = padded(both, np.int32)
+            bound._co_cols = padded(both, cnp.NPY_INT32)
             return
-        bound._arrays.append(padded(offsets, np.int32))
+        bound._arrays.append(padded(offsets, cnp.NPY_INT32))
         bound.stage.offset = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
 
     cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
@@ -469,7 +479,7 @@ cdef class Bound:
 
     cdef int set_nan(self) except -1:
         """Let every sum become NaN, as a source has no scale."""
-        set_columns(&self.stage.scale, np.float32(np.nan), self._arrays)
+        set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
         self.stage.finite = False
         return 0
 

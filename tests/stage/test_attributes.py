@@ -9,7 +9,7 @@ import pytest
 from layers import assert_same_bits
 
 import int8blas
-from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
+from int8blas import Attributes, Binary, Eltwise, InnerProduct, PReLU, ReLU, Sum
 
 # --- checks ----------------------------------------------------------------------------------------------------------
 
@@ -342,3 +342,47 @@ def test_a_convolution_with_groups_and_quantized_weights(isa, layout, rng):
     assert len(np.unique(expected)) > 50
     result = conv(int8blas.reorder(src, src_layout="nchw", dst_layout=layout))
     assert_same_bits(int8blas.reorder(result, src_layout=layout, dst_layout="nchw"), expected.astype(np.int8))
+
+
+# --- values given at execution ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [float, np.float32, np.float64, np.float16, np.longdouble, np.array, lambda x: [x]])
+def test_numbers_given_at_execution_are_as_those_given_before(form, rng):
+    """Of every type that a number may have; they are rounded to float32 once."""
+    weights = rng.normal(size=(20, 9)).astype(np.float32)
+    x = rng.integers(0, 256, (3, 9), np.uint8)
+    scales, zero_points = {"src": 0.0625, "dst": 0.5}, {"src": 7, "dst": -3}
+    types = {"src_dtype": np.uint8, "dst_dtype": np.int8}
+    before = InnerProduct(
+        weights, scales=scales | {"weights": "per_channel"}, zero_points=zero_points, **types
+    )  # fmt: skip
+    attributes = Attributes(scales={"src": 0, "dst": 0}, zero_points={"src": 0, "dst": 0})
+    later = InnerProduct(weights, scales={"weights": "per_channel"}, attributes=attributes, **types)
+    given = later(
+        x,
+        scales={tensor: form(value) for tensor, value in scales.items()},
+        zero_points={tensor: np.int64(value) for tensor, value in zero_points.items()},
+    )
+    np.testing.assert_array_equal(given, before(x))
+
+
+@pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, 1e39, np.float64(1e-50), True, "1", np.array(-0.0)])
+def test_numbers_that_are_no_scales_are_refused_at_execution(value):
+    layer = InnerProduct(
+        np.ones((2, 3), np.int8), src_dtype=np.uint8, dst_dtype=np.float32, attributes=Attributes(scales={"src": 0})
+    )
+    with pytest.raises((TypeError, ValueError), match=r"scales\['src'\] must be"):
+        layer(np.ones((1, 3), np.uint8), scales={"src": value})
+
+
+@pytest.mark.parametrize("value", [-1, 256, 2**70, 1.0, np.int64(-1), np.array([300]), "0"])
+def test_numbers_that_are_no_zero_points_are_refused_at_execution(value):
+    layer = InnerProduct(
+        np.ones((2, 3), np.int8),
+        src_dtype=np.uint8,
+        dst_dtype=np.float32,
+        attributes=Attributes(zero_points={"src": 0}),
+    )
+    with pytest.raises((TypeError, ValueError), match=r"zero_points\['src'\] must be"):
+        layer(np.ones((1, 3), np.uint8), zero_points={"src": value})

@@ -1,0 +1,141 @@
+"""Values for each column of C, or one for all of them, as the kernels of the output stage read them.
+
+A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or int64, checked. Most calls that bring
+their own bring single numbers, and small ones: so these functions take well under a microsecond.
+"""
+
+from libc.math cimport INFINITY, isfinite
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
+
+cnp.import_array()
+
+cdef object FLOAT32 = np.float32, INT64 = np.int64
+# Those whose values are rounded to float32 once where they become a double first.
+cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
+cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
+
+
+cdef cnp.ndarray padded(object values, int typenum):
+    """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
+    cdef cnp.ndarray source = values, array
+    cdef cnp.npy_intp count = cnp.PyArray_SIZE(source), size = count // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK
+    array = cnp.PyArray_ZEROS(1, &size, typenum, 0)
+    if cnp.PyArray_TYPE(source) == typenum and cnp.PyArray_IS_C_CONTIGUOUS(source):
+        memcpy(cnp.PyArray_DATA(array), cnp.PyArray_DATA(source), cnp.PyArray_NBYTES(source))
+    else:
+        array[:count] = source
+    return array
+
+
+cdef int set_columns(i8_column_values *columns, object values, list arrays) except -1:
+    """One value or one for each column, in float32; `arrays` keeps the memory."""
+    cdef cnp.npy_intp size = I8_CHUNK, i
+    cdef cnp.ndarray array
+    cdef float *data
+    cdef float value
+    if isinstance(values, np.ndarray):
+        array = padded(values, cnp.NPY_FLOAT32)
+        columns.step = 1
+    else:
+        value = values
+        array = cnp.PyArray_EMPTY(1, &size, cnp.NPY_FLOAT32, 0)
+        data = <float *>cnp.PyArray_DATA(array)
+        for i in range(size):
+            data[i] = value
+        columns.step = 0
+    arrays.append(array)
+    columns.values = <const float *>cnp.PyArray_DATA(array)
+    return 0
+
+
+cdef cnp.ndarray products(cnp.ndarray values, float factor):
+    """Values in float32 times a factor, each rounded once; their underflow and overflow is nobody's error."""
+    cdef cnp.ndarray result = cnp.PyArray_NewCopy(values, cnp.NPY_CORDER)
+    cdef float *data = <float *>cnp.PyArray_DATA(result)
+    cdef cnp.npy_intp i
+    for i in range(cnp.PyArray_SIZE(result)):
+        data[i] = data[i] * factor
+    return result
+
+
+cdef float largest(object values) except? -1:
+    """The largest of some values in float32, at least 0."""
+    cdef float most = 0
+    cdef cnp.ndarray array
+    cdef const float *data
+    cdef cnp.npy_intp i
+    if not isinstance(values, np.ndarray):
+        return max(most, <float>values)
+    array = cnp.PyArray_GETCONTIGUOUS(values)
+    data = <const float *>cnp.PyArray_DATA(array)
+    for i in range(cnp.PyArray_SIZE(array)):
+        most = max(most, data[i])
+    return most
+
+
+cdef bint are_finite(object values) except -1:
+    """Whether all of some values in float32 are finite."""
+    cdef cnp.ndarray array
+    cdef const float *data
+    cdef cnp.npy_intp i
+    if not isinstance(values, np.ndarray):
+        return isfinite(<float>values)
+    array = cnp.PyArray_GETCONTIGUOUS(values)
+    data = <const float *>cnp.PyArray_DATA(array)
+    for i in range(cnp.PyArray_SIZE(array)):
+        if not isfinite(data[i]):
+            return False
+    return True
+
+
+cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
+    """Sums of int64 times a factor, as int32, modulo 2**32."""
+    cdef cnp.npy_intp size = cnp.PyArray_SIZE(sums), i
+    cdef cnp.ndarray result = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
+    cdef uint32_t *data = <uint32_t *>cnp.PyArray_DATA(result)
+    cdef const int64_t *values = <const int64_t *>cnp.PyArray_DATA(sums)
+    for i in range(size):
+        data[i] = <uint32_t>factor * <uint32_t>values[i]
+    return result
+
+
+cdef object one_of(object value, tuple types, tuple typenums):
+    """The number that a value is, or has as the only element of an array; None if that is not of these types."""
+    if type(value) in types:
+        return value
+    if type(value) is np.ndarray and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
+        return value.item()
+    return None
+
+
+cdef object one_scale(object value, bint divides):
+    """A positive number in float32, whose reciprocal is finite if it divides; None for what needs a closer look."""
+    cdef float scale
+    value = one_of(value, REAL_TYPES, REAL_DTYPES)
+    if value is None:
+        return None
+    scale = <float><double>value
+    if not 0 < scale < INFINITY or (divides and not isfinite(<float>1 / scale)):
+        return None
+    return FLOAT32(scale)
+
+
+cdef object one_integer(object value, object dtype):
+    """An integer within the range of a type, as int64; None for what needs a closer look."""
+    if isinstance(value, np.ndarray):
+        if value.size != 1 or value.dtype.kind not in "iu":
+            return None
+        value = value.item()
+    elif type(value) is not int and not isinstance(value, np.integer):
+        return None
+    low, high = RANGES[dtype.char]
+    return INT64(value) if low <= value <= high else None
+
+
+cdef dict RANGES = {np.dtype(t).char: (int(np.iinfo(t).min), int(np.iinfo(t).max))
+                    for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32)}
