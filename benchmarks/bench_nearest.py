@@ -48,7 +48,7 @@ def ours(base: np.ndarray, k: int) -> dict[str, Callable[[np.ndarray], Any]]:
     searches: dict[str, Callable[[np.ndarray], Any]] = {"product": product}
     for metric in ("inner", "sqeuclidean", "cosine"):
         searches[metric] = lambda queries, metric=metric: int8blas.nearest(queries, packed, k, metric=metric)[0]
-    searches["inner, rows"] = lambda queries: int8blas.nearest(queries, base, k)[0]
+    searches["unpacked"] = lambda queries: int8blas.nearest(queries, base, k)[0]
     return searches
 
 

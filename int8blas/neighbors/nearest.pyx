@@ -89,8 +89,7 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
 
 
 cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
-    """What is left out. Returns the array that holds a mask; how many rows there are to be found is in s.most after
-    this, if they are fewer."""
+    """What is left out, and so how many rows can be found. Returns the array that holds a mask."""
     cdef cnp.ndarray mask = None
     cdef int64_t left = rows
     s.exclude_first = s.exclude_end = 0
@@ -192,8 +191,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     k : int
         How many rows are wanted, 1 to 1024.
     metric : {'inner', 'sqeuclidean', 'cosine'}, optional
-        What the score of a row is, and which is best: the largest q . x, the smallest \\|q - x\\|^2, or the largest
-        q . x / sqrt(\\|q\\|^2 \\|x\\|^2).
+        What the score of a row is, and which is best: the largest ``q @ x``, the smallest ``sum((q - x)**2)``, or the
+        largest ``q @ x / sqrt((q @ q) * (x @ x))``.
     exclude : range, slice or array_like of bool, optional
         Rows that are left out: consecutive ones, as a range or slice of their numbers, or those for which a mask of
         shape (N,) is true.
