@@ -33,7 +33,8 @@ from int8blas.core.kernels cimport I8_COSINE, I8_GROUP, I8_INNER, I8_PANEL, I8_S
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose cimport report_nogil, seconds, verbose
-from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8, transposed
+from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
+from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
 from int8blas.gemm.problem cimport run_nogil, start
@@ -251,7 +252,7 @@ cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k
         g.a.column = lda if transposes_a else 1
     set_as_u8(&g.a, a_signed)
     g.a.zero += ao
-    g.b = transposed(&g.a, -SHIFT)
+    g.b = transpose_of(&g.a, -SHIFT)
     g.alpha, g.beta = alpha, beta
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)

@@ -20,11 +20,13 @@ from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.long_k cimport gemm_long_k
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport (
+    LOWER,
     PATH_FEW_COLUMNS,
     PATH_FEW_ROWS,
     PATH_LONG_K,
     PATH_SMALL_K,
     PATH_TRIANGLE,
+    UPPER,
     Gemm,
     Plan,
     Planned,
@@ -102,6 +104,15 @@ cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, 
         own.threads = 1
 
 
+cdef inline int64_t first_column(const Gemm *g, int64_t row) noexcept nogil:
+    """The first column of C that a row has."""
+    return row if g.triangle == UPPER else 0
+
+
+cdef inline int64_t end_column(const Gemm *g, int64_t row) noexcept nogil:
+    return row + 1 if g.triangle == LOWER else g.n
+
+
 cdef int multiply_part_of_k(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """The product over one part of K, segment by segment, to its totals. 0, or -1 if there is no memory."""
     cdef const PartsOfK *j = <const PartsOfK *>job
@@ -109,18 +120,15 @@ cdef int multiply_part_of_k(const void *job, int64_t part, int64_t _parts) noexc
     cdef const Plan *p = j.p
     cdef int64_t *total = j.totals + part * g.m * g.n
     cdef int32_t *sums = j.sums + part * g.m * g.n
-    cdef int64_t first = p.segments // p.k_parts * part, segment, i
+    cdef int64_t first = p.segments // p.k_parts * part, segment, row, i
     cdef Gemm own
     for segment in range(first, first + p.segments // p.k_parts):
         set_segment(&own, g, p, segment, sums)
         if multiply(&own):
             return -1
-        if segment == first:
-            for i in range(g.m * g.n):
-                total[i] = sums[i]
-        else:
-            for i in range(g.m * g.n):
-                total[i] += sums[i]
+        for row in range(g.m):
+            for i in range(row * g.n + first_column(g, row), row * g.n + end_column(g, row)):
+                total[i] = sums[i] + (0 if segment == first else total[i])
     return 0
 
 
@@ -129,7 +137,7 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
     cdef i8_output_args o
     cdef int64_t total[I8_MAX_COLUMNS]
     cdef int64_t bo[I8_MAX_COLUMNS]
-    cdef int64_t row, column, part, j, ao, row_term = 0
+    cdef int64_t row, column, end, part, j, ao, row_term = 0
     cdef int32_t co
     cdef int cols
     memset(&o, 0, sizeof(o))
@@ -149,9 +157,9 @@ cdef void store_totals(const Gemm *g, const Plan *p, const int64_t *totals) noex
                 o.row_term = &row_term
         if g.co_cols is NULL or g.co_rows is not NULL:
             o.co_row = &co
-        column = 0
-        while column < g.n:
-            cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
+        column, end = first_column(g, row), end_column(g, row)
+        while column < end:
+            cols = <int>min(<int64_t>I8_MAX_COLUMNS, end - column)
             for j in range(cols):
                 total[j] = 0
                 bo[j] = zero_of(&g.b, column + j)

@@ -29,6 +29,8 @@ cdef enum:
     MIN_PART_K = 4096
     # Up to how many elements of C there are sums in s64 for all of them, or for each thread, where K is long.
     SEGMENT_ELEMENTS = 1 << 20
+    # Up to how many cells of a triangle for each thread parts of K are better: threads that share panels wait for them.
+    FEW_CELLS = 24
 
 
 cdef int64_t product_bound(const Gemm *g) noexcept nogil:
@@ -174,10 +176,11 @@ cdef void plan_k(const Gemm *g, Plan *p) noexcept nogil:
     )
     cdef bint is_long = g.k > longest and elements <= SEGMENT_ELEMENTS and not p.splits
     p.k_parts = p.segments = 1
-    if p.path == PATH_TRIANGLE or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
+    if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return
     threads = min(threads, g.k // MIN_PART_K)
-    if threads >= 2 and (2 * units <= threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)):
+    cdef bint has_few_units = 2 * units <= threads or (p.path == PATH_TRIANGLE and units <= FEW_CELLS * threads)
+    if threads >= 2 and (has_few_units or (is_long and elements * threads <= SEGMENT_ELEMENTS)):
         p.k_parts = threads
     if is_long or p.k_parts > 1:
         p.segments = round_up(ceil_div(g.k, longest), p.k_parts)

@@ -21,6 +21,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
+    I8_PREFETCH_WRITE,
     I8_DOT2,
     I8_DOT4_SAT,
     I8_GROUP,
@@ -229,6 +230,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.a, part.a_tile = panel_a + first * I8_GROUP, height * I8_GROUP
         part.dst = a.dst + first * a.dst_row
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
+        part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
         part.row_init = a.row_init + first if a.row_init is not NULL else NULL
         t.g.kernels.gemm.tiles[t.dot].of[height - 1][width - 1](&part)
         number += part.tiles
@@ -276,7 +278,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t panel, int width,
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
     cdef int64_t all_columns = p.panels * I8_PANEL, at = row * I8_PANEL * all_columns + panel * I8_PANEL
     cdef int rows = <int>min(<int64_t>I8_PANEL, g.n - row * I8_PANEL)
-    cdef int cols = <int>min(<int64_t>(width * I8_PANEL), g.n - panel * I8_PANEL)
+    cdef int cols = <int>min(<int64_t>(width * I8_PANEL), g.n - panel * I8_PANEL), i
     cdef char *c = g.c + row * I8_PANEL * g.c_row + panel * I8_PANEL * g.c_col
     cdef i8_tile_args a
     cdef i8_output_args o
@@ -290,6 +292,11 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t panel, int width,
         a.acc_in = NULL if is_first else <int32_t *>t.partial + at
         if not is_last:
             a.dst, a.dst_row = <int32_t *>t.partial + at, all_columns
+    if p.from_registers and is_last:
+        a.fetch, a.fetch_row = c, g.c_row
+        if g.triangle == WHOLE:
+            for i in range(cols):
+                I8_PREFETCH_WRITE(g.c + (panel * I8_PANEL + i) * g.c_row + row * I8_PANEL * g.c_col)
     multiply_tiles(t, &a, row, panel, width, block, rows)
     if p.wide:
         add_sums(<int64_t *>t.partial + at, all_columns, t.tile, rows, width * I8_PANEL, is_first)

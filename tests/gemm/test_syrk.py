@@ -154,6 +154,20 @@ def test_a_of_any_strides(isa, dtype, layout, rng):
             assert_same(FUNCTIONS[dtype](1, a.T, trans=True, lower=lower), expected, n=n, k=k)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_that_divide_k(isa, dtype, threads, rng):
+    """Tall matrices of few columns, whose sums fit int32 or do not."""
+    for n, k in ((5, 20_000), (33, 21_000), (70, 40_003)):
+        a = random_values(rng, dtype, (k, n), "extreme")
+        for lower, (alpha, beta) in product(TRIANGLES, ((1, 0), (1, 1), (0.01, 0.5))):
+            c = random_c(rng, (n, n))
+            expected = reference.syrk(alpha, a, beta, c, True, lower, ao=3)
+            with int8blas.num_threads(threads):
+                assert_same(FUNCTIONS[dtype](alpha, a, beta, c, True, lower, ao=3), expected, n=n, k=k)
+                expected = reference.exact_product(a, a, trans_a=True)
+                assert_same(int8blas.matmul(a.T, a, dtype=np.int64), expected, n=n, k=k)
+
+
 @pytest.mark.parametrize("lower", TRIANGLES)
 @pytest.mark.parametrize("numerics", ["exact", "saturating"])
 def test_sums_beyond_int32_are_carried_and_saturate(isa, dtype, lower, numerics, rng):

@@ -1,0 +1,81 @@
+"""Measure Gram matrices: syrk and `matmul(x.T, x)` beside the full product, and NumPy's float32 `x.T @ x`, a syrk too.
+
+    python benchmarks/bench_syrk.py
+    python benchmarks/bench_syrk.py --threads 2 --isa avx2 --shape 400x20000
+
+All take turns in one run, on uint8 matrices of N columns and K rows (as `x.T @ x` has them) or their transposes. The
+full product is that of x and a copy of it. C is reused by all. A line has the full product's time, and how many times
+as fast the others are: syrk and matmul than the full product, and syrk than float32. Results are compared first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable
+
+import int8blas
+import numpy as np
+from int8blas._bench import environment
+from int8blas._bench.timing import Plan, measure
+
+Calls = dict[str, Callable[[], object]]
+
+# N, the rows of C, and K.
+SHAPES = ((128, 128), (256, 256), (512, 512), (1024, 1024), (2048, 512), (512, 4096), (400, 20_000), (64, 20_000))
+
+
+def contestants(n: int, k: int, columns: bool) -> Calls:
+    """The calls, whose results are the same but for half of syrk's."""
+    x = np.random.default_rng(0).integers(0, 256, (k, n) if columns else (n, k), np.uint8)
+    left, right = (x.T, x) if columns else (x, x.T)
+    copy = np.array(left, order="K")
+    floats = x.astype(np.float32)
+    left_f32, right_f32 = (floats.T, floats) if columns else (floats, floats.T)
+    full, gram, triangle = (np.zeros((n, n), np.int32) for _ in range(3))
+    c_f32 = np.empty((n, n), np.float32)
+    calls: Calls = {
+        "full": lambda: int8blas.matmul(copy, right, out=full),
+        "matmul": lambda: int8blas.matmul(left, right, out=gram),
+        "syrk": lambda: int8blas.syrk_u8s32(1, x, 0, triangle, columns, False, True),
+        "float32": lambda: np.matmul(left_f32, right_f32, out=c_f32),
+    }
+    for call in calls.values():
+        call()
+    if not (np.array_equal(gram, full) and np.array_equal(triangle, np.triu(full))):
+        raise AssertionError(f"{n} x {n} x {k}: results differ")
+    return calls
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="of all (default: %(default)s)")
+    parser.add_argument("--isa", help="hold int8blas to this ISA")
+    parser.add_argument("--shape", action="append", help="NxK instead of all, may be repeated")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds per line (default: %(default)s)")
+    options = parser.parse_args()
+    shapes = [tuple(map(int, text.split("x"))) for text in options.shape or []] or SHAPES
+    plan = Plan(rounds=30, budget=options.budget, min_sample=5e-4, settle=5e-3 if options.threads > 1 else 0.0)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(int8blas.num_threads(options.threads))
+        if options.isa is not None:
+            stack.enter_context(int8blas.use_isa(options.isa))
+        from threadpoolctl import threadpool_limits
+
+        stack.enter_context(threadpool_limits(options.threads))
+        for key, value in environment.describe().items():
+            print(f"{key}: {value}")
+        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}\n")
+        print("| product, N x N x K | full, us | matmul, times full | syrk, times full | syrk, times float32 |")
+        print("|---|---|---|---|---|")
+        for n, k in shapes:
+            for columns in (True, False):
+                timings = {name: timing.best for name, timing in measure(contestants(n, k, columns), plan).items()}
+                full, syrk = timings["full"], timings["syrk"]
+                print(f"| `{'x.T @ x' if columns else 'x @ x.T'}`, {n} x {n} x {k} | {full * 1e6:.1f} "
+                      f"| {full / timings['matmul']:.2f} | {full / syrk:.2f} | {timings['float32'] / syrk:.2f} |",
+                      flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
