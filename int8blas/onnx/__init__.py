@@ -15,7 +15,9 @@ A file becomes a network, a plan, and then runs without the file::
       reduction       sums, means, maxima              linear         products of floats
       windows         convolution and pooling          normalization  softmax, means and variances
       generators      constants, ranges                control        If, Loop, Scan
-      sequences       lists of tensors
+      sequences       lists of tensors               microsoft      onnxruntime's operators of bytes
+      resize          images of other sizes          recurrent      LSTM, GRU, RNN
+      reference       what onnx's reference implementation computes
 """
 
 from int8blas.onnx.model import Model, Port, load

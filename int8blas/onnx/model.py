@@ -79,8 +79,7 @@ class Model:
         output_names : sequence of str or None
             The outputs that are wanted, in this order; None for all of them in the order of the file.
         feeds : mapping of str to array_like
-            A value for each input, of its dtype and shape. Sizes that have a name in the file are the same wherever it
-            has that name.
+            A value for each input, of its dtype and shape. Sizes that have a name, or none, can be any.
 
         Returns
         -------
@@ -113,12 +112,13 @@ class Model:
         )
         if missing or unknown:
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}")
-        sizes: dict[str, int] = {}
-        return [checked(value, feeds[value.name], sizes) for value in self._inputs]
+        return [checked(value, feeds[value.name]) for value in self._inputs]
 
 
-def checked(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
-    """A feed as an array, if it is as the input says; `sizes` are those that have a name, so far."""
+def checked(value: Value, feed: Any) -> Any:
+    """A feed as an array, if it is as the input says. Sizes that have names can be any, as in onnxruntime: there are
+    files that have one name for several sizes.
+    """
     name = f"feeds[{value.name!r}]"
     if value.dtype is None:  # a sequence or an optional
         return feed
@@ -130,14 +130,9 @@ def checked(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
             raise TypeError(f"{name} must be {value.dtype.name}, got {array.dtype.name}")
     if value.shape is None:
         return array
-    fits = array.ndim == len(value.shape)
-    for size, wanted in zip(array.shape, value.shape if fits else (), strict=False):
-        if isinstance(wanted, str):
-            wanted = sizes.setdefault(wanted, size)
-        fits = fits and wanted in (None, size)
-    if not fits:
-        shape = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in value.shape)
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    pairs = zip(array.shape, value.shape, strict=False)
+    if array.ndim != len(value.shape) or any(isinstance(wanted, int) and wanted != size for size, wanted in pairs):
+        raise ValueError(f"{name} must have shape {value.shape}, got {array.shape}")
     return array
 
 

@@ -6,23 +6,31 @@ from int8blas.onnx import (
     generators,
     integer,
     linear,
+    microsoft,
     normalization,
+    recurrent,
     reduction,
+    reference,
+    resize,
     sequences,
     shape,
     windows,
-)  # fmt: skip
+)
 from int8blas.onnx.table import Table
 
 TABLE = Table(
     integer.OPERATORS,
+    microsoft.OPERATORS,
     elementwise.OPERATORS,
     shape.OPERATORS,
     reduction.OPERATORS,
     linear.OPERATORS,
     windows.OPERATORS,
     normalization.OPERATORS,
+    resize.OPERATORS,
+    recurrent.OPERATORS,
     generators.OPERATORS,
     control.OPERATORS,
     sequences.OPERATORS,
+    reference.OPERATORS,
 )

@@ -90,8 +90,10 @@ class Reader:
         dtype = self.dtype(tensor.elem_type, f"tensor {proto.name!r}") if tensor.elem_type else None
         if not tensor.HasField("shape"):
             return Value(proto.name, dtype, None)
-        sizes = [size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim]
-        return Value(proto.name, dtype, tuple(sizes))
+        sizes = (size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim)
+        # Some writers have -1 for a size that can be any.
+        shape = tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
+        return Value(proto.name, dtype, shape)
 
     def dtype(self, number: int, what: str) -> np.dtype[Any]:
         """The NumPy dtype of a number of onnx."""

@@ -88,7 +88,7 @@ def bind(operator: Operator, site: Site) -> Call:
     """
     node, known = site.node, attributes_of(operator.function)
     attributes = {name: value for name, value in node.attributes.items() if name not in IGNORED}
-    unknown = sorted(attributes.keys() - known)
+    unknown = sorted(attributes.keys() - known) if "attributes" not in known else []
     if unknown:
         raise ValueError(f"{node} must have attributes that {node.kind} has in this version, got {', '.join(unknown)}")
     if operator.prepared:

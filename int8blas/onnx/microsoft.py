@@ -1,0 +1,340 @@
+"""onnxruntime's operators of 8-bit integers, domain com.microsoft.
+
+What is real between two quantizations is float32: dequantized, computed, and quantized with ONNX's rounding::
+
+    real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
+
+Products have the form of QLinearMatMul where they end in bytes, and ``f32(sum) * (a_scale * b_scale) + bias`` where
+they end in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas.elementwise.normalization import layer_norm
+from int8blas.onnx import elementwise, normalization, recurrent
+from int8blas.onnx.graph import Array
+from int8blas.onnx.integer import (
+    dequantize_linear,
+    dynamic_quantize_linear,
+    multiplication,
+    quantize_linear,
+    requantized,
+)
+from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.windows import average_pool
+
+DOMAIN = "com.microsoft"
+Sizes = Sequence[int] | None
+
+
+def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
+    return dequantize_linear(x, scale, zero_point)
+
+
+# --------------------------------------------------------------------------------------------- elements ------
+
+
+def binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    def operator(
+        a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
+        zero: Array | None = None,
+    ) -> Array:  # fmt: skip
+        y = function(real(a, a_scale, a_zero), real(b, b_scale, b_zero))
+        return quantize_linear(y, scale, np.zeros((), a.dtype) if zero is None else zero)
+
+    return operator
+
+
+def by_table(function: Callable[..., Array]) -> Callable[..., Call]:
+    """A function of one byte: its 256 values are computed once, and looked up."""
+
+    def prepare(site: Site, **attributes: Any) -> Call:
+        def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
+            every = np.arange(256, dtype=np.uint8).view(dtype)
+            y = function(real(every, scale, zero), **attributes)
+            return quantize_linear(y, y_scale, np.zeros((), dtype) if y_zero is None else y_zero)
+
+        tables: dict[Any, Array] = {}
+        fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i)
+
+        def call(
+            x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
+        ) -> Array:  # fmt: skip
+            table = tables.get(x.dtype)
+            if table is None:
+                table = values(x.dtype, scale, zero, y_scale, y_zero)
+                if fixed:
+                    tables[x.dtype] = table
+            return table[x.view(np.uint8)]
+
+        return call
+
+    return prepare
+
+
+def sigmoid_table(site: Site) -> Call:
+    return by_table(elementwise.sigmoid)(site)
+
+
+def leaky_relu_table(site: Site, *, alpha: float = 0.01) -> Call:
+    return by_table(elementwise.leaky_relu)(site, alpha=alpha)
+
+
+def softmax(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, axis: int = -1,
+    opset: int = 13,
+) -> Array:  # fmt: skip
+    function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
+    y = function(real(x, scale, zero), axis=axis)
+    return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+
+def concat(scale: Array, zero: Array, *triples: Array, axis: int) -> Array:
+    """Parts that are quantized as the result is are taken as they are."""
+    parts = []
+    for i in range(0, len(triples), 3):
+        x, x_scale, x_zero = triples[i : i + 3]
+        same = x_scale == scale and x_zero == zero
+        parts.append(x if same else quantize_linear(real(x, x_scale, x_zero), scale, zero))
+    return np.concatenate(parts, axis)
+
+
+def average(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *,
+    auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
+    kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
+) -> Array:  # fmt: skip
+    y = np.moveaxis(real(x, scale, zero), -1, 1) if channels_last else real(x, scale, zero)
+    y = average_pool(y, kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
+                     count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
+    y = np.moveaxis(y, 1, -1) if channels_last else y
+    return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+
+def mean_of_bytes(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None, axes: tuple[int, ...], keep: bool
+) -> Array:
+    """The sum is an exact integer; f32(sum) * (scale / (count * y_scale)) is rounded."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    sums = np.sum(x, axes, np.int64, keepdims=keep) - count * (0 if zero is None else int(zero.item()))
+    limits = np.iinfo(np.int32)
+    sums = np.clip(sums, limits.min, limits.max).astype(np.int32)
+    factor = scale.astype(np.float32) / (np.float32(count) * y_scale.astype(np.float32))
+    return requantized(sums, np.asarray(factor), np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+
+def global_average(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, channels_last: int = 0
+) -> Array:
+    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+    return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True)
+
+
+def reduce_mean(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, axes: Sizes = None,
+    keepdims: int = 1,
+) -> Array:  # fmt: skip
+    over = tuple(axis % x.ndim for axis in axes) if axes else tuple(range(x.ndim))
+    return mean_of_bytes(x, scale, zero, y_scale, y_zero, over, bool(keepdims))
+
+
+# --------------------------------------------------------------------------------------------- products ------
+
+
+def scaled(sums: Array, factor: Array, bias: Array | None) -> Array:
+    """f32(sums) * factor + bias, in place of a copy."""
+    y = sums.astype(np.float32)
+    y *= factor
+    if bias is not None:
+        y += bias
+    return y
+
+
+def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Call:  # noqa: N803
+    weights = site.constants.get(3)
+    multiply = multiplication(None if weights is None else weights.T if transB else weights, weights is not None)
+
+    def call(
+        a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, c: Array | None = None,
+        y_scale: Array | None = None, y_zero: Array | None = None,
+    ) -> Array:  # fmt: skip
+        sums = multiply(a.T if transA else a, b.T if transB else b, a_zero, b_zero)
+        if c is not None:
+            sums = sums + c
+        factor = np.float32(alpha) * a_scale * b_scale
+        if y_scale is None:
+            return scaled(sums, factor, None)
+        zero = np.zeros((), a.dtype) if y_zero is None else y_zero
+        return requantized(sums, np.asarray(factor / y_scale, np.float32), zero)
+
+    return call
+
+
+def matmul_to_float(site: Site) -> Call:
+    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+
+    def call(
+        a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        return scaled(multiply(a, b, a_zero, b_zero), a_scale * b_scale, bias)
+
+    return call
+
+
+def dynamic_matmul(site: Site) -> Call:
+    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+
+    def call(
+        a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
+    ) -> Array:  # fmt: skip
+        quantized, scale, zero = dynamic_quantize_linear(a)
+        return scaled(multiply(quantized, b, zero, b_zero), scale * b_scale, bias)
+
+    return call
+
+
+def dynamic_lstm(
+    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int, input_forget: int = 0,
+) -> Call:  # fmt: skip
+    """The input is quantized as a whole, the state at each step."""
+    n = len(recurrent.directions_of(direction))
+    f = recurrent.functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
+    of_inputs, of_states = ([product_of(site, i, d) for d in range(n)] for i in (1, 2))
+    outputs = len(site.node.outputs)
+
+    def call(
+        x: Array, w: Array, r: Array, b: Array | None, lengths: Array | None, h: Array | None, c: Array | None,
+        p: Array | None, w_scale: Array, w_zero: Array, r_scale: Array, r_zero: Array,
+    ) -> Any:  # fmt: skip
+        size = hidden_size
+        cells, products = [], []
+        for d in range(n):
+            bias = None if b is None else b[d, : 4 * size] + b[d, 4 * size :]
+            state = dynamic_product(of_states[d], r[d], r_scale[d], r_zero[d])
+            cells.append(recurrent.lstm_cell(state, bias, None if p is None else p[d], f[d], clip, input_forget))
+            products.append(dynamic_product(of_inputs[d], w[d], w_scale[d], w_zero[d]))
+        return recurrent.all_directions(x, products, cells, size, lengths, (h, c), direction, 0)[:outputs]
+
+    return call
+
+
+def product_of(site: Site, position: int, direction: int) -> Callable[..., Array]:
+    """The product with the weights of a direction, packed if they are constant."""
+    weights = site.constants.get(position)
+    return multiplication(None if weights is None else weights[direction], weights is not None)
+
+
+def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero: Array) -> recurrent.Product:
+    def product(x: Array) -> Array:
+        quantized, x_scale, x_zero = dynamic_quantize_linear(x)
+        return scaled(multiply(quantized, w, x_zero, zero), x_scale * scale, None)
+
+    return product
+
+
+# -------------------------------------------------------------------------------------------- attention ------
+
+
+def qattention(
+    site: Site, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
+    mask_filter_value: float = -10000.0,
+) -> Call:  # fmt: skip
+    """Self-attention whose projections are products of bytes; between these it is float32."""
+    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+    outputs = len(site.node.outputs)
+
+    def call(
+        x: Array, w: Array, bias: Array, x_scale: Array, w_scale: Array, mask: Array | None = None,
+        x_zero: Array | None = None, w_zero: Array | None = None, past: Array | None = None,
+    ) -> Any:  # fmt: skip
+        batch, length, _ = x.shape
+        projected = scaled(multiply(x, w, x_zero, w_zero), x_scale * w_scale, bias)
+        heads = projected.reshape(batch, length, 3, num_heads, -1).transpose(2, 0, 3, 1, 4)
+        q, k, v = heads
+        if past is not None:
+            k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+        factor = np.float32(scale or 1 / math.sqrt(q.shape[-1]))
+        scores = q @ k.swapaxes(-1, -2) * factor
+        hidden = masked(mask, batch, length, k.shape[2], bool(unidirectional))
+        if hidden is not None:
+            scores = scores + np.where(hidden, np.float32(mask_filter_value), np.float32(0))
+        y = normalization.softmax(scores) @ v
+        y = y.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+        return y if outputs == 1 else (y, np.stack([k, v]))
+
+    return call
+
+
+def masked(mask: Array | None, batch: int, length: int, total: int, causal: bool) -> Array | None:
+    """Which scores are hidden, in a shape that broadcasts to (batch, heads, length, total)."""
+    hidden = None
+    if mask is not None:
+        at = np.arange(total)
+        if mask.ndim == 1:
+            ends = mask[:batch, None]
+            starts = mask[batch : 2 * batch, None] if mask.size == 2 * batch else 0
+            hidden = ((at >= ends) | (at < starts))[:, None, None]
+        elif mask.ndim in (2, 3):
+            hidden = (mask == 0).reshape(batch, 1, -1, total)
+        else:
+            hidden = (mask == 0)[:, :, total - length : total, :total]
+    if causal:
+        later = np.arange(total) > np.arange(total - length, total)[:, None]
+        hidden = later if hidden is None else hidden | later
+    return hidden
+
+
+def embed_layer_norm(
+    ids: Array, segments: Array | None, word: Array, position: Array, segment: Array | None, gamma: Array,
+    beta: Array, mask: Array | None, word_scale: Array, position_scale: Array, segment_scale: Array | None,
+    gamma_scale: Array, beta_scale: Array, word_zero: Array, position_zero: Array, segment_zero: Array | None,
+    gamma_zero: Array, beta_zero: Array, *, epsilon: float = 1e-12, outputs: int,
+) -> Any:  # fmt: skip
+    """Rows of three tables of bytes, dequantized, added and normalized."""
+    length = ids.shape[1]
+    total = real(word[ids], word_scale, word_zero) + real(position[:length], position_scale, position_zero)
+    if segments is not None and segment is not None and segment_scale is not None:
+        total = total + real(segment[segments], segment_scale, segment_zero)
+    y = layer_norm(total, real(gamma, gamma_scale, gamma_zero), real(beta, beta_scale, beta_zero), epsilon=epsilon)
+    if outputs == 1:
+        return y
+    count = np.full(ids.shape[0], 0) if mask is None else mask.sum(1)
+    return y, count.astype(np.int32)
+
+
+def fast_gelu(x: Array, bias: Array | None = None) -> Array:
+    return elementwise.gelu(x if bias is None else x + bias, approximate="tanh")
+
+
+def bias_gelu(x: Array, bias: Array) -> Array:
+    return elementwise.gelu(x + bias)
+
+
+def gelu(x: Array) -> Array:
+    return elementwise.gelu(x)
+
+
+PREPARED: dict[str, Callable[..., Call]] = {
+    "QLinearSigmoid": sigmoid_table, "QLinearLeakyRelu": leaky_relu_table, "QGemm": qgemm,
+    "MatMulIntegerToFloat": matmul_to_float, "DynamicQuantizeMatMul": dynamic_matmul,
+    "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention,
+}  # fmt: skip
+PLAIN: dict[str, Callable[..., Any]] = {
+    "QLinearAdd": binary(np.add), "QLinearMul": binary(np.multiply), "QLinearSoftmax": softmax,
+    "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearGlobalAveragePool": global_average,
+    "QLinearReduceMean": reduce_mean, "QEmbedLayerNormalization": embed_layer_norm, "QuantizeLinear": quantize_linear,
+    "DequantizeLinear": dequantize_linear, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
+}  # fmt: skip
+OPERATORS = [
+    *(Operator(name, function, domain=DOMAIN, prepared=True) for name, function in PREPARED.items()),
+    *(Operator(name, function, domain=DOMAIN) for name, function in PLAIN.items()),
+]

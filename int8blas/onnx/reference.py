@@ -1,0 +1,49 @@
+"""Operators that are those of onnx's reference implementation, called one by one. Models that have them need the
+package onnx when they run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.table import Call, Operator, Site
+
+
+def referred(site: Site, **attributes: Any) -> Call:
+    """onnx's own function for a node."""
+    onnx = import_module("onnx")
+    load_op = import_module("onnx.reference.ops").load_op
+    node = site.node
+    proto = onnx.helper.make_node(node.operator, node.inputs, node.outputs, domain=node.domain)
+    for name, value in attributes.items():
+        if isinstance(value, np.ndarray):
+            value = onnx.numpy_helper.from_array(value)
+        proto.attribute.append(onnx.helper.make_attribute(name, value))
+    parameters = {"log": lambda *_: None, "opsets": {node.domain: site.opset}, "verbose": 0, "new_ops": None}
+    run = load_op(node.domain, node.operator, site.opset)(proto, parameters).run
+
+    def call(*inputs: Any) -> Any:
+        results = tuple(of_objects(result) for result in run(*inputs))
+        return results[0] if len(results) == 1 else results
+
+    return call
+
+
+def of_objects(result: Any) -> Any:
+    """Strings as other operators have them."""
+    text = isinstance(result, (str, np.ndarray)) and np.asarray(result).dtype.kind in "UT"
+    return np.asarray(result, object) if text else result
+
+
+# Names, and the first version that onnx's implementation is right for.
+NAMES = {
+    "AffineGrid": 20, "BlackmanWindow": 17, "CenterCropPad": 18, "Col2Im": 18, "DFT": 17, "DeformConv": 19, "Det": 11,
+    "GridSample": 16, "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 11, "MelWeightMatrix": 17,
+    "NegativeLogLikelihoodLoss": 13, "NonMaxSuppression": 11, "RoiAlign": 16, "RotaryEmbedding": 23, "STFT": 17,
+    "SoftmaxCrossEntropyLoss": 13, "StringConcat": 20, "StringNormalizer": 10, "StringSplit": 20, "RegexFullMatch": 20,
+    "SwiGLU": 26, "TensorScatter": 24, "TfIdfVectorizer": 9, "Unique": 11, "Attention": 23,
+}  # fmt: skip
+OPERATORS = [Operator(name, referred, since, prepared=True) for name, since in NAMES.items()]

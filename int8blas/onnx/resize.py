@@ -1,0 +1,169 @@
+"""Resize, one dimension after another: for each output position some input positions, and a weight for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.onnx.graph import Array
+from int8blas.onnx.limits import allowed
+from int8blas.onnx.shape import Ints, ints
+from int8blas.onnx.table import Operator
+
+
+class Way(NamedTuple):
+    """The attributes of Resize."""
+
+    mode: str = "nearest"
+    coordinates: str = "half_pixel"
+    nearest: str = "round_prefer_floor"
+    cubic: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation: float = 0.0
+
+
+def coordinates(
+    size: int, count: int, scale: float, kind: str, region: tuple[float, float]
+) -> Array:  # fmt: skip
+    """Where in the input each output position lies."""
+    at = np.arange(count, dtype=np.float64)
+    if kind == "half_pixel":
+        return (at + 0.5) / scale - 0.5
+    if kind == "half_pixel_symmetric":
+        adjustment = count / (scale * size)
+        return size / 2 * (1 - adjustment) + (at + 0.5) / scale - 0.5
+    if kind == "pytorch_half_pixel":
+        return (at + 0.5) / scale - 0.5 if scale * size > 1 else np.zeros(count)
+    if kind == "tf_half_pixel_for_nn":
+        return (at + 0.5) / scale
+    if kind == "align_corners":
+        return at * ((size - 1) / (scale * size - 1)) if scale * size != 1 else np.zeros(count)
+    if kind == "asymmetric":
+        return at / scale
+    if kind == "tf_crop_and_resize":
+        begin, end = region
+        if count == 1:
+            return np.array([(begin + end) * (size - 1) / 2])
+        return begin * (size - 1) + at * (end - begin) * (size - 1) / (count - 1)
+    raise ValueError(f"coordinate_transformation_mode must be one of ONNX's, got {kind!r}")
+
+
+def nearest_index(where: Array, kind: str) -> Array:
+    """The position that is taken for each."""
+    rounds: dict[str, Any] = {
+        "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        "floor": np.floor, "ceil": np.ceil, "simple": np.trunc,
+    }  # fmt: skip
+    if kind not in rounds:
+        raise ValueError(f"nearest_mode must be one of {', '.join(rounds)}, got {kind!r}")
+    return np.asarray(rounds[kind](where)).astype(np.int64)
+
+
+def kernel(distance: Array, way: Way) -> Array:
+    """The weight of a position at a distance."""
+    d = np.abs(distance)
+    if way.mode == "linear":
+        return np.maximum(1 - d, 0)
+    a = way.cubic
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]:
+    """Positions and weights, of shape (outputs, taps) each. Positions outside are at the edge, or have no weight."""
+    shrink = min(scale, 1.0) if way.antialias else 1.0
+    reach = (1 if way.mode == "linear" else 2) / shrink
+    first = np.floor(where) - math.ceil(reach) + 1
+    index = first[:, None] + np.arange(2 * math.ceil(reach))
+    weights = kernel((index - where[:, None]) * shrink, way)
+    if way.antialias or way.exclude_outside:
+        if way.exclude_outside:
+            weights = np.where((index < 0) | (index >= size), 0, weights)
+        weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(index, 0, size - 1).astype(np.int64), weights
+
+
+def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, float], way: Way) -> Array:
+    """One dimension resized."""
+    size = x.shape[axis]
+    if scale == 1 and count == size and way.coordinates != "tf_crop_and_resize":
+        return x
+    where = coordinates(size, count, scale, way.coordinates, region)
+    if way.mode == "nearest":
+        return np.take(x, np.clip(nearest_index(where, way.nearest), 0, size - 1), axis)
+    index, weights = taps(where, size, scale, way)
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    kind = x.dtype if x.dtype == np.float64 else np.float32
+    y: Any = 0
+    for tap in range(index.shape[1]):
+        y = y + np.take(x, index[:, tap], axis) * weights[:, tap].astype(kind).reshape(shape)
+    return np.asarray(y)
+
+
+def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> Array:
+    """What lies outside of the input becomes a number."""
+    for axis in axes:
+        size, count = x.shape[axis], y.shape[axis]
+        where = coordinates(size, count, count / size, way.coordinates, regions[axis])
+        out = (where < 0) | (where > size - 1)
+        y = np.where(out.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y.dtype.type(way.extrapolation), y)
+    return y
+
+
+def sizes_from(
+    x: Array, scales: Array | None, sizes: Ints, axes: Sequence[int], policy: str
+) -> tuple[list[int], list[float]]:
+    """Sizes and scales of the dimensions that are resized."""
+    if scales is not None and scales.size:
+        factors = [float(scale) for scale in scales]
+        return [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)], factors
+    counts = list(ints(sizes))
+    factors = [count / x.shape[axis] for axis, count in zip(axes, counts, strict=True)]
+    if policy != "stretch":
+        factor = min(factors) if policy == "not_larger" else max(factors)
+        return [math.floor(x.shape[axis] * factor + 0.5) for axis in axes], [factor] * len(axes)
+    return counts, factors
+
+
+def resize(
+    x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Ints = None, *, antialias: int = 0,
+    axes: Sequence[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+) -> Array:  # fmt: skip
+    over = [axis + x.ndim if axis < 0 else axis for axis in axes] if axes is not None else list(range(x.ndim))
+    counts, factors = sizes_from(x, scales, sizes, over, keep_aspect_ratio_policy)
+    shape = list(x.shape)
+    for axis, count in zip(over, counts, strict=True):
+        shape[axis] = count
+    allowed(shape, x.dtype)
+    way = Way(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
+              bool(antialias), extrapolation_value)  # fmt: skip
+    crop = way.coordinates == "tf_crop_and_resize"
+    n = len(over)
+    regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
+               for i, axis in enumerate(over)}  # fmt: skip
+    y = x
+    for axis, count, factor in zip(over, counts, factors, strict=True):
+        y = along(y, axis, count, factor, regions[axis], way)
+    y = outside(x, y, over, regions, way) if crop else y
+    if x.dtype.kind in "iu" and y.dtype.kind == "f":
+        limits = np.iinfo(x.dtype)
+        y = np.clip(np.rint(y), limits.min, limits.max)
+    return y.astype(x.dtype, copy=False)
+
+
+def resize_of_version_10(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
+    return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+
+OPERATORS = [
+    Operator("Upsample", resize_of_version_10, 9, 9),
+    Operator("Resize", resize_of_version_10, 10, 10),
+    Operator("Resize", resize, 11),
+]

@@ -1,0 +1,237 @@
+"""onnxruntime's operators of 8-bit integers: bits of the formulas here, and what onnxruntime itself computes."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import int8blas.onnx
+
+F = np.float32
+RNG = np.random.default_rng(3)
+
+
+def run(operator, inputs, outputs=1, constants=(), **attributes):
+    """The outputs of a model of one node; None among `inputs` is left out, `constants` are positions."""
+    return int8blas.onnx.load(model_of(operator, inputs, outputs, constants, **attributes)).run(
+        None, {f"i{k}": x for k, x in enumerate(inputs) if x is not None and k not in constants}
+    )
+
+
+def model_of(operator, inputs, outputs=1, constants=(), **attributes):
+    names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
+    made = [f"o{k}" for k in range(outputs)]
+    node = helper.make_node(operator, names, made, domain="com.microsoft", **attributes)
+    ports = [
+        helper.make_tensor_value_info(f"i{k}", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for k, x in enumerate(inputs)
+        if x is not None and k not in constants
+    ]
+    graph = helper.make_graph(
+        [node], "g", ports, [onnx.ValueInfoProto(name=name) for name in made],
+        [numpy_helper.from_array(inputs[k], f"i{k}") for k in constants],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def octets(shape, dtype=np.uint8):
+    limits = np.iinfo(dtype)
+    return RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def floats(*shape):
+    return RNG.normal(0, 1, shape).astype(F)
+
+
+def scalar(value, dtype=F):
+    return np.array(value, dtype)
+
+
+def real(x, scale, zero):
+    return (x.astype(np.int64) - np.asarray(zero).astype(np.int64)).astype(F) * scale
+
+
+def saturated(y, scale, zero):
+    return rounded(np.divide(y, scale, dtype=F), zero)
+
+
+def rounded(y, zero):
+    limits = np.iinfo(zero.dtype)
+    return np.clip(np.rint(y).astype(np.float64) + zero, limits.min, limits.max).astype(zero.dtype)
+
+
+# ------------------------------------------------------------------------------------------------- bits ------
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("operator", "function"), [("QLinearAdd", np.add), ("QLinearMul", np.multiply)])
+def test_sums_and_products_are_computed_in_float32(operator, function, dtype, isa):
+    a, b = octets((4, 5, 6), dtype), octets((6,), dtype)
+    zeros = [scalar(z, dtype) for z in (3, 120, 101)]
+    (y,) = run(operator, [a, scalar(0.1), zeros[0], b, scalar(0.07), zeros[1], scalar(0.2), zeros[2]])
+    wanted = saturated(function(real(a, F(0.1), zeros[0]), real(b, F(0.07), zeros[1])), F(0.2), zeros[2])
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_functions_of_a_byte_are_looked_up(dtype, constant):
+    x = np.arange(256, dtype=np.uint8).view(dtype).reshape(16, 16)
+    inputs = [x, scalar(0.1), scalar(7, dtype), scalar(0.05), scalar(11, dtype)]
+    (y,) = run("QLinearLeakyRelu", inputs, alpha=0.3, constants=(1, 2, 3, 4) if constant else ())
+    values = real(x, F(0.1), 7)
+    np.testing.assert_array_equal(y, saturated(np.where(values >= 0, values, F(0.3) * values), F(0.05), inputs[4]))
+    (y,) = run("QLinearSigmoid", [*inputs[:3], scalar(1 / 256), inputs[4]])
+    exact = 1 / (1 + np.exp(-values.astype(np.float64)))
+    assert np.abs(y - np.clip(exact * 256 + 11, *np.iinfo(dtype).min + np.array([0, 255]))).max() <= 0.5001
+
+
+def test_parts_that_are_quantized_alike_are_joined_as_they_are():
+    a, b = octets((2, 3)), octets((2, 4))
+    like = [scalar(0.3), scalar(5, np.uint8)]
+    (y,) = run("QLinearConcat", [*like, a, *like, b, scalar(0.15), scalar(9, np.uint8)], axis=1)
+    np.testing.assert_array_equal(y, np.concatenate([a, saturated(real(b, F(0.15), 9), F(0.3), like[1])], 1))
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_means_are_rounded_once(last, isa):
+    x = octets((2, 5, 6, 3))
+    inputs = [x, scalar(0.1), scalar(10, np.uint8), scalar(0.06), scalar(77, np.uint8)]
+    axes = (1, 2) if last else (2, 3)
+    count = x.shape[axes[0]] * x.shape[axes[1]]
+    factor = F(0.1) / (F(count) * F(0.06))
+    sums = (x.astype(np.int64) - 10).sum(axes, keepdims=True)
+    wanted = rounded(sums.astype(F) * factor, inputs[4])
+    np.testing.assert_array_equal(run("QLinearGlobalAveragePool", inputs, channels_last=last)[0], wanted)
+    (y,) = run("QLinearReduceMean", inputs, axes=list(axes), keepdims=0)
+    np.testing.assert_array_equal(y, wanted.squeeze(axes))
+
+
+def test_averages_count_the_padding_only_if_they_are_told_to():
+    x = octets((1, 2, 5, 5))
+    inputs = [x, scalar(0.1), scalar(10, np.uint8), scalar(0.1), scalar(10, np.uint8)]
+    padded = np.pad(real(x, F(0.1), 10), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3)).sum((-1, -2), dtype=np.float64)
+    ones = np.pad(np.ones((5, 5)), 1)
+    counts = np.lib.stride_tricks.sliding_window_view(ones, (3, 3)).sum((-1, -2))
+    for include, divisor in ((0, counts), (1, 9)):
+        (y,) = run("QLinearAveragePool", inputs, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=include)
+        assert np.abs(y - np.clip(windows / divisor / 0.1 + 10, 0, 255)).max() <= 0.501
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_qgemm_ends_in_bytes_or_floats(transposed, constant, bias, isa):
+    a, b = octets((7, 40)), octets((40, 9), np.int8)
+    c = RNG.integers(-9000, 9000, 9, np.int32) if bias else None
+    b_scale, b_zero = RNG.uniform(0.001, 0.01, 9).astype(F), octets(9, np.int8)
+    inputs = [a, scalar(0.02), scalar(119, np.uint8), b.T.copy() if transposed else b, b_scale, b_zero, c]
+    ends = [scalar(0.4), scalar(131, np.uint8)]
+    options = {"transB": transposed, "constants": (3,) if constant else (), "alpha": 0.5}
+    sums = (a.astype(np.int64) - 119) @ (b.astype(np.int64) - b_zero) + (0 if c is None else c)
+    factor = F(0.5) * F(0.02) * b_scale
+    np.testing.assert_array_equal(run("QGemm", inputs, **options)[0], sums.astype(F) * factor)
+    (y,) = run("QGemm", inputs + ends, **options)
+    np.testing.assert_array_equal(y, rounded(sums.astype(F) * (factor / F(0.4)), ends[1]))
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_products_to_floats_scale_and_add_a_bias(kind, constant, isa):
+    a, b, bias = octets((2, 7, 40)), octets((40, 9), kind), floats(9)
+    scale, zero = RNG.uniform(0.001, 0.01, 9).astype(F), octets(9, kind)
+    constants = (1,) if constant else ()
+    inputs = [a, b, scalar(0.02), scale, scalar(119, np.uint8), zero, bias]
+    (y,) = run("MatMulIntegerToFloat", inputs, constants=constants)
+    sums = (a.astype(np.int64) - 119) @ (b.astype(np.int64) - zero)
+    np.testing.assert_array_equal(y, sums.astype(F) * (F(0.02) * scale) + bias)
+    x = floats(2, 7, 40)
+    (y,) = run("DynamicQuantizeMatMul", [x, b, scale, zero, bias], constants=constants)
+    x_scale = (x.max() - x.min()) / F(255)
+    x_zero = np.rint(-x.min() / x_scale).astype(np.uint8)
+    sums = (saturated(x, x_scale, x_zero).astype(np.int64) - x_zero) @ (b.astype(np.int64) - zero)
+    np.testing.assert_array_equal(y, sums.astype(F) * (x_scale * scale) + bias)
+
+
+# ------------------------------------------------------------------------------------- beside onnxruntime ------
+
+
+def lstm_inputs(directions=1, channels=False):
+    hidden, width = 6, 5
+    w, r = octets((directions, width, 4 * hidden), np.int8), octets((directions, hidden, 4 * hidden), np.int8)
+    count = (directions, 4 * hidden) if channels else (directions,)
+    scale = RNG.uniform(0.001, 0.01, count).astype(F)
+    zero = np.zeros(count, np.int8)
+    return [floats(4, 3, width), w, r, floats(directions, 8 * hidden), None, floats(directions, 3, hidden),
+            floats(directions, 3, hidden), floats(directions, 3 * hidden), scale, zero, scale, zero]  # fmt: skip
+
+
+def attention_inputs(mask, kind=np.uint8):
+    x, w = octets((2, 5, 8)), octets((8, 24), kind)
+    zero = 128 if kind is np.uint8 else 0
+    return [x, w, floats(24), scalar(0.02), scalar(0.01), mask, scalar(119, np.uint8), scalar(zero, kind)]
+
+
+def embedding_inputs():
+    tables = [octets((20, 8)), octets((10, 8)), octets((2, 8)), octets(8), octets(8)]
+    scales, zeros = [scalar(s) for s in (0.02, 0.03, 0.01, 0.01, 0.02)], [scalar(z, np.uint8) for z in range(118, 123)]
+    ids = RNG.integers(0, 20, (2, 6), np.int32)
+    segments, mask = RNG.integers(0, 2, (2, 6), np.int32), np.array([[1] * 6, [1, 1, 1, 1, 0, 0]], np.int32)
+    return [ids, segments, *tables, mask, *scales, *zeros]
+
+
+BYTE = (scalar(0.1), scalar(7, np.uint8))
+LSTM = {"hidden_size": 6}
+CASES = {
+    "add": ("QLinearAdd", [octets((4, 5)), *BYTE, octets((4, 5)), *BYTE, scalar(0.2), scalar(3, np.uint8)], {}),
+    "mul": ("QLinearMul", [octets((4, 5)), *BYTE, octets((4, 5)), *BYTE, scalar(2.0), scalar(3, np.uint8)], {}),
+    "sigmoid": ("QLinearSigmoid", [octets((9, 9)), *BYTE, scalar(1 / 256), scalar(0, np.uint8)], {}),
+    "leaky": ("QLinearLeakyRelu", [octets((9, 9)), *BYTE, scalar(0.05), scalar(30, np.uint8)], {"alpha": 0.2}),
+    "softmax": ("QLinearSoftmax", [octets((9, 9)), *BYTE, scalar(1 / 256), scalar(0, np.uint8)],
+                {"axis": 1, "opset": 13}),
+    "concat": ("QLinearConcat", [*BYTE, octets((2, 3)), *BYTE, octets((2, 4)), scalar(0.3), scalar(9, np.uint8)],
+               {"axis": 1}),
+    "average": ("QLinearAveragePool", [octets((2, 4, 7, 7)), *BYTE, scalar(0.08), scalar(5, np.uint8)],
+                {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "global": ("QLinearGlobalAveragePool", [octets((2, 4, 7, 7)), *BYTE, scalar(0.08), scalar(5, np.uint8)], {}),
+    "gemm": ("QGemm", [octets((4, 8)), *BYTE, octets((8, 6), np.int8), scalar(0.01), scalar(0, np.int8),
+                       RNG.integers(-99, 99, 6, np.int32), scalar(0.1), scalar(100, np.uint8)], {}),
+    "to float": ("MatMulIntegerToFloat", [octets((4, 8)), octets((8, 6)), scalar(0.02), scalar(0.01),
+                                          scalar(119, np.uint8), scalar(130, np.uint8), floats(6)], {}),
+    "dynamic": ("DynamicQuantizeMatMul", [floats(4, 8), octets((8, 6)), scalar(0.01), scalar(130, np.uint8),
+                                          floats(6)], {}),
+    "lstm": ("DynamicQuantizeLSTM", lstm_inputs(), LSTM),
+    "lstm both ways": ("DynamicQuantizeLSTM", lstm_inputs(2, True), {**LSTM, "direction": "bidirectional"}),
+    "attention": ("QAttention", attention_inputs(None), {"num_heads": 2}),
+    "attention ends": ("QAttention", attention_inputs(np.array([5, 3], np.int32), np.int8), {"num_heads": 2}),
+    "attention mask": ("QAttention", attention_inputs(np.array([[1] * 5, [1, 1, 0, 0, 0]], np.int32)),
+                       {"num_heads": 4}),
+    "causal": ("QAttention", attention_inputs(None), {"num_heads": 2, "unidirectional": 1}),
+    "embedding": ("QEmbedLayerNormalization", embedding_inputs(), {"epsilon": 1e-5}),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not find_spec("onnxruntime"), reason="needs onnxruntime")
+@pytest.mark.parametrize("name", CASES)
+def test_onnxruntime_computes_the_same(name):
+    import onnxruntime
+
+    operator, inputs, attributes = CASES[name]
+    outputs = 3 if "LSTM" in operator else 2 if "Embed" in operator else 1
+    constants = tuple(k for k in (1, 2, 8, 9, 10, 11) if "LSTM" in operator)
+    model = model_of(operator, inputs, outputs, constants, **attributes)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # its LSTMs quantize what each thread has
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {f"i{k}": x for k, x in enumerate(inputs) if x is not None and k not in constants}
+    for ours, theirs in zip(int8blas.onnx.load(model).run(None, feeds), session.run(None, feeds), strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        if ours.dtype.kind == "f":
+            np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
+        else:  # a tie may be rounded the other way
+            assert np.abs(ours.astype(int) - theirs).max() <= (1 if ours.dtype.itemsize == 1 else 0)
