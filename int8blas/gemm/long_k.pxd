@@ -6,14 +6,17 @@ from int8blas.gemm.plan cimport Gemm, Plan, is_made, matrix_of
 cdef enum:
     # Up to so many rows and columns of C all sums of a part of K are kept while both operands are read once.
     LONG_K_SIDE = 16
+    # From how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
+    # are not contiguous along k: more are packed for tiles in less time.
     MIN_LONG_K = 64
+    COPIED_VECTORS = 8
 
 
 cdef inline bint takes_long_k(const Gemm *g) noexcept nogil:
     """Whether C has few rows and columns, K is long, and both operands are plain."""
     return (
-        g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K
-        and g.a.column == 1 and g.b.row == 1
+        g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K * g.m * g.n
+        and (g.a.column == 1 or g.m <= COPIED_VECTORS) and (g.b.row == 1 or g.n <= COPIED_VECTORS)
         and g.packed is NULL and g.stage is NULL and not g.saturating and not is_made(g)
         and (matrix_of(g) is NULL or g.n <= matrix_of(g).dots_columns)
     )

@@ -18,20 +18,25 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, round_up, share, split
+from int8blas.core.split cimport ceil_div, round_down, round_up, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, thread_work
+
+cdef extern from "gemm/set_apart.h" nogil:
+    void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
+                      const uint8_t *end)
 
 cdef enum:
     # k that each thread gets at least, and a multiple of which its part begins with: a line of the cache.
     MIN_PART_K = 4096
     SEGMENT_K = 1 << 15         # of the kernels, I8_LONG_K_SEGMENT
     LINE = 64
-    # Blocks of K: of vectors in place, which long streams are for, and of those that are copied.
+    # Blocks of K: of vectors in place, which long streams are for; and bytes of vectors, if some are copied, half of an
+    # L1 cache, whose other half is for what they are copied from.
     IN_PLACE_K = 4096
-    COPIED_K = 1024
+    COPIED_BYTES = 1 << 14
     # Totals of C and sums of its rows and columns.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
@@ -41,6 +46,7 @@ cdef enum:
 cdef struct Side:
     const uint8_t *data
     ptrdiff_t vector, step      # bytes from one vector, and from one k of it, to the next
+    const uint8_t *end          # of the memory from the first of their bytes to the last
     int count
     bint is_signed
     int64_t *sums               # of each vector, as it is in memory; NULL if nobody needs them
@@ -62,7 +68,7 @@ cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
     p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, SEGMENT_K), p.k_parts)
     p.kc = g.k
     if g.a.column != 1 or g.b.row != 1:
-        p.kc = COPIED_K
+        p.kc = round_down(min(<int64_t>IN_PLACE_K, COPIED_BYTES // (g.m + g.n)), LINE)
     elif g.m > g.kernels.gemm.long_k_rows or g.n > g.kernels.gemm.long_k_columns:
         p.kc = IN_PLACE_K
 
@@ -106,9 +112,16 @@ cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memo
     """A block of vectors that are not contiguous is copied to `memory`, where they are."""
     cdef int i
     cdef ptrdiff_t vector = round_up(k, LINE)
-    for i in range(x.count):
+    if x.vector == 1 and x.count > 1:
+        i8_set_apart(memory, vector, x.count, k, x.data, x.step, x.end)
+    for i in range(0 if x.vector == 1 and x.count > 1 else x.count):
         kernels.packing.pack_panel(memory + i * vector, 1, 1, k, x.data + i * x.vector, x.vector, x.step, 0)
     x.data, x.vector, x.step = memory, vector, 1
+
+
+cdef const uint8_t *end_of(const Side *x, int64_t k) noexcept nogil:
+    """Behind the last byte of vectors of so many k."""
+    return x.data + max(<ptrdiff_t>0, (k - 1) * x.step) + max(<ptrdiff_t>0, (x.count - 1) * x.vector) + 1
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
@@ -248,6 +261,7 @@ cdef int gemm_long_k(const Gemm *g, const Plan *p) noexcept nogil:
             return -1
     a.data, a.vector, a.step, a.count = g.a.data, g.a.row, g.a.column, <int>g.m
     b.data, b.vector, b.step, b.count = g.b.data, g.b.column, g.b.row, <int>g.n
+    a.end, b.end = end_of(&a, g.k), end_of(&b, g.k)
     a.is_signed, b.is_signed = g.a.flip != 0, g.b.flip == 0
     # Each zero point goes with the sums of the other operand.
     a.sums = job.sums + TOTALS if has_own_zero(&g.b, -SHIFT) else NULL

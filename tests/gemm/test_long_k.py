@@ -49,7 +49,7 @@ def check_int64(a, b, **problem):
 
 def test_every_number_of_rows_and_columns(isa, pair, rng):
     for m, n in itertools.product(COUNTS, COUNTS):
-        k = int(rng.integers(64, 700))
+        k = 64 * m * n + int(rng.integers(0, 300))
         a, b = along_k(*pair.operands(rng, m, n, k))
         assert_same(int8blas.matmul(a, b, dtype=np.int64), exact(a, b), m=m, n=n, k=k)
         assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
@@ -59,6 +59,7 @@ def test_every_number_of_rows_and_columns(isa, pair, rng):
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_nothing_outside_the_operands_is_read(isa, pair, side, rng):
     for (m, n), k in zip(itertools.product((1, 2, 3, 4, 7, 16), repeat=2), itertools.cycle(LENGTHS), strict=False):
+        k += 64 * m * n
         a, b = along_k(*pair.operands(rng, m, n, k), guarded(side))
         assert_same(int8blas.matmul(a, b, dtype=np.int64), exact(a, b), m=m, n=n, k=k)
     for k in (*range(1, 70), *LENGTHS):
@@ -109,7 +110,7 @@ def test_zero_points(isa, pair, shape, rng):
 
 
 @pytest.mark.filterwarnings("ignore:.*saturated:RuntimeWarning")
-@pytest.mark.parametrize("shape", [(1, 1, 400), (5, 3, 1030), (16, 16, 300), (2, 4, 66_001)])
+@pytest.mark.parametrize("shape", [(1, 1, 400), (5, 3, 1030), (16, 16, 16_400), (2, 4, 66_001)])
 def test_the_output_stage(isa, pair, shape, rng):
     m, n, k = shape
     a, b = along_k(*pair.operands(rng, m, n, k))
@@ -132,12 +133,27 @@ def test_the_output_stage(isa, pair, shape, rng):
 @pytest.mark.parametrize("a_layout", LAYOUTS)
 @pytest.mark.parametrize("b_layout", LAYOUTS)
 def test_every_layout(isa, a_layout, b_layout, rng):
-    for pair, (m, n, k) in zip(SIGN_PAIRS, ((1, 4, 2100), (4, 1, 515), (3, 16, 1030), (9, 5, 66_001)), strict=True):
+    for pair, (m, n, k) in zip(SIGN_PAIRS, ((1, 4, 2100), (8, 1, 515), (3, 7, 1377), (6, 5, 66_001)), strict=True):
         a, b = pair.operands(rng, m, n, k)
         a, b = place(a, a_layout), place(b, b_layout)
         check_int64(a, b, m=m, n=n, k=k)
         assert_same(int8blas.matmul(a, b), reference.saturate(exact(a, b)), m=m, n=n, k=k)
         assert_same(int8blas.matmul(a, int8blas.pack_b(b), dtype=np.int64), exact(a, b), m=m, n=n, k=k)
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_vectors_side_by_side_are_set_apart(isa, side, rng):
+    """Lines of 16 k of up to 2, 4 and 8 vectors, without gaps and with them, forwards and backwards."""
+    for pair, count in itertools.product(SIGN_PAIRS, range(1, 9)):
+        for k, gap, step in ((64 * count + 37, 0, 1), (64 * count, 3, 1), (64 * count + 15, 1, -1)):
+            a, b = pair.operands(rng, 1, count, k)
+            lines = place(rng.integers(0, 2, (k, count + gap)).astype(b.dtype), "C", guarded(side))
+            lines[:, gap:] = b
+            b = lines[::step, gap:]
+            assert int8blas.explain(a, b).path == ("long" if k > 256 or count > 4 else "tiny")
+            assert_same(int8blas.matmul(a, b, dtype=np.int64), exact(a, b), count=count, k=k, gap=gap, step=step)
+            assert_same(int8blas.matmul(b.T, a.T, dtype=np.int64), exact(a, b).T, count=count, k=k, gap=gap, step=step)
 
 
 def test_vectors(isa, pair, rng):
@@ -199,7 +215,7 @@ def test_a_product_of_vectors_is_in_the_verbose_output():
 
 
 def test_explain_tells_the_path(isa):
-    for m, n, k in ((1, 1, 300), (16, 16, 1000), (1, 16, 65_536), (4, 3, 66_000), (1, 1, 10**8)):
+    for m, n, k in ((1, 1, 300), (16, 16, 20_000), (1, 16, 65_536), (4, 3, 66_000), (1, 1, 10**8)):
         a, b = np.broadcast_to(np.uint8(1), (m, k)), np.broadcast_to(np.int8(1), (k, n))
         a, b = np.lib.stride_tricks.as_strided(a, strides=(0, 1)), np.lib.stride_tricks.as_strided(b, strides=(1, 0))
         for threads in (1, 2):
