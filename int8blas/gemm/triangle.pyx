@@ -107,7 +107,8 @@ cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
     p.from_registers = stores_sums(g, p)
     # A stretch of cells for each thread.
     p.grid.rows, p.grid.columns, p.grid.column_parts, p.grid.stretches = <int64_t>cells, 1, 1, True
-    p.grid.row_parts = paid_threads(work, g.kernels.thread_work, min(<double>g.threads, cells))
+    # Twice the work that pays for another thread elsewhere: threads meet twice, as each packs for all.
+    p.grid.row_parts = paid_threads(work, 2 * g.kernels.thread_work, min(<double>g.threads, cells))
 
 
 cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int thread) noexcept nogil:
