@@ -39,9 +39,12 @@ cdef enum:
     # Sums that are compared with one threshold; the first of all, of which each is better than none.
     SCANNED = 1024
     FIRST_SCANNED = 128
+    # Entries that threads put in order together.
+    FINISHED_ENTRIES = 1 << 16
 
-# Multiply-adds between two looks at whether the search is to go on, for each thread: 5 to 20 ms.
-cdef double STEP_WORK = 1 << 30
+# Multiply-adds between two looks at whether the search is to go on, for each thread: 25 to 100 ms. Threads wait for one
+# another there, for long where other programs use the same cores.
+cdef double STEP_WORK = <double>(<int64_t>1 << 32)
 # What f32 can be off in comparing cosines, relative to these: three roundings of 2**-24, and some more.
 cdef double SLACK = 2e-6
 
@@ -309,7 +312,8 @@ cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept
 
 cdef void finish(Search *s) noexcept nogil:
     """The best rows of each query, in order, in the entries of the first part."""
-    run_parts(finish_query, s, s.queries, s.parts)
+    cdef bint pays = <double>s.parts * s.queries * s.most > FINISHED_ENTRIES
+    run_parts(finish_query, s, s.queries, s.parts if pays else 1)
 
 
 # The memory of a search without Python, for at most MOST_QUERIES queries at a time.

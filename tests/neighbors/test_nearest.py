@@ -132,10 +132,10 @@ def test_scores_are_int32_as_long_as_all_fit(isa, metric, queries_type, base_typ
 def test_any_number_of_threads_gives_the_same_bits(isa, metric, rng):
     for m, n, k in ((1, 12000, 64), (20, 6000, 100), (270, 1000, 64)):
         queries, rows = rng.integers(0, 256, (m, k), np.uint8), rng.integers(-3, 4, (n, k), np.int8)
-        expected = reference.nearest(queries, rows, 50, metric)
+        expected = reference.nearest(queries, rows, 300, metric)
         for threads, form in product((1, 2, 3, 4), FORMS.values()):
             with int8blas.num_threads(threads):
-                indices, scores = int8blas.nearest(queries, form(rows), 50, metric=metric)
+                indices, scores = int8blas.nearest(queries, form(rows), 300, metric=metric)
             assert_same(indices, expected[0], threads=threads, m=m)
             assert np.array_equal(scores, expected[1])
 
