@@ -9,6 +9,8 @@ cdef enum:
     WHOLE_K = 64
     LARGE_C = 8 << 20
     LARGE_K = 128
+    # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
+    SHARED_WORK = 1 << 23
 
 
 cdef bint has_same_zeros(const Gemm *g) noexcept nogil
@@ -32,7 +34,8 @@ cdef inline bint takes_triangle(const Gemm *g) noexcept nogil:
         return True
     return (
         g.m >= WHOLE_ROWS and g.k >= (WHOLE_K if g.m * g.n * size_of_c(g) <= LARGE_C else LARGE_K) and is_gram(g)
-        and not g.saturating and g.stage is NULL and g.beta == 0 and matrix_of(g) is NULL
+        and (g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK) and not g.saturating
+        and g.stage is NULL and g.beta == 0 and matrix_of(g) is NULL
         and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
 
