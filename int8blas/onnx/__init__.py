@@ -5,6 +5,7 @@ A file becomes a network, a plan, and then runs without the file::
 
     reader          protobufs become a Network: arrays, names, attributes; external data
       -> graph        the Network as plain data, and its nodes in order
+        -> fusion       patterns of nodes that are one operator of bytes
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
           -> model        load; Model: feeds are checked, and the calls called
 

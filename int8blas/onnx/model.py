@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.core.arrays import as_array
+from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
 from int8blas.onnx.plan import check_operators, make_plan
 from int8blas.onnx.reader import read
@@ -49,7 +50,7 @@ class Model:
         check_operators(network)
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
-        self._plan = make_plan(network)
+        self._plan = make_plan(fused(network))
 
     def get_inputs(self) -> list[Port]:
         """What :meth:`run` takes, as onnxruntime's ``get_inputs``.

@@ -1,0 +1,201 @@
+"""Patterns of nodes that become one operator of bytes: which do, with the bits of that operator, and which do not."""
+
+import numpy as np
+import pytest
+from onnx_models import loaded, model_of
+
+import int8blas.onnx
+from int8blas.onnx.plan import make_plan
+from int8blas.onnx.reader import read
+
+RNG = np.random.default_rng(5)
+F = np.float32
+
+
+def kinds(model):
+    return [step.node.kind for step in model._plan.steps]
+
+
+def numbers(array):
+    return "{" + ", ".join(map(str, np.asarray(array).ravel().tolist())) + "}"
+
+
+def unfused(text, feeds):
+    """What the nodes compute one by one."""
+    network = read(model_of(text))
+    return make_plan(network).run([feeds[value.name] for value in network.graph.inputs])
+
+
+def constants(**values):
+    return ", ".join(
+        f"{'float' if v.dtype == F else v.dtype.name}{list(v.shape) if v.ndim else ''} {name} = {numbers(v)}"
+        for name, v in values.items()
+    )
+
+
+def one(value, dtype=F):
+    return np.array(value, dtype)
+
+
+def rounded(y, zero, dtype=np.uint8):
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(y).astype(np.float64) + zero, limits.min, limits.max).astype(dtype)
+
+
+W = RNG.integers(-127, 128, (6, 4, 3, 3), np.int8)
+WS = RNG.uniform(0.001, 0.01, 6).astype(F)
+XS, YS = F(0.03), F(0.2)
+BIAS = RNG.integers(-3000, 3000, 6, np.int32)
+IMAGE = RNG.integers(0, 256, (1, 4, 8, 9), np.uint8)
+
+
+def conv_text(relu=False, zero=0, bias_scale=None):
+    values = constants(w=W, ws=WS, wz=np.zeros(6, np.int8), xs=one(XS), xz=one(119, np.uint8), ys=one(YS),
+                       yz=one(zero, np.uint8), b=BIAS, bs=XS * WS if bias_scale is None else bias_scale,
+                       bz=np.zeros(6, np.int32))  # fmt: skip
+    last = "q = Relu(y)" if relu else ""
+    return f"""g (uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ xf = DequantizeLinear(x, xs, xz)
+        wf = DequantizeLinear<axis = 0>(w, ws, wz) bf = DequantizeLinear<axis = 0>(b, bs, bz)
+        y = Conv<pads = [1, 1, 1, 1]>(xf, wf, bf) {last} z = QuantizeLinear({"q" if last else "y"}, ys, yz) }}"""
+
+
+def conv_sums():
+    x = np.pad(IMAGE.astype(np.int64) - 119, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    return np.einsum("nchwij,ocij->nohw", views, W.astype(np.int64)) + BIAS.reshape(-1, 1, 1)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("zero", [0, 131])
+def test_a_quantized_convolution_is_one_node_with_exact_sums(relu, zero, isa):
+    model = loaded(conv_text(relu, zero))
+    (z,) = model.run(None, {"x": IMAGE})
+    factor = (XS * WS / YS).reshape(-1, 1, 1)
+    if relu and zero:
+        assert kinds(model) == ["DequantizeLinear", "Conv", "Relu", "QuantizeLinear"]
+        assert z.min() == zero
+    else:
+        assert kinds(model) == ["QLinearConv"]
+        np.testing.assert_array_equal(z, rounded(conv_sums().astype(F) * factor, zero))
+    (plain,) = unfused(conv_text(relu, zero), {"x": IMAGE})
+    assert np.abs(z.astype(int) - plain).max() <= 1
+
+
+def test_a_bias_of_another_scale_is_not_added_to_sums():
+    model = loaded(conv_text(bias_scale=XS * WS * F(1.5)))
+    assert kinds(model) == ["DequantizeLinear", "Conv", "QuantizeLinear"]
+
+
+def test_what_is_needed_elsewhere_stays():
+    text = conv_text().replace("(uint8 z)", "(uint8 z, float y)")
+    model = loaded(text)
+    assert kinds(model) == ["DequantizeLinear", "Conv", "QuantizeLinear"]
+    z, y = model.run(None, {"x": IMAGE})
+    np.testing.assert_array_equal(z, rounded(y / YS, 0))
+
+
+A = RNG.integers(0, 256, (5, 12), np.uint8)
+B = RNG.integers(0, 256, (12, 6), np.uint8)
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_quantized_product_is_one_node(channels, isa):
+    scale, zero = (WS, RNG.integers(100, 180, 6, np.uint8)) if channels else (one(0.004), one(178, np.uint8))
+    values = constants(b=B, bs=scale, bz=zero, xs=one(XS), xz=one(77, np.uint8), ys=one(YS), yz=one(9, np.uint8))
+    text = f"""g (uint8[n,12] x) => (uint8 z) <{values}> {{ a = DequantizeLinear(x, xs, xz)
+        bf = DequantizeLinear<axis = 1>(b, bs, bz) y = MatMul(a, bf) z = QuantizeLinear(y, ys, yz) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["QLinearMatMul"]
+    sums = (A.astype(np.int64) - 77) @ (B.astype(np.int64) - zero)
+    (z,) = model.run(None, {"x": A})
+    np.testing.assert_array_equal(z, rounded(sums.astype(F) * (XS * scale / YS), 9))
+    assert np.abs(z.astype(int) - unfused(text, {"x": A})[0]).max() <= 1
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_a_quantized_gemm_is_one_node(transposed, alpha, isa):
+    b = np.ascontiguousarray(B.T) if transposed else B
+    zero = RNG.integers(100, 180, 6, np.uint8)
+    values = constants(b=b, bs=WS, bz=zero, xs=one(XS), xz=one(77, np.uint8), ys=one(YS), yz=one(0, np.uint8), c=BIAS,
+                       cs=F(alpha) * XS * WS)  # fmt: skip
+    text = f"""g (uint8[n,12] x) => (uint8 z) <{values}> {{ a = DequantizeLinear(x, xs, xz)
+        bf = DequantizeLinear<axis = {1 - transposed}>(b, bs, bz) cf = DequantizeLinear<axis = 0>(c, cs)
+        y = Gemm<transB = {transposed}, alpha = {alpha}>(a, bf, cf) r = Relu(y) z = QuantizeLinear(r, ys, yz) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["com.microsoft.QGemm"]
+    sums = (A.astype(np.int64) - 77) @ (B.astype(np.int64) - zero) + BIAS
+    (z,) = model.run(None, {"x": A})
+    np.testing.assert_array_equal(z, rounded(sums.astype(F) * (F(alpha) * XS * WS / YS), 0))
+    assert np.abs(z.astype(int) - unfused(text, {"x": A})[0]).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("Sigmoid(f)", "com.microsoft.QLinearSigmoid"),
+        ("LeakyRelu<alpha = 0.2>(f)", "com.microsoft.QLinearLeakyRelu"),
+        ("GlobalAveragePool(f)", "com.microsoft.QLinearGlobalAveragePool"),
+    ],
+)
+def test_functions_of_bytes_are_one_node(operator, kind):
+    values = constants(xs=one(XS), xz=one(119, np.uint8), ys=one(0.01), yz=one(3, np.uint8))
+    text = f"""g (uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ f = DequantizeLinear(x, xs, xz) y = {operator}
+        z = QuantizeLinear(y, ys, yz) }}"""
+    model = loaded(text)
+    assert kinds(model) == [kind]
+    difference = model.run(None, {"x": IMAGE})[0].astype(int) - unfused(text, {"x": IMAGE})[0]
+    assert np.abs(difference).max() <= (1 if "Pool" in kind else 0)
+
+
+MOVES = {
+    "MaxPool": "MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]>(f)",
+    "Reshape": "Reshape(f, shape)",
+    "Transpose": "Transpose<perm = [0, 2, 3, 1]>(f)",
+    "Flatten": "Flatten(f)",
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("same", [True, False])
+def test_moves_are_of_bytes_where_these_mean_the_same(name, same):
+    values = constants(xs=one(XS), xz=one(119, np.uint8), yz=one(119 if same else 120, np.uint8),
+                       shape=np.array([4, -1]))  # fmt: skip
+    text = f"""g (uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ f = DequantizeLinear(x, xs, xz) y = {MOVES[name]}
+        z = QuantizeLinear(y, xs, yz) }}"""
+    model = loaded(text)
+    assert kinds(model) == ([name] if same else ["DequantizeLinear", name, "QuantizeLinear"])
+    np.testing.assert_array_equal(model.run(None, {"x": IMAGE})[0], unfused(text, {"x": IMAGE})[0])
+
+
+@pytest.mark.parametrize("bias", ["", "vector", "matrix"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_dynamic_product_is_one_node_with_the_same_bits(bias, turned, isa):
+    x = RNG.normal(0, 1, (3, 5, 12)).astype(F)
+    value = RNG.normal(0, 1, (5, 6) if bias == "matrix" else 6).astype(F)
+    values = constants(b=B, bz=one(178, np.uint8), bs=one(0.004), c=value)
+    end = f"z = Add({'c, y' if turned else 'y, c'})" if bias else "z = Identity(y)"
+    text = f"""g (float[a,b,12] x) => (float z) <{values}> {{ q, s, zp = DynamicQuantizeLinear(x)
+        sums = MatMulInteger(q, b, zp, bz) real = Cast<to = 1>(sums) scale = Mul(s, bs)
+        y = Mul({"scale, real" if turned else "real, scale"}) {end} }}"""
+    model = loaded(text)
+    assert ("Add" in kinds(model)) == (bias == "matrix")
+    assert {"Cast", "MatMulInteger"}.isdisjoint(kinds(model))
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+def test_patterns_in_branches_are_rewritten():
+    values = constants(xs=one(XS), xz=one(119, np.uint8))
+    model = loaded(f"""g (bool c, uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ z = If(c) <
+        then_branch = t () => (a) {{ f = DequantizeLinear(x, xs, xz) y = Flatten(f) a = QuantizeLinear(y, xs, xz) }},
+        else_branch = e () => (b) {{ b = Flatten(x) }}> }}""")
+    for condition in (True, False):
+        (z,) = model.run(None, {"c": np.array(condition), "x": IMAGE})
+        np.testing.assert_array_equal(z, IMAGE.reshape(1, -1))
+
+
+def test_loading_leaves_the_callers_model_alone():
+    proto = model_of(conv_text())
+    before = proto.SerializeToString()
+    int8blas.onnx.load(proto)
+    assert proto.SerializeToString() == before
