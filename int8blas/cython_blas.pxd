@@ -50,6 +50,22 @@ cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, c
 cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 
+# The product of two vectors, exact in int64 for any n, with the bits of int8blas.matmul:
+#
+#     result[0] := sum over i of x[i] * y[i]
+#
+# Arguments are in the order of BLAS: n elements, incx and incy apart, which may be 0; if an increment is negative, the
+# vector is walked backwards from its end in memory, x[(n - 1) * -incx]. `result` is aligned to 8 bytes and lies apart
+# from both.
+cdef int dot_u8s8s64(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil
+cdef int dot_s8s8s64(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil
+cdef int dot_s8u8s64(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil
+cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil
+
 # A packed B is multiplied faster, and by any number of threads at the same time. Bytes that a packed K x N matrix
 # takes; -1 if k is negative, -2 if n is, or if there are too many.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil

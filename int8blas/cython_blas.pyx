@@ -29,10 +29,11 @@ True
 from libc.math cimport isfinite
 from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uintptr_t
 
-from int8blas.core.kernels cimport I8_COSINE, I8_GROUP, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN
+from int8blas.core.kernels cimport I8_COSINE, I8_GROUP, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, current_kernels
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose cimport report_nogil, seconds, verbose
+from int8blas.gemm.long_k cimport Dot, dot
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
@@ -295,6 +296,77 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
                              int64_t ldc, const int32_t *co) noexcept nogil:
     return call_packed(b"cython_blas.gemm_u8u8s32_packed", transa, offsetc, m, n, k, alpha, a, lda, ao, False, b, bo,
                        True, beta, c, ldc, co)
+
+
+cdef inline int64_t vector_span(int64_t n, int64_t inc) noexcept nogil:
+    """Bytes from the first to the last element of a vector, in the order of memory; -1 if there are too many."""
+    if n == 0:
+        return 0
+    if inc < -(<int64_t>PTRDIFF_MAX):
+        return -1
+    inc = -inc if inc < 0 else inc
+    return -1 if inc != 0 and n - 1 > (PTRDIFF_MAX - 1) // inc else (n - 1) * inc + 1
+
+
+cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint x_signed, const void *y, int64_t incy,
+                  bint y_signed, int64_t *result) noexcept nogil:
+    """All products of two vectors: check, set up, compute."""
+    cdef Gemm g
+    cdef Dot d
+    cdef int64_t x_bytes = vector_span(n, incx), y_bytes = vector_span(n, incy)
+    if n < 0:
+        return -1
+    if x is NULL and n > 0:
+        return -2
+    if x_bytes < 0:
+        return -3
+    if y is NULL and n > 0:
+        return -4
+    if y_bytes < 0:
+        return -5
+    if (
+        result is NULL or <uintptr_t>result % sizeof(int64_t) or not apart(result, sizeof(int64_t), x, x_bytes)
+        or not apart(result, sizeof(int64_t), y, y_bytes)
+    ):
+        return -6
+    if n == 0:
+        result[0] = 0
+        return 0
+    if incx == 1 and incy == 1 and not verbose:
+        d.kernels, d.k = current_kernels(), n
+        d.x, d.y, d.x_signed, d.y_signed = <const uint8_t *>x, <const uint8_t *>y, x_signed, y_signed
+        return NO_MEMORY if dot(&d, max_threads(), result) else 0
+    start(&g, False)
+    g.m, g.n, g.k = 1, 1, n
+    # A vector that is walked backwards begins at its end in memory.
+    g.a.data = <const uint8_t *>x - (0 if incx >= 0 else (n - 1) * incx)
+    g.b.data = <const uint8_t *>y - (0 if incy >= 0 else (n - 1) * incy)
+    g.a.column, g.b.row = incx, incy
+    set_as_u8(&g.a, x_signed)
+    set_as_s8(&g.b, not y_signed)
+    g.c, g.to_s64 = <char *>result, True
+    g.c_row = g.c_col = sizeof(int64_t)
+    return NO_MEMORY if run_nogil(&g, name) else 0
+
+
+cdef int dot_u8s8s64(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil:
+    return call_dot(b"cython_blas.dot_u8s8s64", n, x, incx, False, y, incy, True, result)
+
+
+cdef int dot_s8s8s64(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil:
+    return call_dot(b"cython_blas.dot_s8s8s64", n, x, incx, True, y, incy, True, result)
+
+
+cdef int dot_s8u8s64(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil:
+    return call_dot(b"cython_blas.dot_s8u8s64", n, x, incx, True, y, incy, False, result)
+
+
+cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                     int64_t *result) noexcept nogil:
+    return call_dot(b"cython_blas.dot_u8u8s64", n, x, incx, False, y, incy, False, result)
 
 
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:

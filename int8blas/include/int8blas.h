@@ -70,6 +70,22 @@ struct int8blas_functions {
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
 
+    /* The product of two vectors, exact in int64 for any n, with the bits of int8blas.matmul:
+     *
+     *     result[0] := sum over i of x[i] * y[i]
+     *
+     * Arguments are in the order of BLAS: n elements, incx and incy apart, which may be 0; if an increment is negative,
+     * the vector is walked backwards from its end in memory, x[(n - 1) * -incx]. `result` is aligned to 8 bytes and
+     * lies apart from both. */
+    int (*dot_u8s8s64)(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                       int64_t *result);
+    int (*dot_s8s8s64)(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy,
+                       int64_t *result);
+    int (*dot_s8u8s64)(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                       int64_t *result);
+    int (*dot_u8u8s64)(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
+                       int64_t *result);
+
     /* A packed B is multiplied faster, and by any number of threads at the same time. Bytes that a packed K x N matrix
      * takes; -1 if k is negative, -2 if n is, or if there are too many. */
     int64_t (*packed_b_size)(int64_t k, int64_t n);
@@ -121,6 +137,7 @@ static struct int8blas_functions int8blas; /* of NULL until import_int8blas() ha
     " const *, int64_t, int, void const *, int, double, int32_t *, int64_t, int32_t const *)"
 #define INT8BLAS_SYRK(A)                                                                                              \
     "int (char, char, int64_t, int64_t, double, " A " const *, int64_t, int, double, int32_t *, int64_t)"
+#define INT8BLAS_DOT(A, B) "int (int64_t, " A " const *, int64_t, " B " const *, int64_t, int64_t *)"
 #define INT8BLAS_NEAREST(A)                                                                                           \
     "int (char, int64_t, int64_t, int64_t, " A " const *, int64_t, void const *, int64_t, int64_t *, double *)"
 #define INT8BLAS_PACK(B) "int (char, int64_t, int64_t, " B " const *, int64_t, void *)"
@@ -157,6 +174,10 @@ static inline int import_int8blas(void)
     INT8BLAS_FIND(gemm_u8u8s32, INT8BLAS_GEMM("uint8_t", "uint8_t"));
     INT8BLAS_FIND(syrk_u8s32, INT8BLAS_SYRK("uint8_t"));
     INT8BLAS_FIND(syrk_s8s32, INT8BLAS_SYRK("int8_t"));
+    INT8BLAS_FIND(dot_u8s8s64, INT8BLAS_DOT("uint8_t", "int8_t"));
+    INT8BLAS_FIND(dot_s8s8s64, INT8BLAS_DOT("int8_t", "int8_t"));
+    INT8BLAS_FIND(dot_s8u8s64, INT8BLAS_DOT("int8_t", "uint8_t"));
+    INT8BLAS_FIND(dot_u8u8s64, INT8BLAS_DOT("uint8_t", "uint8_t"));
     INT8BLAS_FIND(packed_b_size, "int64_t (int64_t, int64_t)");
     INT8BLAS_FIND(pack_b_s8, INT8BLAS_PACK("int8_t"));
     INT8BLAS_FIND(pack_b_u8, INT8BLAS_PACK("uint8_t"));
@@ -175,6 +196,7 @@ static inline int import_int8blas(void)
     return 0;
 }
 
+#undef INT8BLAS_DOT
 #undef INT8BLAS_GEMM
 #undef INT8BLAS_GEMM_PACKED
 #undef INT8BLAS_NEAREST

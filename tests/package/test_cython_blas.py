@@ -467,6 +467,53 @@ def test_the_number_of_a_wrong_argument_of_a_triangle(rng):
     assert_same(c, before)
 
 
+# --- dot products ----------------------------------------------------------------------------------------------------
+
+
+def dot_call(pair, n, x, y, result, /, **changes):
+    """The product of two vectors that are contiguous, with some arguments changed, by name."""
+    arguments = {
+        "n": n, "x": address(x), "incx": 1, "y": address(y), "incy": 1, "result": address(result),
+    }  # fmt: skip
+    assert changes.keys() <= arguments.keys()
+    return FUNCTIONS[f"dot_{pair.name}s64"](*(arguments | changes).values())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_dot_products(isa, pair, threads, rng):
+    with int8blas.num_threads(threads):
+        for n in (0, 1, 3, 63, 64, 65, 1000, 66_000, 300_000):
+            a, b = pair.operands(rng, 1, 1, n)
+            result = np.zeros(1, np.int64)
+            assert dot_call(pair, n, a, b, result) == 0
+            assert result[0] == np.dot(a.ravel().astype(np.int64), b.ravel().astype(np.int64)), n
+
+
+def test_dot_products_with_the_increments_of_blas(isa, pair, rng):
+    n = 130
+    for incx, incy in itertools.product((1, 2, 7, 0, -1, -3), (1, 5, 0, -2)):
+        a, b = (x.ravel() for x in pair.operands(rng, 1, 1, 7 * n))
+        result = np.zeros(1, np.int64)
+        assert dot_call(pair, n, a, b, result, incx=incx, incy=incy) == 0
+        x, y = (v[np.arange(n) * inc - min(0, (n - 1) * inc)].astype(np.int64) for v, inc in ((a, incx), (b, incy)))
+        assert result[0] == x @ y, (incx, incy)
+
+
+def test_the_number_of_a_wrong_argument_of_a_dot_product():
+    pair = SIGN_PAIRS[0]
+    a, b, result = np.ones(K, np.uint8), np.ones(K, np.int8), np.full(1, 5, np.int64)
+    wrong = {
+        "n": [-1], "x": [None], "incx": [HUGE, -HUGE, -(2**63)], "y": [None], "incy": [HUGE, -HUGE, -(2**63)],
+        "result": [None, address(result) + 4, address(a) & ~7],
+    }  # fmt: skip
+    for number, (name, values) in enumerate(wrong.items(), 1):
+        for value in values:
+            assert dot_call(pair, K, a, b, result, **{name: value}) == -number, (name, value)
+    assert result[0] == 5
+    assert dot_call(pair, 0, None, None, result) == 0
+    assert result[0] == 0
+
+
 # --- a packed matrix of Python's -------------------------------------------------------------------------------------
 
 
