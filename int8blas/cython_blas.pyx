@@ -389,20 +389,20 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
 cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bint unsigned,
               void *packed) noexcept nogil:
     """Check, and lay out in the memory: header, data, sums, certificates."""
-    cdef int transposed = transposes(transb)
+    cdef int b_transposed = transposes(transb)
     cdef int64_t size, b_bytes, panels
     cdef PackedMatrix *matrix
     cdef int8_t *data
     cdef int64_t *sums
     cdef uint8_t *certified
-    if transposed < 0:
+    if b_transposed < 0:
         return -1
     size = packed_b_size(k, n)
     if size < 0:
         return <int>size - 1
     if b is NULL and k > 0 and n > 0:
         return -4
-    b_bytes = span(n, k, ldb, 1) if transposed else span(k, n, ldb, 1)
+    b_bytes = span(n, k, ldb, 1) if b_transposed else span(k, n, ldb, 1)
     if b_bytes < 0:
         return -5
     if packed is NULL or not apart(packed, size, b, b_bytes):
@@ -417,7 +417,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     matrix.data, matrix.sums, matrix.certified = data, sums, certified
     matrix.split.panels = NULL
     if k > 0:
-        pack_data(data, k, n, <const uint8_t *>b, 1 if transposed else ldb, ldb if transposed else 1,
+        pack_data(data, k, n, <const uint8_t *>b, 1 if b_transposed else ldb, ldb if b_transposed else 1,
                   0x80 if unsigned else 0)
     find_facts(data, NULL, k, n, sums, certified)
     matrix.here = matrix
