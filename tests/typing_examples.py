@@ -45,6 +45,13 @@ assert_type(int8blas.gather(bytearray(6), [0], out=tensor), Tensor)
 int8blas.max_pool(tensor, 2)
 int8blas.reorder(x, out=tensor)
 int8blas.quantize(view, 0.5)
+assert_type(int8blas.sqeuclidean(a, packed, dtype=np.int32), Ints)
+assert_type(int8blas.sqeuclidean(a, tensor, out=view), memoryview)
+assert_type(int8blas.nearest(a, packed, 1), tuple[npt.NDArray[np.int64], npt.NDArray[np.int32 | np.int64]])
+assert_type(
+    int8blas.nearest(tensor, [a, packed], 1, metric="cosine", exclude=range(1), callback=print),
+    tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]],
+)
 assert_type(int8blas.gemm_u8s8s32(1, a, packed), Ints)
 int8blas.gemm_u8s8s32(1, a, b, c=tensor, overwrite_c=True)
 assert_type(int8blas.gemm_u8s8s32(1, a > 1, b), Ints)

@@ -262,6 +262,7 @@ packed = int8blas.pack_b(b)
 int8blas.reorder(f, dst_layout="io", src_layout="oi", dtype=np.int8, scales=1)
 int8blas.reorder((packed, packed), src_layout="packed", dst_layout="goi")
 int8blas.would_saturate(x[0, 0], packed)
+int8blas.nearest(x[0, 0], [x[0, 1], packed.unpack().T], 2)
 int8blas.quantize([[1.0, 2.0]], 1)
 int8blas.quantize(1.0, 1)
 with int8blas.num_threads(2):
@@ -274,7 +275,7 @@ int8blas.quantize(f, 1)
     assert {isa for _, isa, _, _ in facts} == {int8blas.available_isas()[0]}
     assert all(float(time.removesuffix(" ms")) >= 0 for *_, time in facts)
     several = f"threads={2 if int8blas.show_config('dicts')['threading']['openmp'] else 1}"
-    assert [threads for _, _, threads, _ in facts] == ["threads=1"] * 21 + [several, "threads=1"]
+    assert [threads for _, _, threads, _ in facts] == ["threads=1"] * 22 + [several, "threads=1"]
     assert [fact[0].removeprefix("int8blas,") for fact in facts] == [
         "quantize,x=3x4,dst=3x4,float32 to int8",
         "dequantize,x=2x9x9x16,dst=2x9x9x16,uint8 to float32",
@@ -295,6 +296,7 @@ int8blas.quantize(f, 1)
         "reorder,x=3x4,dst=4x3,float32 to int8",
         "reorder,x=16x7+16x7,dst=2x7x16,int8 to int8",
         "would_saturate,a=9x16,b=16x7,uint8",
+        "nearest,queries=9x16,base=9x16+7x16,uint8",
         "quantize,x=1x2,dst=1x2,float64 to int8",
         "quantize,x=1,dst=1,float64 to int8",
         "quantize,x=1000x1000,dst=1000x1000,float32 to int8",
