@@ -415,7 +415,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     sums = <int64_t *>(data + panels * matrix.panel_size)
     certified = <uint8_t *>(sums + panels * I8_PANEL)
     matrix.data, matrix.sums, matrix.certified = data, sums, certified
-    matrix.split.panels = NULL
+    matrix.pair_sums, matrix.split.panels, matrix.as_s8 = NULL, NULL, NULL
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if b_transposed else ldb, ldb if b_transposed else 1,
                   0x80 if unsigned else 0)

@@ -76,6 +76,9 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     g.packed += group * j.panels * g.panel_size
     g.col_sums += group * j.panels * I8_PANEL
     g.certified += group * j.panels
+    g.as_s8 = NULL
+    if g.pair_sums is not NULL:
+        g.pair_sums += group * j.panels
     if g.split.panels is not NULL:
         g.split.panels += group * j.panels
         g.split.dense += group * j.panels * g.panel_size

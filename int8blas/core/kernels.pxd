@@ -10,7 +10,8 @@ cdef extern from "core/compiler.h" nogil:
 cdef extern from "isa/kernels.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
     int I8_SHORT_TILE(int np)
-    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8
+    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8, I8_DOT_SMALL
+    enum: I8_MAX_PAIR_SUM
     enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_FEW_ROWS
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
@@ -64,6 +65,7 @@ cdef extern from "isa/kernels.h" nogil:
         const char *ahead
         ptrdiff_t ahead_step
         int beside, in_turn
+        int64_t small_groups
         const i8_tile_output *output
         int rows, unit_rows
         const int8_t *b_tail
@@ -413,7 +415,7 @@ cdef extern from "isa/kernels.h" nogil:
         int np
         int row_np
         int exact
-        const i8_tiles *tiles[4]
+        const i8_tiles *tiles[5]
         int tile_output
         int few_rows_mr
         int few_rows_columns
@@ -454,7 +456,10 @@ cdef extern from "isa/kernels.h" nogil:
         void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                             ptrdiff_t k_stride, int is_signed) noexcept nogil
         void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
-        int (*panel_certified)(const int8_t *panel, int64_t groups) noexcept nogil
+        void (*value_range)(uint8_t *range, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                            ptrdiff_t k_stride, uint8_t flip, int enough) noexcept nogil
+        void (*lower)(uint8_t *x, int64_t n, uint8_t by) noexcept nogil
+        int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil
         void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups,

@@ -16,7 +16,8 @@ cdef struct Slab:
     ptrdiff_t panel_size                # bytes
     const int8_t *data
     const int64_t *col_sums
-    const uint8_t *certified
+    const uint8_t *certified            # of a packed B, where pair sums are not known
+    const uint16_t *pair_sums
     const int32_t *col_init
     const int64_t *bo
 
@@ -26,7 +27,7 @@ cdef struct Workspace:
     # shared by the threads
     uint8_t *data
     int64_t *col_sums
-    uint8_t *certified
+    uint16_t *pair_sums
     int32_t *col_init
     int64_t *bo
     # of one thread
@@ -41,6 +42,7 @@ cdef struct Workspace:
     int64_t *ao
     int64_t *row_term
     int32_t *row_init
+    int32_t *lowered_init               # start values of the columns for rows of A' that are lowered
     int32_t *co_row
     uint32_t *a_tail
     float *row_scale                    # of the rows of a source,
@@ -56,6 +58,8 @@ cdef struct Area:
     int64_t k0, k, groups
     bint is_first, is_last              # of the blocks of K
     int64_t row_tiles, column_tiles
+    int64_t largest                     # value of these rows of A', after `lowered` is subtracted (small_values.pyx)
+    uint8_t lowered
 
 
 cdef inline Area area_of(const Gemm *g, const Plan *p, int64_t row, int64_t rows, int64_t panel, int64_t panels,
@@ -67,6 +71,7 @@ cdef inline Area area_of(const Gemm *g, const Plan *p, int64_t row, int64_t rows
     m.groups = ceil_div(m.k, I8_GROUP)
     m.is_first, m.is_last = k_block == 0, k_block == p.k_blocks - 1
     m.row_tiles, m.column_tiles = ceil_div(rows, p.mr), ceil_div(panels, p.np)
+    m.largest, m.lowered = 255, 0
     return m
 
 

@@ -35,6 +35,7 @@ from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
+from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range
 from int8blas.gemm.tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
 
 cdef enum:
@@ -96,7 +97,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     cdef bint plain = g.packed is NULL
     w.data = <uint8_t *>carve(&memory, p.slab * packed_size(min(p.groups * 4, p.slab_blocks * p.kc)) if plain else 0)
     w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and has_ao(g) else 0)
-    w.certified = <uint8_t *>carve(&memory, p.slab if plain and p.may_widen else 0)
+    w.pair_sums = <uint16_t *>carve(&memory, sizeof(uint16_t) * p.slab if plain and p.may_widen else 0)
     w.col_init = <int32_t *>carve(&memory, 4 * columns if has_col_init(g, p) else 0)
     w.bo = <int64_t *>carve(&memory, 8 * columns if outer_bo(g, p) else 0)
     w.shared_size = memory - start
@@ -117,6 +118,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.ao = <int64_t *>carve(&memory, 8 * mc if outer_ao(g, p) else 0)
     w.row_term = <int64_t *>carve(&memory, 8 * mc if has_bo(g) and groups == 0 else 0)
     w.row_init = <int32_t *>carve(&memory, 4 * mc if has_row_init(g, p) else 0)
+    w.lowered_init = <int32_t *>carve(&memory, 4 * columns if p.may_widen and g.a.flip else 0)
     w.co_row = <int32_t *>carve(&memory, 4 * mc if not p.from_registers and g.co != 0 else 0)
     w.a_tail = <uint32_t *>carve(&memory, 4 * mc if p.direct_a and g.k % 4 else 0)
     w.row_scale = <float *>carve(&memory, 4 * mc if g.dynamic_source is not NULL else 0)
@@ -147,9 +149,10 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
         if w.col_sums is not NULL:
             for i in range(panels):
                 g.kernels.packing.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
-        if w.certified is not NULL:
+        if w.pair_sums is not NULL:
             for i in range(panels):
-                w.certified[first + i] = g.kernels.packing.panel_certified(data + i * s.panel_size, ceil_div(s.k, 4))
+                w.pair_sums[first + i] = g.kernels.packing.panel_pair_sum(data + i * s.panel_size, ceil_div(s.k, 4),
+                                                                          CERTIFIED_SUM)
     if w.bo is not NULL:
         # Zeros up to whole panels: output stages compute with all of their columns.
         for i in range(panels * I8_PANEL):
@@ -219,13 +222,22 @@ cdef const int8_t *block_after(const Plan *p, const Slab *s, int64_t panel, int6
     return s.data + panel * s.panel_size + (k_block * p.kc - s.k0) * I8_PANEL
 
 
+cdef void lower_start(const Workspace *w, const Slab *s, int64_t panel, int64_t panels, int64_t by) noexcept nogil:
+    """Start values of the columns of some panels, for rows of A' that are less by so much: so is their zero point."""
+    cdef int64_t i
+    cdef uint32_t init
+    for i in range(panel * I8_PANEL, (panel + panels) * I8_PANEL):
+        init = 0 if s.col_init is NULL else <uint32_t>s.col_init[i]
+        w.lowered_init[i] = <int32_t>(init + <uint32_t>by * <uint32_t>s.col_sums[i])
+
+
 cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
                          const Piece *piece) noexcept nogil:
     """A rectangle of tiles of rows and of panels of the slab."""
     cdef int64_t row, row_end = min(piece.row_end * p.mr, g.m), rows, panels, k_block
     cdef int64_t panel = piece.column * p.grid_np, panel_end = min(piece.column_end * p.grid_np, s.panels)
     cdef const int8_t *ahead
-    cdef Area m
+    cdef Area m, found
     cdef bint later
     while panel < panel_end:
         panels = min(p.nc, panel_end - panel)
@@ -238,8 +250,12 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Workspace *w, const
                 prepare_rows(g, p, w, row, rows)
             if w.a_tail is not NULL:
                 prepare_tail(g, w, row, rows)
+            find_range(g, p, s, row, rows, panel, panels, &found)
+            if found.lowered:
+                lower_start(w, s, panel, panels, found.lowered)
             for k_block in range(s.first_block, s.end_block):
                 m = area_of(g, p, row, rows, panel, panels, k_block)
+                m.largest, m.lowered = found.largest, found.lowered
                 if g.scale_groups is not NULL:
                     multiply_scale_groups(g, p, w, s, &m)
                 elif p.matrix is NULL:
@@ -305,7 +321,8 @@ cdef void set_slab(const Gemm *g, const Plan *p, const Workspace *w, Slab *s) no
     s.panel_size = packed_size(s.k) if g.packed is NULL else g.panel_size
     s.data = <int8_t *>w.data if g.packed is NULL else <int8_t *>g.packed
     s.col_sums = w.col_sums if g.packed is NULL else <int64_t *>g.col_sums
-    s.certified = w.certified if g.packed is NULL else <uint8_t *>g.certified
+    s.certified = <uint8_t *>g.certified
+    s.pair_sums = w.pair_sums if g.packed is NULL else <uint16_t *>g.pair_sums
     s.col_init = w.col_init
     if g.col_init is not NULL and not p.from_registers and not outer_ao(g, p):
         s.col_init = <int32_t *>g.col_init + s.first * I8_PANEL

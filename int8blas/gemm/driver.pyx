@@ -36,6 +36,7 @@ from int8blas.gemm.plan cimport (
     plan_threads,
 )
 from int8blas.gemm.small_k cimport gemm_small_k
+from int8blas.gemm.small_values cimport unshifted
 from int8blas.gemm.tiny cimport gemm_tiny
 from int8blas.gemm.triangle cimport gemm_triangle
 
@@ -91,6 +92,7 @@ cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, 
     else:
         own.packed += first * I8_PANEL
         own.split.panels = NULL
+        own.as_s8 = NULL
         own.a.zero = own.b.zero = 0
         own.a.zeros = own.b.zeros = NULL
     own.alpha, own.beta = 1, 0
@@ -212,6 +214,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
         gemm_tiny(g)
         return 0
     make_plan(g, &p)
+    if unshifted(g, &p, &other):
+        return multiply(&other)
     parts = part_count(&p.grid)
     if parts > 1 or p.k_parts > 1:
         threads = region_threads(plan_threads(g, &p))

@@ -7,6 +7,7 @@ from int8blas.core.arrays import _Array, _Int8OrUInt8, _Numerics
 from int8blas.gemm.packing import PackedB
 
 PATHS: dict[str, str]
+MULTIPLY_ADDS: dict[str, str]
 
 @dataclass(frozen=True)
 class Explanation:
@@ -32,6 +33,7 @@ class Explanation:
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
     a_quantized: bool
+    multiply_adds: dict[str, int] | None = None
     @property
     def kernel(self) -> str: ...
 

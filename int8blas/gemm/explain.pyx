@@ -2,20 +2,33 @@
 
 from dataclasses import dataclass
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.string cimport memset
 cimport numpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown
-from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_MATRIX_ROWS, I8_PANEL, i8_gemm_kernels, i8_kernels, tile_panels
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_DOT4_SAT,
+    I8_DOT8,
+    I8_DOT_SMALL,
+    I8_GROUP,
+    I8_MATRIX_ROWS,
+    I8_MAX_PAIR_SUM,
+    I8_PANEL,
+    i8_gemm_kernels,
+    i8_kernels,
+    tile_panels,
+)
 from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
-from int8blas.core.split cimport ceil_div, pieces_of_parts, round_up, split
+from int8blas.core.split cimport ceil_div, equal_parts, pieces_of_parts, round_up, split
 from int8blas.core.threads cimport max_threads
+from int8blas.gemm.block cimport Area, Slab
 from int8blas.gemm.blocks cimport thread_bytes
 from int8blas.gemm.driver cimport set_segment
-from int8blas.gemm.operand cimport SHIFT
+from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport (
     PATH_BLOCKS,
@@ -36,6 +49,8 @@ from int8blas.gemm.plan cimport (
     tile_rows,
 )
 from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
+from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range, unshifted
+from int8blas.gemm.tiles cimport Choice, choose_dot
 from int8blas.gemm.triangle cimport triangle_bytes
 
 from int8blas.core.kernels import table_address
@@ -64,6 +79,15 @@ NAMES = {
     PATH_SMALL_K: "thin",
     PATH_TRIANGLE: "triangle",
     PATH_BLOCKS: "blocks",
+}
+
+# The multiply-adds of Explanation.multiply_adds.
+MULTIPLY_ADDS = {
+    "widened": "widened to 16 bits",
+    "outliers": "as a dense part and outliers",
+    "pairs": "by VPMADDUBSW, two products added in 16 bits",
+    "two groups": "with two groups of k added in 16 bits",
+    "many groups": "with six groups of k or more added in 16 bits",
 }
 
 # How layers of a class are explained: a function of the layer and its source.
@@ -127,6 +151,11 @@ class Explanation:
         None where no panel may be.
     a_quantized : bool
         A is real numbers: they are quantized to 8 bits before, which is described here.
+    multiply_adds : dict of str to int, or None
+        Without VNNI, on the path 'blocks', for how many panels of B in each block of rows of A the values of both allow
+        which multiply-add: 'widened' (to 16 bits before), 'outliers' (a dense part and outliers), 'pairs' (sums of two
+        products fit int16: one VPMADDUBSW), 'two groups' (so do those of two groups of four k) and 'many groups' (of
+        six at least). None where operands are not known before the call, as those of layers.
     """
 
     shape: tuple[int, int, int]
@@ -151,6 +180,7 @@ class Explanation:
     certified_panels: tuple[int, int] | None
     split_panels: tuple[int, int] | None
     a_quantized: bool
+    multiply_adds: dict[str, int] | None = None
 
     @property
     def kernel(self) -> str:
@@ -192,6 +222,10 @@ class Explanation:
             if self.split_panels is not None:
                 lines.append("  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(
                     *self.split_panels))
+            if self.multiply_adds:
+                lines.append("  by the values of blocks of rows and of panels, {} pairs of these: {}".format(
+                    sum(self.multiply_adds.values()),
+                    ", ".join(f"{count} {MULTIPLY_ADDS[way]}" for way, count in self.multiply_adds.items())))
         if self.threads == self.max_threads:
             reason = "all there are"
         elif self.threads == 1:
@@ -261,7 +295,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
     g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
     certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
-    return explain_problem(&g, numerics, certified)
+    return explain_problem(&g, numerics, certified, True)
 
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
@@ -319,9 +353,47 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     }
 
 
-cdef object explain_problem(const Gemm *g, numerics, certified):
+cdef str name_of_choice(Choice c):
+    if c.is_split:
+        return "outliers"
+    return {I8_DOT4_SAT: "pairs", I8_DOT8: "two groups", I8_DOT_SMALL: "many groups"}.get(c.dot, "widened")
+
+
+cdef object count_choices(const Gemm *g, const Plan *p):
+    """What panels of B are multiplied by for each block of rows, as blocks.pyx and tiles.pyx go through them."""
+    cdef Slab s
+    cdef Area m
+    cdef int64_t row = 0, rows, panel, columns, i
+    cdef cnp.ndarray sums = np.full(p.panels, I8_MAX_PAIR_SUM, np.uint16)
+    cdef cnp.ndarray memory = np.empty(round_up(g.k, I8_GROUP) * I8_PANEL, np.int8)
+    cdef uint16_t *pair_sums = <uint16_t *>cnp.PyArray_DATA(sums)
+    cdef uint8_t *data = <uint8_t *>cnp.PyArray_DATA(memory)
+    cdef int width
+    s.k0, s.k, s.first = 0, g.k, 0
+    s.pair_sums, s.certified = g.pair_sums, g.certified
+    s.col_sums = g.col_sums if g.packed is not NULL else <const int64_t *>ALIGNMENT  # there are some, if needed
+    if g.packed is NULL:
+        for panel in range(p.panels):
+            columns = min(g.n - panel * I8_PANEL, <int64_t>I8_PANEL)
+            g.kernels.packing.pack_panels(data, memory.size, columns, g.k, address(&g.b, 0, panel * I8_PANEL),
+                                          g.b.column, g.b.row, g.b.flip)
+            pair_sums[panel] = g.kernels.packing.panel_pair_sum(<int8_t *>data, ceil_div(g.k, I8_GROUP), CERTIFIED_SUM)
+        s.pair_sums = pair_sums
+    counts = {}
+    while row < g.m:
+        rows = min(p.mc, g.m - row)
+        find_range(g, p, &s, row, rows, 0, p.panels, &m)
+        for i in range(ceil_div(p.panels, p.np)):
+            equal_parts(p.panels, i, ceil_div(p.panels, p.np), &panel, &width)
+            name = name_of_choice(choose_dot(g, p, &s, &m, panel, width))
+            counts[name] = counts.get(name, 0) + width
+        row += rows
+    return {name: counts[name] for name in MULTIPLY_ADDS if name in counts}
+
+
+cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=False):
     cdef Plan p
-    cdef Gemm other, segment
+    cdef Gemm other, segment, plain
     cdef const Gemm *given = g
     cdef int64_t panels, i
     shape, most = (g.m, g.n, g.k), g.threads
@@ -332,6 +404,9 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
     p.k_parts = p.segments = 1
     split(1, 1, 1, False, &p.grid)
     if g.m and g.n:
+        make_plan(g, &p)
+    if has_values and g.m and g.n and unshifted(g, &p, &plain):
+        g = &plain
         make_plan(g, &p)
     threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
     if segments > 1 and p.path != PATH_LONG_K:
@@ -376,4 +451,5 @@ cdef object explain_problem(const Gemm *g, numerics, certified):
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
         a_quantized=False,
+        multiply_adds=count_choices(g, &p) if has_values and path == "blocks" and p.may_widen and g.k else None,
     )

@@ -1,10 +1,10 @@
 # Packed matrices, for the modules that multiply by them.
-from libc.stdint cimport int8_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t
 cimport numpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.gemm.operand cimport set_as_s8
-from int8blas.gemm.plan cimport Gemm, SplitB
+from int8blas.gemm.plan cimport Gemm, PackedS8, SplitB
 
 
 # A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
@@ -17,7 +17,9 @@ cdef struct PackedMatrix:
     int64_t panel_size
     const int64_t *sums
     const uint8_t *certified
+    const uint16_t *pair_sums       # NULL until `address` is asked for, and then stay, as do the next two
     SplitB split
+    const PackedS8 *as_s8
 
 
 cdef class PackedB:
@@ -32,6 +34,9 @@ cdef class PackedB:
     cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
+    cdef cnp.ndarray _pair_sums     # uint16 [panels]
+    cdef object _as_s8              # PackedB of the same values, False if they are not, None until it is needed
+    cdef PackedS8 _s8_form
     cdef PackedMatrix _matrix       # `split` and `here` are empty until `address` is asked for, and then stay
     cdef object __weakref__
 
@@ -40,6 +45,8 @@ cdef class PackedB:
     cdef cnp.ndarray squares_array(self)
     cdef const int64_t *squares(self) except? NULL
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1
+    cdef bint is_s8(self, const i8_kernels *kernels) noexcept
+    cdef int fill_s8(self, Gemm *g, int64_t rows) except -1
     cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1
 
@@ -63,3 +70,5 @@ cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
     g.panel_size = matrix.panel_size
     g.col_sums = matrix.sums
     g.certified = matrix.certified
+    g.pair_sums = matrix.pair_sums
+    g.as_s8 = matrix.as_s8

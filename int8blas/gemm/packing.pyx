@@ -9,7 +9,7 @@ The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision 
 Boost".
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport cython
 cimport numpy as cnp
@@ -18,8 +18,19 @@ import numpy as np
 from int8blas.core import file
 from int8blas.core.arrays cimport check_transpose, int8_operand, shown
 from int8blas.core.file import freeze, is_constant
-from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers
-from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_GROUP,
+    I8_MAX_PAIR_SUM,
+    I8_OUTLIER_K,
+    I8_PANEL,
+    current_kernels,
+    i8_kernels,
+    i8_outliers,
+)
+from int8blas.gemm.operand cimport SIGN_BIT
+from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm, PackedS8
+from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
@@ -76,6 +87,7 @@ cdef struct SplitJob:
     const int8_t *data
     int64_t groups, panel_size
     int64_t block, columns      # k of a list of outliers, and lists of a panel
+    uint16_t *pair_sums         # the largest of each panel
     int64_t *counts             # outliers of each panel that is split
     int64_t *firsts             # and those of the panels before it
     int64_t *starts
@@ -117,7 +129,7 @@ cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nog
     if j.source is not NULL:
         memcpy(data, j.source + panel * size, size)
     j.kernels.packing.panel_sums(j.sums + panel * I8_PANEL, data, j.groups)
-    j.certified[panel] = j.kernels.packing.panel_certified(data, j.groups)
+    j.certified[panel] = j.kernels.packing.panel_pair_sum(data, j.groups, CERTIFIED_SUM) <= CERTIFIED_SUM
     return 0
 
 
@@ -161,10 +173,11 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """The outliers of a panel."""
+    """The outliers of a panel, and its largest pair sum."""
     cdef const SplitJob *j = <const SplitJob *>job
     j.counts[panel] = j.kernels.gemm.split_panel(NULL, NULL, 0, j.starts + panel * j.columns,
                                                  j.data + panel * j.panel_size, j.groups, j.block // I8_GROUP)
+    j.pair_sums[panel] = j.kernels.packing.panel_pair_sum(j.data + panel * j.panel_size, j.groups, I8_MAX_PAIR_SUM)
     return 0
 
 
@@ -301,11 +314,15 @@ cdef class PackedB:
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
-        """Let it use outliers in products of so many rows, where that helps; they are found when first needed."""
+        """Let it use outliers and pair sums in products of so many rows, where that helps; they are found when first
+        needed."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             if self._split is None:
                 with cython.critical_section(self):
                     self.split(g.kernels)
+            g.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
+            if self._typenum == cnp.NPY_UINT8:
+                self.fill_s8(g, rows)
             if self._split.shape[0] == 0:
                 return 0
             g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
@@ -313,6 +330,53 @@ cdef class PackedB:
             g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
             g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
             g.split.k = self.split_k()
+        return 0
+
+    cdef bint is_s8(self, const i8_kernels *kernels) noexcept:
+        """Whether no value of a u8 matrix is above 127; padding does not count."""
+        cdef const PackedMatrix *m = &self._matrix
+        cdef int64_t panel, columns, whole = m.k // I8_GROUP
+        cdef const uint8_t *data = <const uint8_t *>m.data
+        cdef uint8_t found[2]
+        found[0] = found[1] = 0
+        for panel in range(ceil_div(m.n, I8_PANEL)):
+            columns = min(m.n - panel * I8_PANEL, <int64_t>I8_PANEL)
+            kernels.packing.value_range(found, whole, I8_GROUP * columns, data, I8_GROUP * I8_PANEL, 1, SIGN_BIT, 127)
+            if m.k % I8_GROUP:
+                kernels.packing.value_range(found, columns, m.k % I8_GROUP, data + whole * I8_GROUP * I8_PANEL,
+                                            I8_GROUP, 1, SIGN_BIT, 127)
+            if found[1] > 127:
+                return False
+            data += m.panel_size
+        return True
+
+    cdef int fill_s8(self, Gemm *g, int64_t rows) except -1:
+        """Let it use the bytes of a u8 matrix as they are, if these are s8 too; a copy is made when first needed."""
+        cdef cnp.ndarray data
+        cdef PackedB same
+        cdef Gemm own
+        cdef PackedS8 *form = &self._s8_form
+        if self._as_s8 is None:
+            same = None
+            if self.is_s8(g.kernels):
+                data = aligned_bytes(self._data.nbytes)
+                values = data.reshape((<object>self._data).shape)
+                np.bitwise_xor(self._data, np.int8(-SIGN_BIT), out=values)
+                np.maximum(values, 0, out=values)  # padding, which was 0 before, and is again
+                same = from_data(self._k, self._n, "int8", data)
+                own = g[0]
+                own.split.panels = NULL
+                same.fill(&own)
+                same.fill_split(&own, rows)
+            with cython.critical_section(self):
+                # Another thread may have come first; its matrix may be in use already.
+                if self._as_s8 is None:
+                    if same is not None:
+                        form.packed, form.col_sums, form.certified = own.packed, own.col_sums, own.certified
+                        form.pair_sums, form.split = own.pair_sums, own.split
+                    self._as_s8 = same if same is not None else False
+        if self._as_s8 is not False:
+            g.as_s8 = form
         return 0
 
     cdef inline int64_t split_k(self) noexcept:
@@ -325,7 +389,7 @@ cdef class PackedB:
         cdef int64_t panels = self._data.shape[0], total
         cdef const uint8_t *certified = <const uint8_t *>cnp.PyArray_DATA(self._certified)
         cdef cnp.ndarray counts = np.empty((2, panels), np.int64), split_array = np.empty(panels, np.bool_)
-        cdef cnp.ndarray starts_array, outliers_array, dense_array
+        cdef cnp.ndarray starts_array, outliers_array, dense_array, sums_array = np.empty(panels, np.uint16)
         cdef int threads
         job.kernels = kernels
         job.data, job.groups = <const int8_t *>cnp.PyArray_DATA(self._data), self._data.shape[1]
@@ -335,6 +399,7 @@ cdef class PackedB:
         starts_array = np.empty(panels * job.columns + 1, np.int64)
         job.counts, job.starts = <int64_t *>cnp.PyArray_DATA(counts), <int64_t *>cnp.PyArray_DATA(starts_array)
         job.firsts = job.counts + panels
+        job.pair_sums = <uint16_t *>cnp.PyArray_DATA(sums_array)
         job.is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
         with nogil:
             threads = threads_for(<double>(panels * job.panel_size * SPLIT_WORK), THREAD_PACKED_BYTES, <double>panels)
@@ -351,6 +416,7 @@ cdef class PackedB:
         # Another thread may have come first; its arrays may be in use already.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
+            self._pair_sums = sums_array
             self._split = split_array if split_array.any() else split_array[:0]
         return 0
 
@@ -390,12 +456,12 @@ cdef class PackedB:
         cdef PackedMatrix *matrix = &self._matrix
         if matrix.here is NULL:
             g.kernels, g.saturating = current_kernels(), False
-            g.split.panels = NULL
+            g.pair_sums, g.split.panels, g.as_s8 = NULL, NULL, NULL
             self.fill_split(&g, SPLIT_ROWS)
             # Only once: from then on threads that hold no lock may read it.
             with cython.critical_section(self):
                 if matrix.here is NULL:
-                    matrix.split = g.split
+                    matrix.pair_sums, matrix.split, matrix.as_s8 = g.pair_sums, g.split, g.as_s8
                     matrix.here = matrix
         return <uintptr_t>matrix
 

@@ -1,6 +1,6 @@
 # A problem for the driver, and how it is computed (see plan.pyx).
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 
 from int8blas.core.kernels cimport (
     I8_DOT2,
@@ -39,6 +39,15 @@ cdef struct SplitB:
     int64_t k                   # of a block
 
 
+# A packed u8 B as s8, where nothing in it is above 127: the members of Gemm that its bytes less 128 would have else.
+cdef struct PackedS8:
+    const int8_t *packed
+    const int64_t *col_sums
+    const uint8_t *certified
+    const uint16_t *pair_sums
+    SplitB split
+
+
 # Scales of a packed B by groups of `size` k, [panels][groups][16], and so the sums of the columns of B' in each group,
 # modulo 2**32; these are NULL if A has no zero point.
 cdef struct ScaleGroups:
@@ -67,7 +76,9 @@ cdef struct Gemm:
     ptrdiff_t panel_size        # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified
+    const uint16_t *pair_sums   # the largest of each panel (csrc/gemm/packing.h); NULL where they are not known
     SplitB split                # of a packed B'
+    const PackedS8 *as_s8       # the same B, or NULL
     double alpha, beta
     # co: one value, or M or N of them.
     int32_t co

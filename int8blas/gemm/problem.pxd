@@ -50,7 +50,9 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.packed = NULL
     g.col_sums = NULL
     g.certified = NULL
+    g.pair_sums = NULL
     g.split.panels = NULL
+    g.as_s8 = NULL
     g.alpha = 1
     g.beta = 0
     g.co = 0

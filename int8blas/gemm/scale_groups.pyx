@@ -16,7 +16,7 @@ from int8blas.gemm.block cimport Area, Slab, Workspace, made_row, store_rows
 from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport Gemm, Plan, is_made
-from int8blas.gemm.tiles cimport Forms, dot_of, make_a, pack_rows, set_a
+from int8blas.gemm.tiles cimport Forms, choose_dot, make_a, pack_rows, set_a
 
 
 cdef void set_group_terms(const Gemm *g, const Workspace *w, int64_t row, int64_t rows) noexcept nogil:
@@ -95,8 +95,8 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
         equal_parts(m.panels, j, m.column_tiles, &c, &width)
         c += m.panel
         column = (s.first + c) * I8_PANEL
-        dot = dot_of(g, p, s, c, width)
-        make_a(g, p, w, dot, m.row, m.rows, 0, g.k, &made)
+        dot = choose_dot(g, p, s, m, c, width).dot
+        make_a(g, p, w, dot, m, &made)
         t.groups = g.scale_groups.size // I8_GROUP * (2 if dot == I8_DOT2 else 1)
         t.dst_row = t.acc_row = t.cols = width * I8_PANEL
         a.panels, a.acc_row, a.y_row = width, t.dst_row, t.dst_row

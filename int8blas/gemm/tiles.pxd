@@ -13,6 +13,13 @@ cdef enum:
     COLUMN_K = 16
 
 
+# What some panels are multiplied by.
+cdef struct Choice:
+    int dot
+    int64_t groups                      # that are added in s16, without VNNI
+    bint is_split                       # into a dense part and outliers
+
+
 # The forms of A that have been made for a block.
 cdef struct Forms:
     bint packed, wide, columns
@@ -20,11 +27,11 @@ cdef struct Forms:
 
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil
-cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, int64_t row, int64_t rows, int64_t k0,
-                 int64_t k, Forms *made) noexcept nogil
+cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, const Area *m, Forms *made) noexcept nogil
 cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
                 int64_t row, int height, int64_t k0, int64_t k) noexcept nogil
-cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil
+cdef Choice choose_dot(const Gemm *g, const Plan *p, const Slab *s, const Area *m, int64_t panel,
+                       int width) noexcept nogil
 cdef void multiply_tiles(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, const Area *m) noexcept nogil
 
 

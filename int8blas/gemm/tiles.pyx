@@ -10,12 +10,14 @@ from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_DOT8,
+    I8_DOT_SMALL,
     I8_SHORT_TILE,
     I8_GROUP,
     I8_PANEL,
     i8_outlier_args,
     i8_output_args,
     i8_tile_args,
+    i8_tile_fn,
     i8_tile_output,
 )
 from int8blas.core.split cimport ceil_div, equal_parts, leading_share, round_up
@@ -32,7 +34,8 @@ from int8blas.gemm.block cimport (
 )
 from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED, set_formula
-from int8blas.gemm.plan cimport Gemm, Plan, has_contiguous_rows, is_made
+from int8blas.gemm.plan cimport SPLIT_ROWS, Gemm, Plan, has_contiguous_rows, is_made
+from int8blas.gemm.small_values cimport groups_of, small_dot
 from int8blas.gemm.spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
 
 cdef enum:
@@ -43,7 +46,8 @@ cdef enum:
 # The columns of `together` tiles beside each other, `width` panels each: panels `panel` to `end` of the slab.
 cdef struct Columns:
     int64_t panel, end, column, together
-    int width, dot
+    int width
+    Choice choice
     bint are_last                       # of the block
     int32_t *outlier_sums               # what their sums start with; or NULL
 
@@ -148,46 +152,65 @@ cdef inline void add_tile(int64_t *total, const int32_t *tile, int size, bint fi
         total[i] = (0 if first else total[i]) + tile[i]
 
 
-cdef int dot_of(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:
-    """The dot for `width` panels of the slab."""
-    cdef int dot = I8_DOT4_SAT if g.saturating or p.may_widen else g.kernels.gemm.exact, x
-    if p.may_widen:
-        for x in range(width):
-            if not s.certified[panel + x]:
-                dot = p.uncertified
-    if p.splits:
-        for x in range(width):
-            if not g.split.panels[s.first + panel + x]:
-                return dot
-        return I8_DOT8
-    return dot
+cdef bint are_split(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width) noexcept nogil:
+    """Whether all of some panels of the slab are."""
+    cdef int x
+    if not p.splits:
+        return False
+    for x in range(width):
+        if not g.split.panels[s.first + panel + x]:
+            return False
+    return True
 
 
-cdef int64_t tiles_beside(const Gemm *g, const Plan *p, const Slab *s, int64_t panel, int width, int64_t most,
-                          int dot) noexcept nogil:
-    """How many tiles from a panel on, of so many of equal width, lie whole in C beside each other and have the same
-    dot, one that needs no B but their own."""
+cdef Choice choose_dot(const Gemm *g, const Plan *p, const Slab *s, const Area *m, int64_t panel,
+                       int width) noexcept nogil:
+    """What `width` panels of the slab are multiplied by, for a block of rows."""
+    cdef Choice c
+    c.groups, c.is_split = 0, False
+    c.dot = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact
+    if not p.may_widen:
+        return c
+    c.groups = groups_of(g, p, s, m, panel, width)
+    c.dot = p.uncertified if c.groups == 0 else small_dot(c.groups, g.m < SPLIT_ROWS)
+    # Outliers are a second way through A, which is not lowered for them.
+    if c.groups < 2 and m.lowered == 0 and are_split(g, p, s, panel, width):
+        c.dot, c.is_split = I8_DOT8, True
+    return c
+
+
+cdef int64_t tiles_beside(const Gemm *g, const Plan *p, const Slab *s, const Area *m, const Columns *q,
+                          int64_t most) noexcept nogil:
+    """How many tiles from some columns on, of so many of equal width, lie whole in C beside each other and have the
+    same dot, one that needs no B but their own."""
     cdef int64_t count = 1
-    most = min(most, (g.n - (s.first + panel) * I8_PANEL) // (width * I8_PANEL))
-    if dot == I8_DOT2 or dot == I8_DOT8:
+    most = min(most, (g.n - q.column) // (q.width * I8_PANEL))
+    if q.choice.dot == I8_DOT2 or q.choice.dot == I8_DOT8 or q.choice.dot == I8_DOT_SMALL:
         return 1
     if not p.may_widen:
         return max(<int64_t>1, most)
-    while count < most and dot_of(g, p, s, panel + count * width, width) == dot:
+    while count < most and choose_dot(g, p, s, m, q.panel + count * q.width, q.width).dot == q.choice.dot:
         count += 1
     return count
 
 
-cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, int64_t row, int64_t rows, int64_t k0,
-                 int64_t k, Forms *made) noexcept nogil:
+cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, const Area *m, Forms *made) noexcept nogil:
     """A block of A in the form that this dot takes, unless it has been made. Contiguous rows are widened from where
     they lie."""
     if not made.packed and not (dot == I8_DOT2 and has_contiguous_rows(g)):
-        pack_rows(g, p, w, row, rows, k0, k)
+        pack_rows(g, p, w, m.row, m.rows, m.k0, m.k)
+        if m.lowered:
+            g.kernels.packing.lower(w.a, m.rows * m.groups * I8_GROUP, m.lowered)
         made.packed = True
     if dot == I8_DOT2 and not made.wide:
-        widen_rows(g, p, w, row, rows, k0, k)
+        widen_rows(g, p, w, m.row, m.rows, m.k0, m.k)
         made.wide = True
+
+
+cdef inline i8_tile_fn tile_of(const Gemm *g, int dot, int height, int width) noexcept nogil:
+    """The micro-kernel. Where tiles of small values are not nearly full, I8_DOT8 takes them, which adds two groups."""
+    cdef i8_tile_fn tile = g.kernels.gemm.tiles[dot].of[height - 1][width - 1]
+    return g.kernels.gemm.tiles[I8_DOT8].of[height - 1][width - 1] if tile is NULL else tile
 
 
 cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,
@@ -234,8 +257,8 @@ cdef void set_columns(const Gemm *g, const Plan *p, const Slab *s, const Area *m
     q.together = equal_parts(m.panels, number, m.column_tiles, &q.panel, &q.width)
     q.panel += m.panel
     q.column = (s.first + q.panel) * I8_PANEL
-    q.dot = dot_of(g, p, s, q.panel, q.width)
-    q.together = tiles_beside(g, p, s, q.panel, q.width, q.together, q.dot) if lies_beside else 1
+    q.choice = choose_dot(g, p, s, m, q.panel, q.width)
+    q.together = tiles_beside(g, p, s, m, q, q.together) if lies_beside else 1
     if z.gathers:
         q.together = max(1, min(
             q.together, (z.gathered_row - (q.panel - z.panel) * I8_PANEL) // (q.width * I8_PANEL)))
@@ -248,15 +271,16 @@ cdef void set_b(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
     """B for tiles of these columns, A in the form that they need, and the products of their outliers."""
     cdef int x
     q.outlier_sums = NULL
-    t.b = s.data if q.dot != I8_DOT8 else g.split.dense
+    t.b = g.split.dense if q.choice.is_split else s.data
     t.b += q.panel * s.panel_size + (m.k0 - s.k0) * I8_PANEL
     t.b_panel = s.panel_size
     t.groups = m.k // I8_GROUP if p.direct_a else m.groups
     t.ahead = <const char *>t.b + q.width * t.b_panel if p.fetch_b and not q.are_last else NULL
     t.ahead_step = I8_GROUP * I8_PANEL
     t.a_tail = NULL
-    make_a(g, p, w, q.dot, m.row, m.rows, m.k0, m.k, made)
-    if q.dot == I8_DOT2:
+    t.small_groups = q.choice.groups
+    make_a(g, p, w, q.choice.dot, m, made)
+    if q.choice.dot == I8_DOT2:
         for x in range(q.width):
             g.kernels.packing.widen_b(w.b_wide + x * m.groups * 4 * I8_PANEL, t.b + x * t.b_panel, m.groups)
         t.b = <const int8_t *>w.b_wide
@@ -265,7 +289,7 @@ cdef void set_b(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s,
         t.ahead_step //= 2
         if q.width > 1:
             t.ahead = NULL  # panels are as far apart as those of the widened B
-    elif q.dot == I8_DOT8 and has_outliers(g, p, s.first + q.panel, q.width):
+    elif q.choice.is_split and has_outliers(g, p, s.first + q.panel, q.width):
         if not made.columns:
             transpose_rows(g, w, m.row, m.rows, m.k0, m.k)
             made.columns = True
@@ -292,7 +316,7 @@ cdef int64_t set_rows(const Gemm *g, const Plan *p, const Workspace *w, const Ar
     r.end = r.first + tiles * r.height
     t.beside = q.together > 1
     t.tiles = q.together if t.beside else tiles
-    set_a(g, p, w, t, q.dot, m.row, r.first, r.height, m.k0, m.k)
+    set_a(g, p, w, t, q.choice.dot, m.row, r.first, r.height, m.k0, m.k)
     return tiles
 
 
@@ -314,7 +338,10 @@ cdef inline void set_start(const Plan *p, const Workspace *w, const Slab *s, con
     if m.is_first:
         t.row_init = w.row_init + r.first if w.row_init is not NULL else NULL
     if m.k_block == s.first_block:
-        t.col_init = s.col_init + q.panel * I8_PANEL if s.col_init is not NULL else NULL
+        if m.lowered:
+            t.col_init = w.lowered_init + q.panel * I8_PANEL
+        else:
+            t.col_init = s.col_init + q.panel * I8_PANEL if s.col_init is not NULL else NULL
     t.acc_row = q.width * I8_PANEL
 
 
@@ -394,10 +421,10 @@ cdef void multiply_column(const Gemm *g, const Plan *p, const Workspace *w, cons
         if p.skips:
             count = spans_of(g.image, &at, r.height, m.k0, m.k, spans)
             move_on(g.image, &at, r.height)
-            t.a_segment = g.image.line * (2 if q.dot == I8_DOT2 else 1)
-            multiply_spans(g.kernels, t, spans, count, q.dot, r.height, q.width, g.image.line)
+            t.a_segment = g.image.line * (2 if q.choice.dot == I8_DOT2 else 1)
+            multiply_spans(g.kernels, t, spans, count, q.choice.dot, r.height, q.width, g.image.line)
         else:
-            g.kernels.gemm.tiles[q.dot].of[r.height - 1][q.width - 1](t)
+            tile_of(g, q.choice.dot, r.height, q.width)(t)
         t.ahead = NULL
         if r.to_output:
             z.panel, z.row = q.end, r.end

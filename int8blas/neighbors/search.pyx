@@ -215,6 +215,9 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
     own.packed += panel * own.panel_size
     own.col_sums += panel * I8_PANEL
     own.certified += panel
+    own.as_s8 = NULL
+    if own.pair_sums is not NULL:
+        own.pair_sums += panel
     if own.split.panels is not NULL:
         own.split.panels += panel
         own.split.dense += panel * own.panel_size

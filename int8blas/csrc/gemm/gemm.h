@@ -82,6 +82,7 @@ typedef struct {
     ptrdiff_t ahead_step;
     int beside;  /* whether `tiles` lie beside each other, not below */
     int in_turn; /* B is read one panel after the other, not all side by side; up to I8_MAX_IN_TURN rows look at it */
+    int64_t small_groups; /* I8_DOT_SMALL: groups whose products are added in s16, at least 1 */
     const i8_tile_output *output; /* takes the place of dst for whole tiles, if not NULL */
     /* For a matrix unit only: rows of A, and those of a register, as it was entered with. */
     int rows, unit_rows;
@@ -242,8 +243,11 @@ typedef struct {
  *                exact where B' has a certificate
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
  *   I8_DOT8      two groups at a time, two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
- *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h) */
-enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_KINDS = 4 };
+ *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h), and for values that are small
+ *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time, as many as two sums of all their products fit s16
+ *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all); for one segment of A, and nearly full tiles
+ *                alone, of I8_MR rows or one less, I8_NP panels or one less: I8_DOT8 takes the others */
+enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_KINDS = 5 };
 
 /* All scale groups of a tile, whose y is written: those of A and B lie one behind the other, t->groups dwords each, and
  * so do the 16 values of a panel in scale and col_sum. Of t the tiles, A and B are looked at; acc, rows, panels, bo and

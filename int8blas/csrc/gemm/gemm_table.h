@@ -27,6 +27,12 @@ static const i8_tiles i8_dot2_tiles = I8_TILES(I8_OF_ISA(dot2));
 #define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
 #include "gemm/tile_body.h"
 static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
+
+#define I8_PREFIX I8_OF_ISA(dot_small)
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_STEP_SMALL(acc, a, b) (acc) = i8_dot_16(acc, a, b)
+#include "gemm/tile_body.h"
+static const i8_tiles i8_dot_small_tiles = I8_FULL_TILES(I8_OF_ISA(dot_small));
 #endif
 
 #define I8_PREFIX i8_few_rows_a_unsigned
@@ -102,6 +108,7 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
 #if I8_PAIRED
     .tiles[I8_DOT2] = &i8_dot2_tiles,
     .tiles[I8_DOT8] = &i8_dot8_tiles,
+    .tiles[I8_DOT_SMALL] = &i8_dot_small_tiles,
     .halve_row = i8_halve_row,
     .halve_centered = i8_halve_centered,
     .split_panel = i8_split_panel,

@@ -361,21 +361,6 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
     }
 }
 
-static int i8_panel_certified(const int8_t *panel, int64_t groups)
-{
-    for (int64_t g = 0; g < groups; ++g, panel += 4 * I8_PANEL) {
-        int outside = 0;
-        for (int j = 0; j < 4 * I8_PANEL; j += 2) {
-            const int x = panel[j], y = panel[j + 1];
-            outside |= (x > 0 ? x : 0) + (y > 0 ? y : 0) > 128;
-            outside |= (x < 0 ? x : 0) + (y < 0 ? y : 0) < -128;
-        }
-        if (outside)
-            return 0;
-    }
-    return 1;
-}
-
 I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
     int64_t i = 0;

@@ -4,6 +4,8 @@
 
 #include "core/types.h"
 
+#define I8_MAX_PAIR_SUM 256 /* -128 and -128 */
+
 /* The matrix that im2col makes of an image, channels in the inner dimension, without ever being in memory. A row is an
  * output pixel in the order (n, d, h, w), a column a number in its window in the order (d, h, w, channel):
  *
@@ -40,9 +42,15 @@ typedef struct {
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, int is_signed);
     void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups);
-    /* 1 if no pair sum of the panel with any A' can leave s16: in each pair (k, k + 1), k even, the positive parts sum
-     * to at most 128 and the negative ones to at least -128 (255 * 128 = 32640). */
-    int (*panel_certified)(const int8_t *panel, int64_t groups);
+    /* Widens a range, [smallest, largest], by `rows` vectors of k bytes, each XORed with flip and read as u8: by all of
+     * them, or as far as needed to find that the range is wider than `enough`. One of the strides must be 1. */
+    void (*value_range)(uint8_t range[2], int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                        ptrdiff_t k_stride, uint8_t flip, int enough);
+    /* Subtracts from n bytes, down to 0 at least. */
+    void (*lower)(uint8_t *x, int64_t n, uint8_t by);
+    /* The largest pair sum of a panel: the positive parts of a pair (k, k + 1), k even, or the negative ones, in
+     * magnitude; I8_MAX_PAIR_SUM as soon as it is known to be more than `enough`. */
+    int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
     /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4:
      * k bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements.
      * Groups of a panel of B', each as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */

@@ -4,6 +4,7 @@
 #include "gemm/im2col_body.h"
 #include "gemm/pack_body.h"
 #include "gemm/squares_body.h"
+#include "gemm/values_body.h"
 
 const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .pack_panel = i8_pack_panel,
@@ -13,7 +14,9 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .panel_sums = i8_panel_sums,
     .row_squares = i8_row_squares,
     .panel_squares = i8_panel_squares,
-    .panel_certified = i8_panel_certified,
+    .value_range = i8_value_range,
+    .lower = i8_lower,
+    .panel_pair_sum = i8_panel_pair_sum,
     .widen_a = i8_widen_a,
     .widen_b = i8_widen_b,
     .im2col = i8_im2col,

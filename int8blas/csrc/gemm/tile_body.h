@@ -4,6 +4,8 @@
  *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
+ *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16, t->small_groups of which are added
+ *                        before they are widened; nearly full tiles alone are defined then
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
  *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
@@ -116,6 +118,38 @@ I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], cons
         acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
 
+#ifdef I8_STEP_SMALL
+/* Products that are added in s16, in the registers. There is no room for the tile's sums beside them: these are in
+ * memory, to which those of some groups are added. */
+I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                  const int8_t *b, const char *ahead, const int mr, const int np)
+{
+    const int width = np * I8_VECS;
+    const ptrdiff_t a_row = t->a_row, a_group = t->a_group, b_panel = t->b_panel;
+    const uint16_t ones = 1;
+    for (int64_t groups = t->groups; groups > 0; groups -= t->small_groups) {
+        i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
+        I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_zero();
+        for (int64_t some = groups < t->small_groups ? groups : t->small_groups; some > 0; --some) {
+            I8_FETCH_AHEAD(1);
+            i8_vec bv[I8_ROW_NP * I8_VECS];
+            I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);
+            I8_FOR(i, mr) {
+                const i8_vec av = i8_broadcast(a + i * a_row);
+                I8_FOR(j, width) {
+                    I8_STEP_SMALL(acc[i][j], av, bv[j]);
+                    I8_PIN(acc[i][j]);
+                }
+            }
+            a += a_group;
+            b += 4 * I8_PANEL;
+        }
+        I8_IN_MEMORY(sums);
+        I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = i8_dot2(sums[i][j], acc[i][j], i8_broadcast_16(&ones));
+    }
+}
+#endif
+
 /* The products of A, row `row` of all and those below it, with `np` panels of B, on top of a tile's sums. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
@@ -134,6 +168,13 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
 
+#ifdef I8_STEP_SMALL
+    I8_NAME(add_small)(sums, t, segment, b, ahead, mr, np);
+    b += t->groups * 4 * I8_PANEL;
+    if (t->a_tail)
+        I8_ADD_GROUP(sums, (const uint8_t *)(t->a_tail + row), 4);
+    return;
+#endif
     I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = sums[i][j];
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
@@ -257,6 +298,17 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     }
 
 #define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
+#ifdef I8_STEP_SMALL
+#if I8_NP == 1
+I8_DEFINE(5, 1)
+I8_DEFINE(6, 1)
+#else
+I8_DEFINE(7, 2)
+I8_DEFINE(8, 2)
+I8_DEFINE(7, 3)
+I8_DEFINE(8, 3)
+#endif
+#else
 I8_DEFINE_ROWS(1)
 I8_DEFINE(5, 1)
 I8_DEFINE(6, 1)
@@ -280,6 +332,7 @@ I8_DEFINE(6, 3)
 I8_DEFINE(7, 3)
 I8_DEFINE(8, 3)
 #endif
+#endif
 
 #undef I8_DEFINE_ROWS
 #undef I8_DEFINE
@@ -288,5 +341,6 @@ I8_DEFINE(8, 3)
 #undef I8_ADD_GROUP
 #undef I8_WIDENS
 #undef I8_STEP_2
+#undef I8_STEP_SMALL
 #undef I8_STEP
 #undef I8_PREFIX
