@@ -658,7 +658,8 @@ def pack_b(b, *, trans_b=False):
     -------
     PackedB
         Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. Without VNNI it takes about twice as many from its first
-        product of 7 rows or more on, if it is multiplied in two parts there (see :func:`explain`).
+        product of 7 rows or more on, if it is multiplied in two parts there (see :func:`explain`), or is uint8 and has
+        nothing above 127.
 
     Raises
     ------
