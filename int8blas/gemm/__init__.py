@@ -8,6 +8,7 @@ plan            how a problem is computed: the path, the threads; block_plan, th
 blocks          the general path, from packed blocks: block, tiles, spans; matrix, its tiles by AMX
 triangle        A @ A.T, of which one triangle is computed
 tiny, long_k, few_rows, few_columns, small_k    the paths of problems that are not worth packing blocks for
+small_values    which sums fit 16 bits without VNNI, by the values of both operands
 scale_groups    sums of groups of K that have scales of their own
 dynamic_source  an A of real numbers, quantized while it is packed
 output          the way of sums to C
