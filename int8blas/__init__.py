@@ -50,7 +50,7 @@ from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.convolution.im2col import im2col
 from int8blas.core.config import show_config
-from int8blas.core.file import load, save
+from int8blas.core.file import load, register_later, save
 from int8blas.core.include import get_include
 from int8blas.core.kernels import available_isas, use_isa
 from int8blas.core.threads import num_threads
@@ -142,6 +142,7 @@ __all__ = [
 ]
 
 name_former_places()
+register_later("Model", "int8blas.onnx")
 
 if not TYPE_CHECKING:  # for which no other name may be one
 

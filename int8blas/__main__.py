@@ -1,4 +1,4 @@
-"""``python -m int8blas`` prints the configuration; ``python -m int8blas bench`` measures."""
+"""``python -m int8blas`` prints the configuration; ``... bench`` measures, ``... onnx FILE`` runs a network."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from int8blas import __version__, show_config
 from int8blas._bench import command
+from int8blas.onnx import command as onnx_command
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,9 +25,14 @@ def main() -> int:
     summary = "print the version, the CPU, instruction sets and threads"
     commands.add_parser("config", help=summary, description=f"{summary.capitalize()}.")
     command.add_options(commands.add_parser("bench", help=command.SUMMARY, description=command.DESCRIPTION))
+    onnx_command.add_options(
+        commands.add_parser("onnx", help=onnx_command.SUMMARY, description=onnx_command.DESCRIPTION)
+    )
     options = parser.parse_args()
     if options.command == "bench":
         return command.main(options)
+    if options.command == "onnx":
+        return onnx_command.main(options)
     show_config()
     return 0
 

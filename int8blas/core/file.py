@@ -28,6 +28,7 @@ they are packed, so a change of what is packed, as well as one of what is above,
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import math
 import pickle
@@ -64,6 +65,16 @@ def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
     """
     CLASSES[cls] = cls.__name__
     RESTORE[cls.__name__] = restore or cls
+
+
+def register_later(name: str, module: str) -> None:
+    """Let values of a class be loaded whose module is imported only then; it must register the class."""
+
+    def restore(*arguments: Any, **keywords: Any) -> Any:
+        importlib.import_module(module)
+        return RESTORE[name](*arguments, **keywords)
+
+    RESTORE[name] = restore
 
 
 def save(path: Target, value: Any) -> None:

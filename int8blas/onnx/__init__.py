@@ -9,6 +9,9 @@ A file becomes a network, a plan, and then runs without the file::
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
           -> model        load; Model: feeds are checked, and the calls called
 
+    explain         what a plan does                 stored         networks in files of int8blas and pickles
+    command         python -m int8blas onnx
+
     operators       the table of operators, which table describes
       limits          how large tensors may be       types          ONNX's numbers of types
       integer         8-bit integers, by int8blas

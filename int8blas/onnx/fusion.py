@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node
+from int8blas.onnx.integer import quantize_linear
 
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 FLOAT = 1
@@ -67,6 +68,15 @@ class Pattern:
         node = self.makers.get(name)
         value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
         return value if isinstance(value, np.ndarray) else None
+
+    def quantize_constant(self, node: Node) -> None:
+        """Make a constant of weights that a QuantizeLinear makes of a constant."""
+        if node.kind != "QuantizeLinear" or node.outputs[0] in self.graph.constants:
+            return
+        values = [self.constant(name) for name in node.inputs if name]
+        given = [value for value in values if value is not None]
+        if len(given) == len(values):
+            self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
 
     def only_taker(self, node: Node, kinds: set[str]) -> Node | None:
         """The one node that takes a node's one result, if it is of these kinds and nobody else needs the result."""
@@ -267,6 +277,8 @@ def fused_graph(graph: Graph) -> Graph:
     """The graph and its subgraphs, each by itself."""
     graph = replace(graph, nodes=[inside(node) for node in graph.nodes], constants=dict(graph.constants))
     pattern = Pattern.of(graph)
+    for node in graph.nodes:
+        pattern.quantize_constant(node)
     replaced: dict[str, Node] = {}
     for node in graph.nodes:
         new = None
@@ -277,7 +289,7 @@ def fused_graph(graph: Graph) -> Graph:
             new = rewritten_dynamic(pattern, node)
         if new is not None:
             replaced[new.outputs[0]] = new
-    gone = {name for name in replaced}
+    gone = {*replaced, *graph.constants}
     nodes = [node for node in graph.nodes if not gone.intersection(node.outputs)]
     return replace(graph, nodes=[*nodes, *replaced.values()])
 

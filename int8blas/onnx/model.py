@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.core.arrays import as_array
+from int8blas.core.file import register, save
+from int8blas.core.streams import Target
+from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
 from int8blas.onnx.plan import check_operators, make_plan
 from int8blas.onnx.reader import read
+from int8blas.onnx.stored import network_of, plain
 
 # onnxruntime's names of types.
 TYPES = {
@@ -48,9 +52,15 @@ class Model:
 
     def __init__(self, network: Network) -> None:
         check_operators(network)
+        self._network = network
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
         self._plan = make_plan(fused(network))
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """What :meth:`run` takes, with NumPy's dtypes."""
+        return self._inputs
 
     def get_inputs(self) -> list[Port]:
         """What :meth:`run` takes, as onnxruntime's ``get_inputs``.
@@ -104,6 +114,49 @@ class Model:
             return results
         return [results[names.index(name)] for name in output_names]
 
+    def explain(self, feeds: Mapping[str, Any] | None = None) -> ModelExplanation:
+        """Say what the plan is, and where the time goes.
+
+        Parameters
+        ----------
+        feeds : mapping of str to array_like, optional
+            As :meth:`run` takes them: the model runs once, and each call's time is told.
+
+        Returns
+        -------
+        ModelExplanation
+            A tuple of calls, each with `node`, `operator`, `arithmetic` and `seconds`. As a string it is a table with a
+            line for each operator: how often it is called, whether it is of bytes, and its share of the time.
+
+        Examples
+        --------
+        >>> import int8blas.onnx, onnx.parser
+        >>> model = int8blas.onnx.load(onnx.parser.parse_model('''
+        ...     <ir_version: 8, opset_import: ["": 18]>
+        ...     quantized (float[n] x, float s) => (uint8[n] y) { a = Neg(x) b = Neg(a) y = QuantizeLinear(b, s) }'''))
+        >>> print(model.explain())
+            2  Neg             other
+            1  QuantizeLinear  int8
+        """
+        if feeds is None:
+            return explained(self._plan, None)
+        arguments = self._arguments(feeds)
+        with np.errstate(all="ignore"):
+            return explained(self._plan, arguments)
+
+    def save(self, path: Target) -> None:
+        """Write the model to a file that :func:`int8blas.load` maps, without the package onnx.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            As :func:`int8blas.save` takes it; ``int8blas.save(path, model)`` does the same.
+        """
+        save(path, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (plain(self._network),)
+
     def _arguments(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The feeds in the order of the inputs, checked."""
         wanted = [value.name for value in self._inputs]
@@ -114,6 +167,17 @@ class Model:
         if missing or unknown:
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}")
         return [checked(value, feeds[value.name]) for value in self._inputs]
+
+
+def restored(values: Any) -> Model:
+    """The model of the values that are in a file or pickle."""
+    try:
+        return Model(network_of(values))
+    except NotImplementedError as error:
+        raise ValueError(str(error)) from None
+
+
+register(Model, restored)
 
 
 def checked(value: Value, feed: Any) -> Any:

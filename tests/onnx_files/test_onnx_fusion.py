@@ -112,6 +112,19 @@ def test_a_quantized_product_is_one_node(channels, isa):
     assert np.abs(z.astype(int) - unfused(text, {"x": A})[0]).max() <= 1
 
 
+def test_weights_that_the_file_has_as_floats_are_quantized_at_load():
+    weights = RNG.normal(0, 0.3, (12, 6)).astype(F)
+    values = constants(b=weights, bs=one(0.01), bz=one(0, np.int8), xs=one(XS), xz=one(77, np.uint8), ys=one(YS),
+                       yz=one(9, np.uint8))  # fmt: skip
+    text = f"""g (uint8[n,12] x) => (uint8 z) <{values}> {{ a = DequantizeLinear(x, xs, xz)
+        bq = QuantizeLinear(b, bs, bz) bf = DequantizeLinear(bq, bs, bz) y = MatMul(a, bf)
+        z = QuantizeLinear(y, ys, yz) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["QLinearMatMul"]
+    (z,) = model.run(None, {"x": A})
+    assert np.abs(z.astype(int) - unfused(text, {"x": A})[0]).max() <= 1
+
+
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_a_quantized_gemm_is_one_node(transposed, alpha, isa):

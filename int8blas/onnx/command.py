@@ -1,0 +1,153 @@
+"""``python -m int8blas onnx FILE``: what a file is, how long it takes, and whether onnxruntime gives the same."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Value
+from int8blas.onnx.model import load
+
+SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
+DESCRIPTION = """Load an ONNX file and say what it takes, gives and does. Inputs are random numbers unless a file has
+them."""
+WARM_UP, LEAST = 1, 3
+
+
+def size_of(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.isascii() or not number.isdigit():
+        raise argparse.ArgumentTypeError(f"must be NAME=NUMBER, got {text!r}")
+    return name, int(number)
+
+
+def seconds_of(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    return seconds
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the ONNX file")
+    parser.add_argument("--inputs", metavar="NPZ", help="a file of numpy.savez with an array for each input")
+    parser.add_argument("--size", metavar="NAME=N", type=size_of, action="append", default=[],
+                        help="a size that the file leaves open, by its name; 1 if it is not given")  # fmt: skip
+    parser.add_argument("--bench", metavar="SECONDS", type=seconds_of, help="measure for so long")
+    parser.add_argument("--compare", action="store_true", help="beside onnxruntime, which is to be installed")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Exit status: 0, or 1 for a file that cannot be loaded or run."""
+    try:
+        return run(options)
+    except (OSError, ImportError, NotImplementedError, TypeError, ValueError) as error:
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        print(f"{options.file}: {error}{notes}", file=sys.stderr)
+        return 1
+
+
+def run(options: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    model = load(options.file)
+    print(f"loaded in {(time.perf_counter() - start) * 1e3:.0f} ms")
+    for kind, ports in (("input", model.get_inputs()), ("output", model.get_outputs())):
+        for port in ports:
+            print(f"{kind:6}  {port.name}  {port.type}  {port.shape}")
+    feeds = given(options.inputs) if options.inputs else random_feeds(model.inputs, dict(options.size))
+    print(model.explain(feeds))
+    sessions = onnxruntime_sessions(options.file) if options.compare else {}
+    if options.compare:
+        compare(model.run(None, feeds), sessions, feeds, [port.name for port in model.get_outputs()])
+    if options.bench:
+        runs: dict[str, Callable[[], Any]] = {"int8blas": partial(model.run, None, feeds)}
+        runs |= {name: partial(session.run, None, feeds) for name, session in sessions.items()}
+        bench(runs, options.bench)
+    return 0
+
+
+def given(path: str) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def random_feeds(inputs: Sequence[Value], sizes: dict[str, int]) -> dict[str, Any]:
+    """Normal numbers, bytes of all values, 0 and 1 for other integers, true."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Any] = {}
+    for value in inputs:
+        if value.dtype is None or value.dtype.hasobject:
+            raise ValueError(f"--inputs must be given, as input {value.name!r} is no tensor of numbers")
+        shape = [size if isinstance(size, int) else sizes.get(size or "", 1) for size in value.shape or ()]
+        if value.dtype.kind == "b":
+            feeds[value.name] = np.ones(shape, bool)
+        elif value.dtype.kind in "iu":
+            limits = np.iinfo(value.dtype)
+            high = limits.max if value.dtype.itemsize == 1 else 1
+            feeds[value.name] = rng.integers(max(limits.min, -high - 1) if high > 1 else 0, high, shape, value.dtype,
+                                             endpoint=True)  # fmt: skip
+        else:
+            feeds[value.name] = rng.normal(0, 1, shape).astype(value.dtype)
+    return feeds
+
+
+def onnxruntime_sessions(path: str) -> dict[str, Any]:
+    """One as it is by default, and one whose products of bytes do not saturate."""
+    try:
+        onnxruntime = import_module("onnxruntime")
+    except ImportError as error:
+        raise ImportError("--compare needs onnxruntime, which is not installed") from error
+    sessions = {}
+    for name, exact in (("onnxruntime", "0"), ("onnxruntime, exact", "1")):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.x64quantprecision", exact)
+        sessions[name] = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return sessions
+
+
+def compare(ours: Sequence[Any], sessions: dict[str, Any], feeds: dict[str, Any], names: Sequence[str]) -> None:
+    """The largest difference of each output. One of the default session alone comes from saturation."""
+    theirs = {name: session.run(None, feeds) for name, session in sessions.items()}
+    for i, output in enumerate(names):
+        scale = np.max(np.abs(np.asarray(ours[i], np.float64)), initial=0)
+        print(f"output {output}: largest value {scale:.4g}")
+        for name, results in theirs.items():
+            print(f"    {name}: largest difference {difference(ours[i], results[i]):.4g}")
+
+
+def difference(a: Any, b: Any) -> float:
+    if np.shape(a) != np.shape(b):
+        return float("inf")
+    return float(np.max(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)), initial=0))
+
+
+def bench(runs: dict[str, Callable[[], Any]], seconds: float) -> None:
+    """The median of calls that take turns."""
+    for function in runs.values():
+        for _ in range(WARM_UP):
+            function()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["int8blas"]) < LEAST:
+        for name, function in runs.items():
+            start = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - start)
+        if sys.stderr.isatty():
+            left = max(end - time.perf_counter(), 0)
+            print(f"\r{left:5.0f} s left", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r" + " " * 12 + "\r", end="", file=sys.stderr)
+    for name, found in times.items():
+        print(f"{name}: {np.median(found) * 1e3:.3g} ms, the median of {len(found)}")

@@ -1,0 +1,70 @@
+"""What a model's plan is: each call, whether it is of bytes or of floats, and its share of the time of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from int8blas.onnx import integer, microsoft
+from int8blas.onnx.plan import Plan
+
+# Operators of whose inputs some are bytes.
+OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *microsoft.OPERATORS)} - {
+    (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
+}
+
+
+class Call(NamedTuple):
+    """One call of a plan.
+
+    Parameters
+    ----------
+    node : str
+        The name of the node in the file, or of its first output.
+    operator : str
+        With its domain.
+    arithmetic : str
+        "int8" for operators that take or make bytes, "other" for all others.
+    seconds : float or None
+        What the call took; None without a run.
+    """
+
+    node: str
+    operator: str
+    arithmetic: str
+    seconds: float | None
+
+
+class ModelExplanation(tuple[Call, ...]):
+    """The calls of a plan in their order; as a string, a table by operator."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        counts = Counter((call.operator, call.arithmetic) for call in self)
+        spent: Counter[tuple[str, str]] = Counter()
+        for call in self:
+            spent[call.operator, call.arithmetic] += call.seconds or 0.0  # type: ignore[assignment]
+        total = sum(spent.values())
+        rows = sorted(counts, key=lambda row: (-spent[row], -counts[row], row))
+        width = max([len(operator) for operator, _ in rows], default=0)
+        lines = []
+        for operator, arithmetic in rows:
+            share = f"  {spent[operator, arithmetic] / total:6.1%}" if total else ""
+            lines.append(f"{counts[operator, arithmetic]:5}  {operator:{width}}  {arithmetic:5}{share}".rstrip())
+        return "\n".join(lines)
+
+
+def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
+    """The calls of a plan, with the times of one run if there are arguments for it."""
+    times = [None] * len(plan.steps) if arguments is None else plan.timed(arguments)
+    return ModelExplanation(
+        Call(
+            step.node.name or next((name for name in step.node.outputs if name), ""),
+            step.node.kind,
+            "int8" if (step.node.domain, step.node.operator) in OF_BYTES else "other",
+            seconds,
+        )
+        for step, seconds in zip(plan.steps, times, strict=True)
+    )
