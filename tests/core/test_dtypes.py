@@ -89,7 +89,7 @@ every_rounded_call = pytest.mark.parametrize("call", ROUNDED.values(), ids=ROUND
 def test_bool_is_uint8(isa, call):
     function, *arrays = call
     bools = [x > 100 if x.dtype == np.uint8 else x for x in arrays]
-    bytes_ = [x.astype(np.uint8) if x.dtype == bool else x for x in bools]
+    bytes_ = [x.astype(np.uint8) if y.dtype == np.uint8 else y for x, y in zip(bools, arrays, strict=True)]
     same_bits(function(*bools), function(*bytes_))
     strided = [np.repeat(x, 2, axis=-1)[..., ::2] for x in bools]
     same_bits(function(*strided), function(*bytes_))

@@ -2,6 +2,7 @@
 
 import ctypes
 import pickle
+import signal
 from itertools import product
 
 import numpy as np
@@ -290,8 +291,13 @@ def test_a_signal_ends_the_search(rng):
         calls.append(done)
         ctypes.pythonapi.PyErr_SetInterrupt()
 
-    with pytest.raises(KeyboardInterrupt):
-        int8blas.nearest(queries, base, 2, callback=interrupt)
+    # A process that a shell has put into the background ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            int8blas.nearest(queries, base, 2, callback=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(calls) == 1
 
 
