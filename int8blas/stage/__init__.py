@@ -1,7 +1,8 @@
 """What layers do to sums before they store them, and what all layers have in common. It imports core and gemm.
 
 attributes          Attributes and the post-ops, as users give them
-output_stage        their values as the kernels take them: scales, zero points, post-ops, bound for one execution; columns, the values of columns
+output_stage        their values as the kernels take them: scales, zero points, post-ops, bound for one execution
+columns             values for each column, or one for all, as the kernels read them
 requantization      the output stage in integers
 layer_arguments     the checks of layers' arguments, and their weights; weights_scales, scales of real weights
 quantized_layer     what layers with int8 weights share: execution on the driver of gemm
