@@ -243,7 +243,7 @@ typedef struct {
  *                exact where B' has a certificate
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
  *   I8_DOT8      two groups at a time, two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
- *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h), and for values that are small
+ *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time, as many as two sums of all their products fit s16
  *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all); for one segment of A, and nearly full tiles
  *                alone, of I8_MR rows or one less, I8_NP panels or one less: I8_DOT8 takes the others */
