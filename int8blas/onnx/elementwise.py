@@ -19,6 +19,17 @@ from int8blas.stage.attributes import Eltwise
 FLOAT32 = np.dtype(np.float32)
 
 
+# Post-ops check their numbers when they are made, which takes longer than a small array does.
+MADE: dict[tuple[str, float | None], Eltwise] = {}
+
+
+def post_op(name: str, alpha: float | None = None) -> Eltwise:
+    """A function of int8blas, made once."""
+    if (name, alpha) not in MADE:
+        MADE[name, alpha] = Eltwise(name, alpha)
+    return MADE[name, alpha]
+
+
 def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
     """A function that int8blas has, for float32, or NumPy's in the type of x."""
     if x.dtype == FLOAT32:
@@ -99,30 +110,30 @@ def relu(x: Array) -> Array:
 
 
 def leaky_relu(x: Array, *, alpha: float = 0.01) -> Array:
-    return applied(x, Eltwise("relu", alpha), lambda x: np.where(x >= 0, x, x * alpha))
+    return applied(x, post_op("relu", alpha), lambda x: np.where(x >= 0, x, x * alpha))
 
 
 def sigmoid(x: Array) -> Array:
-    return applied(x, Eltwise("logistic"), lambda x: 1 / (1 + np.exp(-x)))
+    return applied(x, post_op("logistic"), lambda x: 1 / (1 + np.exp(-x)))
 
 
 def tanh(x: Array) -> Array:
-    return applied(x, Eltwise("tanh"), np.tanh)
+    return applied(x, post_op("tanh"), np.tanh)
 
 
 def elu(x: Array, *, alpha: float = 1.0) -> Array:
-    return applied(x, Eltwise("elu", alpha), lambda x: np.where(x > 0, x, alpha * np.expm1(x)))
+    return applied(x, post_op("elu", alpha), lambda x: np.where(x > 0, x, alpha * np.expm1(x)))
 
 
 def gelu(x: Array, *, approximate: str = "none") -> Array:
     if approximate == "tanh":
         root = math.sqrt(2 / math.pi)
-        return applied(x, Eltwise("gelu_tanh"), lambda x: x * (1 + np.tanh(root * (x + 0.044715 * x**3))) / 2)
-    return applied(x, Eltwise("gelu_erf"), lambda x: x * (1 + erf(x / math.sqrt(2))) / 2)
+        return applied(x, post_op("gelu_tanh"), lambda x: x * (1 + np.tanh(root * (x + 0.044715 * x**3))) / 2)
+    return applied(x, post_op("gelu_erf"), lambda x: x * (1 + erf(x / math.sqrt(2))) / 2)
 
 
 def swish(x: Array, *, alpha: float = 1.0) -> Array:
-    return applied(x, Eltwise("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
+    return applied(x, post_op("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
 
 
 def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
@@ -131,7 +142,7 @@ def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
 
 
 def hard_swish(x: Array) -> Array:
-    return applied(x, Eltwise("hardswish"), lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
+    return applied(x, post_op("hardswish"), lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
 
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:

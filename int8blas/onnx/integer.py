@@ -28,6 +28,8 @@ from int8blas.onnx.windows import LAYOUTS, padding_of, windows
 from int8blas.stage.attributes import Attributes
 
 Sizes = Sequence[int]
+# Up to so many elements five calls of NumPy take less time than one of int8blas, which checks its arguments.
+SMALL = 2048
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
@@ -138,7 +140,13 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
     scale = (high - low) / np.float32(255) if high > low else np.float32(1)
     zero_point = np.array(np.clip(np.rint(-low / scale), 0, 255), np.uint8)
     factor = np.array(scale, np.float32)
-    return quantize_linear(x, factor, zero_point), factor, zero_point
+    if x.size > SMALL or not np.isfinite(scale):
+        return quantize_linear(x, factor, zero_point), factor, zero_point
+    y = x / scale
+    np.rint(y, out=y)
+    y += zero_point
+    np.clip(y, 0, 255, out=y)
+    return y.astype(np.uint8), factor, zero_point
 
 
 # ----------------------------------------------------------------------------------------- of matrices ------
@@ -258,6 +266,10 @@ def qlinear_conv(
     kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
+    if sums.constants is not None and {1, 2, 3, 4, 5, 6, 7} <= {*site.constants}:
+        layers = RoundingConvolutions(sums, site)
+        if layers.usable:
+            return layers
 
     def call(
         x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array, w_zero_point: Array, y_scale: Array,
@@ -287,7 +299,10 @@ class ConvolutionSums:
         self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
         self.layers: dict[np.dtype[Any], Convolution] = {}
 
-    def layer(self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any]) -> Convolution:
+    def layer(
+        self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
+    ) -> Convolution:
+        """A layer to int32 whose source's zero point comes with each call, or one with other attributes."""
         padding: Any = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}.get(self.auto_pad)
         n = w.ndim - 2
         if padding is None:
@@ -295,10 +310,13 @@ class ConvolutionSums:
         zero: dict[str, Any] = {}
         if zero_point is not None:
             zero["weights"] = zero_point.reshape(-1) if zero_point.size > 1 else zero_point.reshape(())
+        given: dict[str, Any] = {"dst_dtype": np.int32, "attributes": Attributes(zero_points={"src": 0})}
+        if attributes:
+            zero |= attributes.pop("zero_points")
+            given = attributes
         return Convolution(
             w, bias, strides=self.strides or 1, padding=padding, dilation=self.dilations or 1, groups=self.group,
-            layout=LAYOUTS[n - 1], src_dtype=dtype, dst_dtype=np.int32, zero_points=zero,
-            attributes=Attributes(zero_points={"src": 0}),
+            layout=LAYOUTS[n - 1], src_dtype=dtype, zero_points=zero, **given,
         )  # fmt: skip
 
     def __call__(
@@ -314,6 +332,38 @@ class ConvolutionSums:
                 self.layers[x.dtype] = layer
         zero_point = 0 if x_zero_point is None else int(x_zero_point.reshape(-1)[0])
         return np.asarray(layer(x, zero_points={"src": zero_point}))
+
+
+class RoundingConvolutions:
+    """QLinearConv with constant scales and zero points: the layer rounds ``f32(sum) * factor``, and to bytes at once
+    where the zero point of the result is 0, or 128 of uint8.
+    """
+
+    def __init__(self, sums: ConvolutionSums, site: Site) -> None:
+        x_scale, x_zero, w_scale, y_scale, self.y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
+        factor = (x_scale * w_scale / y_scale).astype(np.float32)
+        self.factor = factor.reshape(-1) if factor.size > 1 else factor.reshape(())
+        self.x_zero = int(x_zero.reshape(-1)[0])
+        self.sums = sums
+        self.layers: dict[Any, Convolution] = {}
+        self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
+
+    def rounded(self, x: Array, kind: Any) -> Array:
+        """The results before their zero point is added, saturated to a type."""
+        key = x.dtype, np.dtype(kind)
+        layer = self.layers.get(key)
+        if layer is None:
+            assert self.sums.constants is not None
+            w, zero_point, bias = self.sums.constants
+            assert w is not None
+            layer = self.layers[key] = self.sums.layer(
+                w, zero_point, bias, x.dtype, dst_dtype=kind, scales={"weights": self.factor},
+                zero_points={"src": self.x_zero},
+            )  # fmt: skip
+        return np.asarray(layer(x))
+
+    def __call__(self, x: Array, *constants: Any) -> Array:
+        return shifted(lambda kind: self.rounded(x, kind), self.y_zero, self.y_zero.dtype, x.ndim, None)
 
 
 OPERATORS = [

@@ -75,8 +75,9 @@ def test_types_of_sixteen_bits_are_quantized(dtype, rng):
 @pytest.mark.parametrize(
     "x", [[0, 0], [1, 2, 3], [-5, -1], [-3, 7, 0.02], [1e-3, -1e-3], [6.4, 0.025, 0.0752]], ids=str
 )
-def test_dynamic_quantization_has_a_range_that_contains_zero(x, isa):
-    x = np.array(x, np.float32)
+@pytest.mark.parametrize("times", [1, 2000])
+def test_dynamic_quantization_has_a_range_that_contains_zero(x, times, isa):
+    x = np.tile(np.array(x, np.float32), times)
     model = loaded("g (float[n] x) => (uint8[n] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }")
     y, s, z = model.run(None, {"x": x})
     low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
@@ -183,21 +184,34 @@ def test_convolutions_of_integers_are_exact(how, x_type, w_type, group, rng, isa
     np.testing.assert_array_equal(y, sums_of(x, w, xzp, wzp, group, **options))
 
 
+def constant(name, value):
+    """A constant in onnx's text form."""
+    array = np.asarray(value)
+    kind = "float" if array.dtype == np.float32 else array.dtype.name
+    return f"{kind}{list(array.shape) if array.ndim else ''} {name} = {{{', '.join(map(str, array.ravel().tolist()))}}}"
+
+
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("zero", [0, 128, 131])
 @pytest.mark.parametrize("bias", [False, True])
-def test_qlinear_conv_has_a_scale_for_each_channel(zero, bias, rng, isa):
+def test_qlinear_conv_has_a_scale_for_each_channel(zero, bias, fixed, rng, isa):
     x, w = random_bytes(rng, (1, 6, 7, 8), np.uint8), random_bytes(rng, (5, 6, 3, 3), np.int8)
     w_scale = rng.uniform(0.001, 0.01, 5).astype(np.float32)
     b = rng.integers(-5000, 5000, 5, np.int32)
     x_scale, y_scale, xzp = np.float32(0.02), np.float32(0.4), np.uint8(119)
-    more, name = (", int32[o] b", ", b") if bias else ("", "")
-    model = loaded(
-        "g (uint8[n,c,h,w] x, float xs, uint8 xz, int8[o,i,k,l] w, float[o] ws, int8[o] wz, float ys, uint8 yz"
-        f"{more}) => (uint8 y) {{ y = QLinearConv<pads=[1,1,1,1]>(x, xs, xz, w, ws, wz, ys, yz{name}) }}"
-    )
-    feeds = {"x": x, "xs": x_scale, "xz": xzp, "w": w, "ws": w_scale, "wz": np.zeros(5, np.int8), "ys": y_scale,
-             "yz": np.uint8(zero)}  # fmt: skip
-    (y,) = model.run(None, feeds | ({"b": b} if bias else {}))
+    feeds = {"xs": x_scale, "xz": xzp, "w": w, "ws": w_scale, "wz": np.zeros(5, np.int8), "ys": y_scale,
+             "yz": np.uint8(zero)} | ({"b": b} if bias else {})  # fmt: skip
+    node = f"{{ y = QLinearConv<pads=[1,1,1,1]>({', '.join(['x', *feeds])}) }}"
+    if fixed:
+        held = ", ".join(constant(name, value) for name, value in feeds.items())
+        model = loaded(f"g (uint8[n,c,h,w] x) => (uint8 y) <{held}> {node}")
+        (y,) = model.run(None, {"x": x})
+    else:
+        model = loaded(
+            "g (uint8[n,c,h,w] x, float xs, uint8 xz, int8[o,i,k,l] w, float[o] ws, int8[o] wz, float ys, uint8 yz"
+            f"{', int32[o] b' if bias else ''}) => (uint8 y) {node}"
+        )
+        (y,) = model.run(None, {"x": x, **feeds})
     acc = sums_of(x, w, xzp, 0, 1, (1, 1, 1, 1)) + (b.reshape(-1, 1, 1) if bias else 0)
     factor = (x_scale * w_scale / y_scale).reshape(-1, 1, 1)
     np.testing.assert_array_equal(y, saturated(np.rint(acc.astype(np.float32) * factor), zero, np.uint8))
