@@ -11,10 +11,15 @@ A Relu before QuantizeLinear goes if the zero point is the lowest byte: saturati
 what dynamic quantization writes::
 
     MatMulInteger, Cast, Mul, Add     MatMulIntegerToFloat
+
+And one of floats, which exporters write as its formula::
+
+    x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -267,6 +272,58 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(inputs), last.outputs, {}, node.name)
 
 
+def other(node: Node, name: str) -> str | None:
+    """The other input of a node with two, of which one has this name."""
+    if len(node.inputs) != 2 or name not in node.inputs or node.inputs[0] == node.inputs[1]:
+        return None
+    return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
+
+
+def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
+    """Whether a tensor is this number, to float32's last digits."""
+    value = None if name is None else pattern.constant(name)
+    if value is None or value.size != 1 or value.dtype != np.float32:
+        return False
+    return bool(np.isclose(value.item(), number, 1e-6))
+
+
+def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
+    """The one node of a kind that takes a node's result, and its other input."""
+    name = node.outputs[0]
+    takers = pattern.takers.get(name, [])
+    if len(takers) != 1 or takers[0].kind != kind or name in pattern.kept:
+        return None
+    second = other(takers[0], name)
+    return None if second is None else (takers[0], second)
+
+
+def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
+    """With 1 / 2 as the last factor, or as one of x before."""
+    before = pattern.makers.get(node.inputs[0])
+    if before is None or before.kind not in ("Div", "Mul") or len(before.inputs) != 2:
+        return None
+    x, divisor = before.inputs
+    if before.kind == "Mul" and pattern.constant(x) is not None:
+        x, divisor = divisor, x
+    if not is_number(pattern, divisor, math.sqrt(2) if before.kind == "Div" else math.sqrt(0.5)):
+        return None
+    plus = chained(pattern, node, "Add")
+    product = None if plus is None or not is_number(pattern, plus[1], 1) else chained(pattern, plus[0], "Mul")
+    if product is None:
+        return None
+    last, factor = product
+    if factor == x:
+        half = chained(pattern, last, "Mul")
+        if half is None or not is_number(pattern, half[1], 0.5):
+            return None
+        last = half[0]
+    else:
+        maker = pattern.makers.get(factor)
+        if maker is None or maker.kind != "Mul" or not is_number(pattern, other(maker, x), 0.5):
+            return None
+    return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
+
+
 def fused(network: Network) -> Network:
     """A network with its patterns rewritten; what nobody needs any more is left to the plan to leave out."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets}
@@ -287,6 +344,8 @@ def fused_graph(graph: Graph) -> Graph:
             new = None if last is None else STATIC[node.kind](pattern, node, last)
         elif node.kind == "MatMulInteger":
             new = rewritten_dynamic(pattern, node)
+        elif node.kind == "Erf":
+            new = rewritten_gelu(pattern, node)
         if new is not None:
             replaced[new.outputs[0]] = new
     gone = {*replaced, *graph.constants}

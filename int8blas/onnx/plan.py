@@ -16,8 +16,10 @@ from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
-# Results of more bytes are not computed at load, where they would stay in memory.
+# Results of more bytes, and of more than so many times the bytes they are made of, are not computed at load, where they
+# would stay in memory: what a model takes is bounded by what its file has. Bytes that become int64 grow eightfold.
 FOLDED_BYTES = 1 << 24
+FOLDED_TIMES = 8
 
 
 class Step(NamedTuple):
@@ -164,8 +166,9 @@ def fold(
     if not operator.pure or not all(name in constants or not name for name in names):
         return None
     arguments = [constants.get(name) for name in names]
+    most = max(FOLDED_BYTES, FOLDED_TIMES * sum(getattr(argument, "nbytes", 0) for argument in arguments))
     try:
-        with limited(FOLDED_BYTES), np.errstate(all="ignore"):
+        with limited(most), np.errstate(all="ignore"):
             results = call(*arguments)
     except TooLargeError:
         return None
@@ -173,11 +176,7 @@ def fold(
         error.add_note(f"in {node}")
         raise
     results = results if type(results) is tuple else (results,)
-    if (
-        sum(getattr(result, "nbytes", 0) for result in results)
-        > FOLDED_BYTES
-        > sum(getattr(argument, "nbytes", 0) for argument in arguments)
-    ):
+    if sum(getattr(result, "nbytes", 0) for result in results) > most:
         return None
     return tuple(np.asarray(result) if isinstance(result, np.generic) else result for result in results)
 

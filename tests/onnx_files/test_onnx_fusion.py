@@ -197,6 +197,24 @@ def test_a_dynamic_product_is_one_node_with_the_same_bits(bias, turned, isa):
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
 
 
+GELUS = {
+    "half last": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
+    "half first": "i = Mul(h, x) d = Mul(q, x) e = Erf(d) f = Add(o, e) y = Mul(f, i)",
+    "another factor": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, r)",
+    "another x": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(d, f) y = Mul(g, h)",
+    "another divisor": "d = Div(x, h) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
+}
+
+
+@pytest.mark.parametrize("name", GELUS)
+def test_gelu_written_out_is_one_node(name):
+    values = constants(r=one(np.sqrt(2)), q=one(np.sqrt(0.5)), o=one(1), h=one(0.5))
+    text = f"g (float[n] x) => (float[n] y) <{values}> {{ {GELUS[name]} }}"
+    model, x = loaded(text), RNG.normal(0, 2, 1000).astype(F)
+    assert (kinds(model) == ["com.microsoft.Gelu"]) == name.startswith("half")
+    np.testing.assert_allclose(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0], 1e-5, 1e-6)
+
+
 def test_patterns_in_branches_are_rewritten():
     values = constants(xs=one(XS), xz=one(119, np.uint8))
     model = loaded(f"""g (bool c, uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ z = If(c) <

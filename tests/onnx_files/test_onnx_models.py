@@ -108,6 +108,15 @@ def test_results_that_are_too_large_to_keep_are_computed_in_the_run():
     assert "ConstantOfShape" in [step.node.operator for step in model._plan.steps]
 
 
+def test_weights_that_grow_as_their_type_does_are_computed_at_load():
+    weights = numpy_helper.from_array(np.ones((6000, 1000), np.int8), "w")
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None]) for name in "xy"]
+    nodes = [helper.make_node("Cast", ["w"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["x", "f"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weights])
+    model = int8blas.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert [step.node.operator for step in model._plan.steps] == ["Add"]
+
+
 def test_tensors_are_let_go_after_their_last_use():
     model = loaded("g (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) c = Neg(b) y = Neg(c) }")
     assert sum(len(step.freed) for step in model._plan.steps) == 4  # x's too
