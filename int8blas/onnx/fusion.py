@@ -298,7 +298,7 @@ def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
 
 
 def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
-    """With 1 / 2 as the last factor, or as one of x before."""
+    """With x and 1 / 2 as factors in any order."""
     before = pattern.makers.get(node.inputs[0])
     if before is None or before.kind not in ("Div", "Mul") or len(before.inputs) != 2:
         return None
@@ -312,11 +312,11 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     if product is None:
         return None
     last, factor = product
-    if factor == x:
-        half = chained(pattern, last, "Mul")
-        if half is None or not is_number(pattern, half[1], 0.5):
+    if factor == x or is_number(pattern, factor, 0.5):
+        rest = chained(pattern, last, "Mul")
+        if rest is None or not (is_number(pattern, rest[1], 0.5) if factor == x else rest[1] == x):
             return None
-        last = half[0]
+        last = rest[0]
     else:
         maker = pattern.makers.get(factor)
         if maker is None or maker.kind != "Mul" or not is_number(pattern, other(maker, x), 0.5):

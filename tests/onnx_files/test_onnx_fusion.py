@@ -200,8 +200,10 @@ def test_a_dynamic_product_is_one_node_with_the_same_bits(bias, turned, isa):
 GELUS = {
     "half last": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
     "half first": "i = Mul(h, x) d = Mul(q, x) e = Erf(d) f = Add(o, e) y = Mul(f, i)",
+    "half between": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(h, f) y = Mul(x, g)",
     "another factor": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, r)",
     "another x": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(d, f) y = Mul(g, h)",
+    "twice one half": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(h, f) y = Mul(g, h)",
     "another divisor": "d = Div(x, h) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
 }
 
