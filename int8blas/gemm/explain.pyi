@@ -39,7 +39,14 @@ class Explanation:
 
 def register(cls: type, function: Callable[..., Explanation]) -> None: ...
 def plan_of(
-    m: int, n: int, k: int, isa: str, machine: dict[str, int], packed: bool = False, b_columns: bool = False
+    m: int,
+    n: int,
+    k: int,
+    isa: str,
+    machine: dict[str, int],
+    packed: bool = False,
+    b_columns: bool = False,
+    tile: tuple[int, int] | None = None,
 ) -> dict[str, Any]: ...
 def explain(
     a: _Array[_Int8OrUInt8],
