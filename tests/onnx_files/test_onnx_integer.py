@@ -184,6 +184,35 @@ def test_convolutions_of_integers_are_exact(how, x_type, w_type, group, rng, isa
     np.testing.assert_array_equal(y, sums_of(x, w, xzp, wzp, group, **options))
 
 
+@pytest.mark.parametrize(("x_type", "w_type"), PAIRS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_sums_that_float32_cannot_hold_are_exact(x_type, w_type, bias, rng, isa):
+    """Beyond 2**24: with the largest values, less a few."""
+    x = np.full((1, 96, 5, 5), np.iinfo(x_type).max, x_type) - random_bytes(rng, (1, 96, 5, 5), np.uint8) % x_type(3)
+    w = np.full((3, 96, 3, 3), np.iinfo(w_type).max, w_type) - random_bytes(rng, (3, 96, 3, 3), np.uint8) % w_type(3)
+    xzp, wzp = np.array(np.iinfo(x_type).min + 1, x_type), np.array(np.iinfo(w_type).min + 1, w_type)
+    x, w = x.astype(x_type), w.astype(w_type)
+    acc = sums_of(x, w, xzp, wzp, 1)
+    assert np.abs(acc).max() > 1 << 25
+    model = loaded(
+        f"g ({NAMES[x_type]}[n,c,h,w] x, {NAMES[w_type]}[o,i,k,l] w, {NAMES[x_type]} xzp, {NAMES[w_type]} wzp)"
+        " => (int32 y) { y = ConvInteger(x, w, xzp, wzp) }"
+    )
+    (y,) = model.run(None, {"x": x, "w": w, "xzp": xzp, "wzp": wzp})
+    np.testing.assert_array_equal(y, acc)
+    b = rng.integers(-(1 << 25), 1 << 25, 3, np.int32)
+    held = {"xs": np.float32(0.001), "xz": xzp, "w": w, "ws": np.float32(0.001), "wz": wzp, "ys": np.float32(0.5),
+            "yz": x_type(3)} | ({"b": b} if bias else {})  # fmt: skip
+    values = ", ".join(constant(name, value) for name, value in held.items())
+    kind = NAMES[x_type]
+    (y,) = loaded(
+        f"g ({kind}[n,c,h,w] x) => ({kind} y) <{values}> {{ y = QLinearConv({', '.join(['x', *held])}) }}"
+    ).run(None, {"x": x})
+    acc = acc + (b.reshape(-1, 1, 1) if bias else 0)
+    factor = np.float32(0.001) * np.float32(0.001) / np.float32(0.5)
+    np.testing.assert_array_equal(y, saturated(np.rint(acc.astype(np.float32) * factor), 3, x_type))
+
+
 def constant(name, value):
     """A constant in onnx's text form."""
     array = np.asarray(value)
