@@ -30,6 +30,8 @@ from int8blas.stage.attributes import Attributes
 Sizes = Sequence[int]
 # Up to so many elements five calls of NumPy take less time than one of int8blas, which checks its arguments.
 SMALL = 2048
+# Elements of a part of a large tensor.
+PART = 16384
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
@@ -87,9 +89,28 @@ def quantize_linear(
         return quantized(x, y_scale, zero_point, axis, block_size)
     over = along(y_scale, x.ndim, axis, "y_scale")
     factor = scale.reshape(-1) if over is not None else scale.reshape(())
+    if over is None and zero_point.any() and x.size > PART and x.flags.c_contiguous:
+        return quantized_in_parts(x, factor, zero_point)
     return shifted(
         lambda kind: np.asarray(quantize(x, factor, 0, kind, axis=over)), zero_point, dtype, x.ndim, over
     )  # fmt: skip
+
+
+def quantized_in_parts(x: Array, scale: Array, zero_point: Array) -> Array:
+    """A large tensor part by part, so that what is rounded to int32 stays in the cache."""
+    y = np.empty(x.shape, zero_point.dtype)
+    source, target = x.reshape(-1), y.reshape(-1)
+    buffer = np.empty(PART, np.int32)
+    limits, zero = np.iinfo(zero_point.dtype), np.int32(zero_point.reshape(-1)[0])
+    low, high = np.int32(limits.min) - zero, np.int32(limits.max) - zero
+    for start in range(0, x.size, PART):
+        part = source[start : start + PART]
+        rounded = buffer[: part.size]
+        quantize(part, scale, 0, np.int32, out=rounded)
+        np.clip(rounded, low, high, out=rounded)
+        rounded += zero
+        np.copyto(target[start : start + PART], rounded, casting="unsafe")
+    return y
 
 
 def regular(scale: Array) -> bool:

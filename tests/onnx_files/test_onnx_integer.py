@@ -28,16 +28,19 @@ def rng():
 
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("zero", [0, 1, 3, 77, 126, 127, 128, 255])
-def test_quantize_rounds_before_it_adds_the_zero_point(dtype, zero, isa):
+@pytest.mark.parametrize("times", [1, 30])
+def test_quantize_rounds_before_it_adds_the_zero_point(dtype, zero, times, isa):
     zero = np.array(zero).astype(dtype)
     model = loaded(
         f"g (float[n] x, float s, {NAMES[dtype]} z) => ({NAMES[dtype]}[n] y) {{ y = QuantizeLinear(x, s, z) }}"
     )
     near = np.nextafter(np.float32(0.5), np.float32(0))
     x = np.concatenate([np.arange(-300, 300, 0.25), [near, 1.4999999, 2.4999998, 1e30, -1e30, np.inf, -np.inf]])
-    x = x.astype(np.float32)
+    x = np.tile(x.astype(np.float32), times)
     (y,) = model.run(None, {"x": x, "s": np.float32(1), "z": zero})
     np.testing.assert_array_equal(y, saturated(np.rint(x), int(zero), dtype))
+    (y,) = model.run(None, {"x": np.full(times * 999, np.nan, np.float32), "s": np.float32(1), "z": zero})
+    np.testing.assert_array_equal(y, zero)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
