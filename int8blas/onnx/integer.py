@@ -24,12 +24,14 @@ from int8blas.gemm.packing import pack_b
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import Call, Operator, Site
 from int8blas.onnx.types import dtype_of
-from int8blas.onnx.windows import LAYOUTS, padding_of, windows
+from int8blas.onnx.windows import padding_of, windows
 from int8blas.stage.attributes import Attributes
 
 Sizes = Sequence[int]
 # Up to so many elements five calls of NumPy take less time than one of int8blas, which checks its arguments.
 SMALL = 2048
+# Layouts of 1, 2 and 3 spatial dimensions.
+CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 # Elements of a part of a large tensor.
 PART = 16384
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
@@ -305,6 +307,16 @@ def qlinear_conv(
     return call
 
 
+def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
+    """The result of a layer whose channels are last in memory, the fast layout, as a view with channels second.
+
+    Between convolutions tensors stay as they are in memory: functions of elements keep the order of their input, so
+    what is copied here is the first image alone, or what came from an operator that does not keep it.
+    """
+    image = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    return np.moveaxis(np.asarray(layer(image, **values)), -1, 1)
+
+
 class ConvolutionSums:
     """The exact sums of a convolution in int32. The layer is made once, if the inputs at `fixed` are constant."""
 
@@ -337,7 +349,7 @@ class ConvolutionSums:
             given = attributes
         return Convolution(
             w, bias, strides=self.strides or 1, padding=padding, dilation=self.dilations or 1, groups=self.group,
-            layout=LAYOUTS[n - 1], src_dtype=dtype, zero_points=zero, **given,
+            layout=CHANNELS_LAST[n - 1], src_dtype=dtype, zero_points=zero, **given,
         )  # fmt: skip
 
     def __call__(
@@ -352,7 +364,7 @@ class ConvolutionSums:
             if self.constants:
                 self.layers[x.dtype] = layer
         zero_point = 0 if x_zero_point is None else int(x_zero_point.reshape(-1)[0])
-        return np.asarray(layer(x, zero_points={"src": zero_point}))
+        return channels_last(layer, x, zero_points={"src": zero_point})
 
 
 class RoundingConvolutions:
@@ -381,7 +393,7 @@ class RoundingConvolutions:
                 w, zero_point, bias, x.dtype, dst_dtype=kind, scales={"weights": self.factor},
                 zero_points={"src": self.x_zero},
             )  # fmt: skip
-        return np.asarray(layer(x))
+        return channels_last(layer, x)
 
     def __call__(self, x: Array, *constants: Any) -> Array:
         return shifted(lambda kind: self.rounded(x, kind), self.y_zero, self.y_zero.dtype, x.ndim, None)
