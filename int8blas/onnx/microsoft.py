@@ -20,6 +20,7 @@ from int8blas.elementwise.normalization import layer_norm
 from int8blas.onnx import elementwise, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
+    PART,
     dequantize_linear,
     dynamic_quantize_linear,
     multiplication,
@@ -45,10 +46,34 @@ def binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
-        y = function(real(a, a_scale, a_zero), real(b, b_scale, b_zero))
-        return quantize_linear(y, scale, np.zeros((), a.dtype) if zero is None else zero)
+        end = np.zeros((), a.dtype) if zero is None else zero
+
+        def part(a: Array, b: Array) -> Array:
+            return quantize_linear(function(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), scale, end)
+
+        return in_parts(part, a, b, end.dtype) if a.size > PART and gapless(a, b) else part(a, b)
 
     return operator
+
+
+def gapless(a: Array, b: Array) -> bool:
+    """Whether both have the same shape and order in memory, without gaps."""
+    return a.shape == b.shape and a.strides == b.strides and bool(in_order(a).flags.c_contiguous)
+
+
+def in_order(x: Array) -> Array:
+    """A view whose dimensions are in the order that they have in memory."""
+    return x.transpose(np.argsort([-stride for stride in x.strides], kind="stable"))
+
+
+def in_parts(function: Callable[[Array, Array], Array], a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
+    """A function of elements of large tensors part by part, so that floats between bytes stay in the cache."""
+    y = np.empty_like(a, dtype)
+    left, right, target = (in_order(x).reshape(-1) for x in (a, b, y))
+    for start in range(0, a.size, PART):
+        place = slice(start, start + PART)
+        target[place] = function(left[place], right[place])
+    return y
 
 
 def by_table(function: Callable[..., Array]) -> Callable[..., Call]:

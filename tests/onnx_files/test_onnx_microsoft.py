@@ -76,6 +76,23 @@ def test_sums_and_products_are_computed_in_float32(operator, function, dtype, is
     np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("order", ["C", "F", "other", "differs", "gaps"])
+def test_large_tensors_are_added_part_by_part_in_any_order(order, isa):
+    a, b = octets((3, 30, 40, 11)), octets((3, 30, 40, 11))
+    if order == "F":
+        a, b = np.asfortranarray(a), np.asfortranarray(b)
+    elif order == "other":
+        a, b = (np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) for x in (a, b))
+    elif order == "differs":
+        b = np.asfortranarray(b)
+    elif order == "gaps":
+        a, b = a[..., ::2], b[..., ::2]
+    zero = scalar(101, np.uint8)
+    (y,) = run("QLinearAdd", [a, scalar(0.1), scalar(3, np.uint8), b, scalar(0.07), scalar(120, np.uint8),
+                              scalar(0.2), zero])  # fmt: skip
+    np.testing.assert_array_equal(y, saturated(real(a, F(0.1), 3) + real(b, F(0.07), 120), F(0.2), zero))
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_functions_of_a_byte_are_looked_up(dtype, constant):
