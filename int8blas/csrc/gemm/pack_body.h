@@ -70,8 +70,12 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
             _mm_storel_epi64((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(low, low));
             _mm_storel_epi64((__m128i *)(void *)(d + 8 * width), high);
             _mm_storel_epi64((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(high, high));
-        } else
-            I8_FOR(i, 4) i8_write32(d + 4 * i * width, (uint32_t)_mm_extract_epi32(v[0], i));
+        } else {
+            i8_write32(d, (uint32_t)_mm_cvtsi128_si32(v[0]));
+            i8_write32(d + 4 * width, (uint32_t)_mm_extract_epi32(v[0], 1));
+            i8_write32(d + 8 * width, (uint32_t)_mm_extract_epi32(v[0], 2));
+            i8_write32(d + 12 * width, (uint32_t)_mm_extract_epi32(v[0], 3));
+        }
     }
     const uint32_t flip4 = 0x01010101u * flip;
     for (; done + 4 <= k; done += 4, s += 4, d += 4 * width)
