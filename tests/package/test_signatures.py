@@ -274,11 +274,12 @@ def test_a_packed_matrix_is_not_called():
 @pytest.mark.parametrize("name", CALLABLES)
 def test_a_signature_is_short(name):
     """Annotations are printed as they are written: not what an alias stands for, nor private modules."""
-    signature = str(inspect.signature(CALLABLES[name]))
-    assert "numpy._typing" not in signature
-    assert "int8blas._" not in signature
-    assert "collections.abc" not in signature
-    assert len(signature) < 520
+    signature = inspect.signature(CALLABLES[name])
+    assert "numpy._typing" not in str(signature)
+    assert "int8blas._" not in str(signature)
+    assert "collections.abc" not in str(signature)
+    for parameter in signature.parameters.values():
+        assert len(str(parameter)) < 60
 
 
 @pytest.mark.parametrize("call", [LAYER, int8blas.InnerProduct, int8blas.Deconvolution, int8blas.LSTM, int8blas.matmul])
