@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
 
-import int8blas
 import numpy as np
-from int8blas._bench import environment
 from int8blas._bench.peers import onednn_gemm
 from int8blas._bench.timing import Plan, measure
+
+from held import held_to
 
 Calls = dict[str, Callable[[], object]]
 
@@ -27,17 +26,9 @@ def run(description: str, cases: Iterable[tuple[object, Callable[[int], tuple[Ca
     parser.add_argument("--budget", type=float, default=budget, help="seconds per case (default: %(default)s)")
     options = parser.parse_args()
     plan = Plan(rounds=30, budget=options.budget, min_sample=2e-4, settle=5e-3 if options.threads > 1 else 0.0)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(int8blas.num_threads(options.threads))
-        if options.isa is not None:
-            onednn_gemm.limit_isa(options.isa)
-            stack.enter_context(int8blas.use_isa(options.isa))
-        from threadpoolctl import threadpool_limits
-
-        stack.enter_context(threadpool_limits(options.threads))
-        for key, value in environment.describe().items():
-            print(f"{key}: {value}")
-        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}")
+    if options.isa is not None:
+        onednn_gemm.limit_isa(options.isa)
+    with held_to(options.threads, options.isa):
         for title, contestants in cases:
             print(f"\n{title}")
             calls, size = contestants(options.threads)

@@ -17,8 +17,10 @@ from functools import partial
 
 import int8blas
 import numpy as np
-from int8blas._bench import environment, loops
+from int8blas._bench import loops
 from int8blas._bench.timing import Plan, measure
+
+from held import held_to
 
 LENGTHS = (384, 1024, 4096, 16_384, 65_536, 66_000, 262_144, 1_000_000, 4_000_000, 64_000_000)
 READ_BYTES = 1 << 20  # at least, for a sample of the loop
@@ -71,16 +73,8 @@ def main() -> None:
     options = parser.parse_args()
     plan = Plan(rounds=20, budget=options.budget, min_sample=2e-4, settle=0.0)
     peer = numkong_dot(options.isa)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(int8blas.num_threads(options.threads))
-        if options.isa is not None:
-            stack.enter_context(int8blas.use_isa(options.isa))
-        from threadpoolctl import threadpool_limits
-
-        stack.enter_context(threadpool_limits(options.threads))
-        for key, value in environment.describe().items():
-            print(f"{key}: {value}")
-        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}\n")
+    with held_to(options.threads, options.isa):
+        print()
         print("| K | read, us | s8 s8 | of it | u8 s8 | NumPy float32 | NumKong s8 s8 |\n|---|---|---|---|---|---|---|")
         for k in LENGTHS:
             calls, passes = contestants(k, options.threads, peer)

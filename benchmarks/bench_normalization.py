@@ -11,17 +11,17 @@ result is checked against float64 before it is timed. The rate is in elements.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 from collections.abc import Callable
 from functools import partial
 
 import int8blas
 import numpy as np
-from int8blas._bench import environment
 from int8blas._bench.peers import onednn_gemm
 from int8blas._bench.peers.base import UnavailableError, import_peer
 from int8blas._bench.timing import Plan, measure
+
+from held import held_to
 
 Calls = dict[str, Callable[[], object]]
 
@@ -254,17 +254,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=2.0, help="seconds per shape (default: %(default)s)")
     options = parser.parse_args()
     plan = Plan(rounds=30, budget=options.budget, min_sample=2e-4, settle=5e-3 if options.threads > 1 else 0.0)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(int8blas.num_threads(options.threads))
-        if options.isa is not None:
-            onednn_gemm.limit_isa(options.isa)
-            stack.enter_context(int8blas.use_isa(options.isa))
-        from threadpoolctl import threadpool_limits
-
-        stack.enter_context(threadpool_limits(options.threads))
-        for key, value in environment.describe().items():
-            print(f"{key}: {value}")
-        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}")
+    if options.isa is not None:
+        onednn_gemm.limit_isa(options.isa)
+    with held_to(options.threads, options.isa):
         for title, (contestants, lengths) in PARTS.items():
             for n in lengths:
                 print(f"\n{title} {n}")

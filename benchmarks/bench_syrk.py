@@ -11,13 +11,13 @@ as fast the others are: syrk and matmul than the full product, and syrk than flo
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Callable
 
 import int8blas
 import numpy as np
-from int8blas._bench import environment
 from int8blas._bench.timing import Plan, measure
+
+from held import held_to
 
 Calls = dict[str, Callable[[], object]]
 
@@ -56,16 +56,8 @@ def main() -> None:
     options = parser.parse_args()
     shapes = [tuple(map(int, text.split("x"))) for text in options.shape or []] or SHAPES
     plan = Plan(rounds=30, budget=options.budget, min_sample=5e-4, settle=5e-3 if options.threads > 1 else 0.0)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(int8blas.num_threads(options.threads))
-        if options.isa is not None:
-            stack.enter_context(int8blas.use_isa(options.isa))
-        from threadpoolctl import threadpool_limits
-
-        stack.enter_context(threadpool_limits(options.threads))
-        for key, value in environment.describe().items():
-            print(f"{key}: {value}")
-        print(f"isa: {options.isa or int8blas.available_isas()[0]}, threads: {options.threads}\n")
+    with held_to(options.threads, options.isa):
+        print()
         print("| product, N x N x K | full, us | matmul, times full | syrk, times full | syrk, times float32 |")
         print("|---|---|---|---|---|")
         for n, k in shapes:

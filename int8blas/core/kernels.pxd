@@ -9,6 +9,7 @@ cdef extern from "core/compiler.h" nogil:
 
 cdef extern from "isa/kernels.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
+    enum: I8_LONG_K_SEGMENT
     int I8_SHORT_TILE(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8, I8_DOT_SMALL
     enum: I8_MAX_PAIR_SUM

@@ -95,7 +95,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     # waiting for the other, which takes longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = as_array(a, "a")
-    set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a)
+    set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a, "trans_a")
     transpose = check_transpose(trans_b, "trans_b")
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
         b = as_array(b, "b")

@@ -148,6 +148,8 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
     cdef Grid other
     split(rows, columns, threads, columns_first, grid)
     for fewer in range(1, min(<int64_t>FEWER_THREADS, threads - 2) + 1):
+        if largest_part(grid, width, panels) * (threads - fewer) < rows * panels:
+            return  # no division among so few has a part as small
         split(rows, columns, threads - fewer, columns_first, &other)
         if largest_part(&other, width, panels) <= largest_part(grid, width, panels):
             grid[0] = other

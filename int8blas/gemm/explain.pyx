@@ -291,7 +291,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         b_type = cnp.PyArray_TYPE(b)
     start(&g, check_numerics(numerics))
     g.threads = max_threads()
-    set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a)
+    set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a, "trans_a")
     set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
     g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
     certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None

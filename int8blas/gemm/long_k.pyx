@@ -16,7 +16,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport i8_kernels, i8_long_k_args, i8_output_args
+from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
@@ -31,7 +31,6 @@ cdef extern from "gemm/set_apart.h" nogil:
 cdef enum:
     # k that each thread gets at least, and a multiple of which its part begins with: a line of the cache.
     MIN_PART_K = 4096
-    SEGMENT_K = 1 << 15         # of the kernels, I8_LONG_K_SEGMENT
     LINE = 64
     # Blocks of K: of vectors in place, which long streams are for; and bytes of vectors, if some are copied, half of an
     # L1 cache, whose other half is for what they are copied from.
@@ -65,7 +64,7 @@ cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t threads = busy_threads(g, thread_work(g), g.m + g.n)
     split(1, 1, 1, False, &p.grid)
     p.k_parts = max(<int64_t>1, min(threads, g.k // MIN_PART_K))
-    p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, SEGMENT_K), p.k_parts)
+    p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, I8_LONG_K_SEGMENT), p.k_parts)
     p.kc = g.k
     if g.a.column != 1 or g.b.row != 1:
         p.kc = round_down(min(<int64_t>IN_PLACE_K, COPIED_BYTES // (g.m + g.n)), LINE)

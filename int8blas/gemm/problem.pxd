@@ -19,7 +19,7 @@ cdef struct Stack:
     ptrdiff_t c[cnp.NPY_MAXDIMS]
 
 
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name=*) except -1
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1
 cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
 cdef cnp.ndarray set_ao(Gemm *g, object value, str count)
 cdef cnp.ndarray set_bo(Gemm *g, object value, str count)

@@ -23,7 +23,7 @@ cnp.import_array()
 cdef object ZERO = 0
 
 
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name="trans_a") except -1:
+cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1:
     """Check A and set it."""
     check_type(a, "a", a_type)
     if cnp.PyArray_NDIM(a) != 2:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import lowest
@@ -17,6 +18,8 @@ from int8blas.onnx.table import Operator
 Sizes = Sequence[int]
 # With 1, 2 and 3 spatial dimensions.
 LAYOUTS: tuple[Any, ...] = ("ncw", "nchw", "ncdhw")
+# Paddings that depend on the sizes, and their names in core.spatial.
+SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
 
 
 class Windows(NamedTuple):
@@ -74,13 +77,8 @@ def padding_of(
 ) -> tuple[tuple[int, int], ...]:
     """What is before and behind each spatial dimension."""
     n = len(spatial)
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        result = []
-        for size, span, stride in zip(spatial, spans, strides, strict=True):
-            total = max((-(-size // stride) - 1) * stride + span - size, 0)
-            less = total // 2
-            result.append((less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less))
-        return tuple(result)
+    if auto_pad in SAME:
+        return core_padding_of(SAME[auto_pad], spatial, spans, strides, (1,) * n)
     if auto_pad not in ("NOTSET", "VALID"):
         raise ValueError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto_pad!r}")
     if not pads or auto_pad == "VALID":

@@ -146,7 +146,9 @@ enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT
  *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
  *
  * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row, k bytes each, nothing else of which is read. Any
- * k is exact. There are kernels for 1, 2 and 4 vectors of each, as far as the table says. */
+ * k is exact: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. There are kernels for 1, 2 and 4 vectors of
+ * each, as far as the table says. */
+enum { I8_LONG_K_SEGMENT = 1 << 15 }; /* products of u8 and u8 stay in s32 for 33,025 k */
 typedef struct {
     int64_t k;
     const uint8_t *x, *y;

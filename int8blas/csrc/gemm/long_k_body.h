@@ -12,8 +12,6 @@
  * different signs and 10.5 for others, and shifts 9.
  */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
-/* Products of u8 and u8 stay in s32 for 33,025 k, those of bytes of which one is s8 for 65,793. */
-#define I8_LONG_K_SEGMENT (1 << 15)
 
 static const int8_t i8_before_end[2 * 64] = {[64] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
