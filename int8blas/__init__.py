@@ -15,7 +15,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; what layers do to sums before they store them
     convolution   Convolution, Deconvolution, im2col
-    layers        InnerProduct, LSTM, GRU
+    layers        InnerProduct, LSTM, GRU, DynamicLSTM
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean
@@ -67,6 +67,7 @@ from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate
 from int8blas.gemm.syrk import syrk_s8s32, syrk_u8s32
+from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.rnn import GRU, LSTM
 from int8blas.neighbors.distances import sqeuclidean
@@ -83,6 +84,7 @@ __all__ = [
     "Binary",
     "Convolution",
     "Deconvolution",
+    "DynamicLSTM",
     "Eltwise",
     "Explanation",
     "InnerProduct",

@@ -396,6 +396,26 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_cell_fn)(const i8_cell_args *) noexcept nogil
 
+    ctypedef struct i8_dynamic_cell_args:
+        int panels
+        const int32_t *x
+        const int32_t *h
+        const float *x_scale
+        const float *h_scale
+        const float *bias
+        float source_scale
+        float state_scale
+        const int32_t *h_sums
+        const int32_t *x_zero
+        const int32_t *h_zero
+        int32_t state_zero
+        int32_t x_excess
+        int32_t h_excess
+        float *memory
+        float *output
+
+    ctypedef void (*i8_dynamic_cell_fn)(const i8_dynamic_cell_args *) noexcept nogil
+
     ctypedef struct i8_long_k_args:
         int64_t k
         const uint8_t *x
@@ -478,6 +498,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 float zero, int is_signed, uint8_t flip) noexcept nogil
+        void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero) noexcept nogil
         float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 uint8_t flip) noexcept nogil
@@ -508,6 +529,7 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef struct i8_recurrent_kernels:
         i8_cell_fn cells[4]
+        i8_dynamic_cell_fn dynamic_lstm
 
     enum: I8_INNER, I8_SQEUCLIDEAN, I8_COSINE
 

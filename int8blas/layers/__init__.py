@@ -1,5 +1,6 @@
-"""Layers that are products: inner product, LSTM and GRU. It imports core, gemm and stage.
+"""Layers that are products: inner product, LSTM and GRU, and an LSTM of real numbers. It imports core, gemm and stage.
 
 inner_product   the public layer
 rnn             LSTM and GRU; rnn_arguments, their checks; recurrent, the driver of their steps
+dynamic_lstm    DynamicLSTM; dynamic_arguments, its checks; dynamic_steps, the driver of its steps
 """

@@ -11,6 +11,12 @@ cdef enum Kind:
 
 cdef enum:
     MAX_DIRECTIONS = 2
+    MAX_GATES = 4
+    # Weights beyond the L2 cache are read one panel after the other, which the hardware fetches ahead better than
+    # several side by side.
+    L2_BYTES = 1 << 20
+    # Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
+    STRETCH_BYTES = 1 << 20
 
 
 # One direction of a layer. Columns of weights, scales, biases and sums are [units // 16][gates][16], for a GRU_CELL
@@ -20,7 +26,7 @@ cdef struct Direction:
     const int8_t *weights       # of the state: packed, with certificates
     ptrdiff_t panel_size
     const uint8_t *certified
-    const int32_t *start        # -data_shift * sums of their columns
+    const int32_t *start        # -data_shift * sums of their columns; NULL for zeros
     const float *scale          # 1 / (data_scale * weights_scale)
     const float *bias           # of a GRU_LINEAR_CELL [units // 16][4][16]
     bint backwards
@@ -68,6 +74,8 @@ cdef struct Layer:
     uint8_t *source             # of a stretch, if it is not read in place
 
 
+cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
+                   int32_t *sums) noexcept nogil
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil
 cdef int run_layer(Layer *layer) noexcept nogil
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,

@@ -28,14 +28,6 @@ from int8blas.core.threads cimport (
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.plan cimport Gemm
 
-cdef enum:
-    MAX_GATES = 4
-    # Weights beyond the L2 cache are read one panel after the other, which the hardware fetches ahead better than
-    # several side by side.
-    L2_BYTES = 1 << 20
-# Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
-cdef int64_t STRETCH_BYTES = 1 << 20
-
 
 # Some time steps that follow one another.
 cdef struct Stretch:
@@ -189,8 +181,8 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
 
 # --- a step ----------------------------------------------------------------------------------------------------------
 
-cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel,
-                          int panels, int32_t *sums) noexcept nogil:
+cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
+                   int32_t *sums) noexcept nogil:
     """Sums of some rows of the state and some panels of its weights."""
     cdef i8_tile_args t
     cdef int largest = tile_panels(layer.kernels, height)
@@ -214,7 +206,7 @@ cdef inline void multiply(const Layer *layer, const Direction *d, const uint8_t 
                 if not d.certified[panel + p + j]:
                     dot = I8_DOT4
         t.b = d.weights + (panel + p) * d.panel_size
-        t.col_init = d.start + (panel + p) * I8_PANEL
+        t.col_init = NULL if d.start is NULL else d.start + (panel + p) * I8_PANEL
         t.dst, t.cols = sums + p * I8_PANEL, width * I8_PANEL
         layer.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
 
@@ -400,7 +392,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     # Asked for here already, as the length of a stretch depends on the number.
     threads = region_threads(layer_threads(layer, layer.threads))
-    layer.stretch = threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
+    layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(layer, <char *>ALIGNMENT, &end)
     memory = <char *>acquire(end - <char *>ALIGNMENT)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.elementwise.normalization import layer_norm
+from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.onnx import elementwise, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
@@ -31,6 +32,12 @@ from int8blas.onnx.table import Call, Operator, Site
 from int8blas.onnx.windows import average_pool
 
 DOMAIN = "com.microsoft"
+# ONNX's directions, as the layer has them.
+LAYER_DIRECTIONS: dict[str, Any] = {
+    "forward": "left2right",
+    "reverse": "right2left",
+    "bidirectional": "bidirectional_concat",
+}
 Sizes = Sequence[int] | None
 
 
@@ -230,11 +237,18 @@ def dynamic_lstm(
     activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
-    """The input is quantized as a whole, the state at each step."""
+    """The input is quantized as a whole, the state at each step: by a layer that has the weights, if all of them are
+    constant and there is nothing that the layer has not.
+    """
     n = len(recurrent.directions_of(direction))
+    names = activations or ("Sigmoid", "Tanh", "Tanh") * n
+    outputs = len(site.node.outputs)
+    usual = [name.lower() for name in names] == ["sigmoid", "tanh", "tanh"] * n and not clip and not input_forget
+    given = {i for i, name in enumerate(site.node.inputs) if name}
+    if usual and 7 not in given and given.intersection({1, 2, 3, 8, 9, 10, 11}) <= site.constants.keys():
+        return packed_lstm(site, direction, hidden_size, outputs)
     f = recurrent.functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
     of_inputs, of_states = ([product_of(site, i, d) for d in range(n)] for i in (1, 2))
-    outputs = len(site.node.outputs)
 
     def call(
         x: Array, w: Array, r: Array, b: Array | None, lengths: Array | None, h: Array | None, c: Array | None,
@@ -248,6 +262,34 @@ def dynamic_lstm(
             cells.append(recurrent.lstm_cell(state, bias, None if p is None else p[d], f[d], clip, input_forget))
             products.append(dynamic_product(of_inputs[d], w[d], w_scale[d], w_zero[d]))
         return recurrent.all_directions(x, products, cells, size, lengths, (h, c), direction, 0)[:outputs]
+
+    return call
+
+
+def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
+    """A layer, whose gates are in the order i, f, c, o: here they are i, o, f, c."""
+    w, r, w_scale, w_zero, r_scale, r_zero = (site.constants[i] for i in (1, 2, 8, 9, 10, 11))
+    n, order = w.shape[0], (0, 2, 3, 1)
+
+    def by_gate(values: Array) -> Array:
+        """Values for each direction, or for each column of it, as (directions, gates, units)."""
+        return values.reshape(n, 4, size)[:, order] if values.size > n else values.reshape(n, 1, 1)
+
+    b = site.constants.get(3)
+    of_source, of_state = (weights.reshape(n, -1, 4, size)[:, :, order] for weights in (w, r))
+    layer = DynamicLSTM(
+        of_source,
+        of_state,
+        None if b is None else by_gate(b[:, : 4 * size] + b[:, 4 * size :]),
+        scales={"layer": by_gate(w_scale), "iter": by_gate(r_scale)},
+        zero_points={"layer": by_gate(w_zero), "iter": by_gate(r_zero)},
+        direction=LAYER_DIRECTIONS[direction],
+    )
+
+    def call(x: Array, *others: Array | None) -> Any:
+        lengths, h, c = (*others[3:6], None, None, None)[:3]
+        y, h_t, c_t = layer(x, h, c, lengths=lengths)
+        return (y.reshape(*y.shape[:2], n, size).transpose(0, 2, 1, 3), h_t, c_t)[:outputs]
 
     return call
 

@@ -187,6 +187,28 @@ def lstm_inputs(directions=1, channels=False):
             floats(directions, 3, hidden), floats(directions, 3 * hidden), scale, zero, scale, zero]  # fmt: skip
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("given", ["nothing", "states", "lengths", "zeros"])
+def test_an_lstm_of_constants_has_the_bits_of_its_steps(isa, direction, channels, given):
+    inputs = lstm_inputs(2 if direction == "bidirectional" else 1, channels)
+    directions = inputs[1].shape[0]
+    if given != "states":
+        inputs[5] = inputs[6] = None
+    if given == "lengths":
+        inputs[4] = np.array([4, 0, 2], np.int32)
+    if given == "zeros":
+        inputs[1], inputs[2] = (x.view(np.uint8) for x in inputs[1:3])
+        inputs[9], inputs[11] = (octets(inputs[8].shape) for _ in range(2))
+    constants = (1, 2, 3, 8, 9, 10, 11)
+    inputs[7] = np.zeros((directions, 18), F)  # with peepholes it is computed step by step
+    wanted = run("DynamicQuantizeLSTM", inputs, 3, constants, **LSTM, direction=direction)
+    inputs[7] = None
+    for actual, each in zip(run("DynamicQuantizeLSTM", inputs, 3, constants, **LSTM, direction=direction), wanted,
+                            strict=True):  # fmt: skip
+        np.testing.assert_array_equal(actual, each)
+
+
 def attention_inputs(mask, kind=np.uint8):
     x, w = octets((2, 5, 8)), octets((8, 24), kind)
     zero = 128 if kind is np.uint8 else 0

@@ -117,6 +117,47 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
     I8_END
 }
 
+/* The gates of 16 units whose first column is `column`. */
+I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float (*gates)[I8_CHUNK], ptrdiff_t column)
+{
+    for (int g = 0; g < 4; ++g, column += I8_CHUNK) {
+        uint32_t h[I8_CHUNK], x[I8_CHUNK];
+        I8_EACH h[v] = (uint32_t)t->h[column + v] - (uint32_t)t->state_zero * (uint32_t)t->h_sums[column + v];
+        I8_EACH x[v] = (uint32_t)t->x[column + v];
+        if (t->h_zero)
+            I8_EACH h[v] -= (uint32_t)t->h_excess * (uint32_t)t->h_zero[column + v];
+        if (t->x_zero)
+            I8_EACH x[v] -= (uint32_t)t->x_excess * (uint32_t)t->x_zero[column + v];
+        I8_EACH
+        {
+            const float state = (float)(int32_t)h[v] * (t->state_scale * t->h_scale[column + v]);
+            const float source = (float)(int32_t)x[v] * (t->source_scale * t->x_scale[column + v]);
+            gates[g][v] = (state + source) + t->bias[column + v];
+        }
+    }
+}
+
+static void i8_cell_dynamic_lstm(const i8_dynamic_cell_args *t)
+{
+    float open[I8_MAX_CELLS][I8_CHUNK], gates[4][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
+    for (int p = 0; p < t->panels; ++p) {
+        i8_dynamic_gates(t, gates, (ptrdiff_t)p * 4 * I8_CHUNK);
+        memcpy(c, t->memory + p * I8_CHUNK, sizeof c);
+        I8_EACH
+        {
+            const float kept = i8_logistic(gates[1][v]) * c[v];
+            c[v] = kept + i8_logistic(gates[0][v]) * i8_tanh(gates[2][v]);
+            open[p][v] = gates[3][v];
+        }
+        memcpy(t->memory + p * I8_CHUNK, c, sizeof c);
+    }
+    for (int p = 0; p < t->panels; ++p) {
+        memcpy(c, t->memory + p * I8_CHUNK, sizeof c);
+        I8_EACH y[v] = i8_logistic(open[p][v]) * i8_tanh(c[v]);
+        memcpy(t->output + p * I8_CHUNK, y, sizeof y);
+    }
+}
+
 #undef I8_END
 #undef I8_EACH_CELL
 #undef I8_BOTH

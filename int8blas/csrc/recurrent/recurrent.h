@@ -35,9 +35,33 @@ typedef struct {
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
+/* A cell of an LSTM whose states are real, and quantized anew for each step. It makes one row of `panels` * 16 units,
+ * whose gates are i, f, c~, o:
+ *
+ *     sum = h - state_zero * h_sums - h_excess * h_zero         of the state, exact
+ *     source = x - x_excess * x_zero                            of the source, less its zero point, exact
+ *     gate = (f32(sum) * (state_scale * h_scale) + f32(source) * (source_scale * x_scale)) + bias
+ *     c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)
+ *
+ * in f32, in this order. h_sums are those of the columns of the state's weights. x_zero and h_zero, zero points of
+ * weights, are NULL if all are 0; an excess is the sum of what they multiply, less its zero point. Vectors lie gate
+ * after gate for each 16 units. y is stored in `output`. panels is at most I8_MAX_CELLS. */
+typedef struct {
+    int panels;
+    const int32_t *x, *h;
+    const float *x_scale, *h_scale, *bias;
+    float source_scale, state_scale;
+    const int32_t *h_sums, *x_zero, *h_zero;
+    int32_t state_zero, x_excess, h_excess;
+    float *memory, *output;
+} i8_dynamic_cell_args;
+
+typedef void (*i8_dynamic_cell_fn)(const i8_dynamic_cell_args *);
+
 /* What recurrent layers need of a vector width. */
 typedef struct {
     i8_cell_fn cells[I8_CELLS];
+    i8_dynamic_cell_fn dynamic_lstm;
 } i8_recurrent_kernels;
 
 #endif

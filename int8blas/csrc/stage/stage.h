@@ -178,6 +178,8 @@ typedef struct {
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero, int is_signed, uint8_t flip);
+    /* sat(rne(src / scale) + zero) of k contiguous f32, in u8, for a zero point of 0 to 255; 0 for NaN. */
+    void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
     /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if not all of it is
      * finite; and rne(src * reciprocal) ^ flip where that is known to be in [-127, 127]. */
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);

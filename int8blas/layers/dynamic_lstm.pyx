@@ -1,0 +1,315 @@
+"""An LSTM of real numbers whose products are of 8-bit integers, as ONNX's DynamicQuantizeLSTM and PyTorch's dynamic
+quantization have it: source and state are quantized in each execution, by their ranges.
+
+The source is quantized as a whole, the state at each step, all sequences together, each by its range with 0 in it::
+
+    scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
+    x_u8 = sat(rne(x / scale) + zero_point)
+
+The sums of a gate are exact integers, everything after them is float32 in the order of the formula::
+
+    gate = (f32(state_sum) * (state_scale * iter_scale) + f32(source_sum) * (source_scale * layer_scale)) + bias
+    source_sum = sum over i of (x_u8[i] - source_zero_point) * (weights_layer[i] - layer_zero_point)
+    state_sum = sum over k of (h_u8[k] - state_zero_point) * (weights_iter[k] - iter_zero_point)
+"""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport choice, elements, elements_output, integers, widened
+from int8blas.core.file import register
+from int8blas.core.kernels cimport current_kernels
+from int8blas.core.results cimport empty_of
+from int8blas.core.signatures import Signature
+from int8blas.core.threads cimport max_threads
+from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.packing cimport PackedB, pack
+from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport start
+from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
+from int8blas.layers.dynamic_steps cimport Execution, Way, execute
+from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads
+
+cnp.import_array()
+
+DIRECTIONS = ("left2right", "right2left", "bidirectional_concat")
+GATES = 4
+
+
+cdef class DynamicCell:
+    """The packed weights of one direction, and the values of their columns."""
+
+    cdef PackedB of_source, of_state
+    cdef cnp.ndarray source_scale, state_scale, bias, state_sums
+    cdef cnp.ndarray source_zero, state_zero    # int32, or None
+
+    def __cinit__(self, PackedB of_source not None, PackedB of_state not None, source_scale, state_scale, bias,
+                  source_zero=None, state_zero=None):
+        columns = (of_state._n,)
+        for name, values, dtype in (
+            ("source_scale", source_scale, np.float32), ("state_scale", state_scale, np.float32),
+            ("bias", bias, np.float32), ("source_zero", source_zero, np.int32), ("state_zero", state_zero, np.int32),
+        ):
+            if values is None and dtype is np.int32:
+                continue
+            if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == columns
+                    and values.flags.c_contiguous):
+                raise TypeError(f"{name} must be a contiguous vector of {columns[0]} {np.dtype(dtype)}, got "
+                                f"{values!r}")
+        if of_source.dtype != np.int8 or of_state.dtype != np.int8 or of_source._n != of_state._n:
+            raise TypeError(f"weights must be int8 with as many columns, got {of_source} and {of_state}")
+        self.of_source, self.of_state, self.bias = of_source, of_state, bias
+        self.source_scale, self.state_scale = source_scale, state_scale
+        self.source_zero, self.state_zero = source_zero, state_zero
+        self.state_sums = of_state._sums.astype(np.int32)
+
+    def __reduce__(self):
+        return DynamicCell, (self.of_source, self.of_state, self.source_scale, self.state_scale, self.bias,
+                             self.source_zero, self.state_zero)
+
+    cdef void fill(self, Direction *d, Way *w) noexcept:
+        cdef Gemm *g = &d.product
+        start(g, False)
+        g.k, g.n = self.of_source._k, self.of_source._n
+        self.of_source.fill(g)
+        d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
+        d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
+        d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)
+        d.start = NULL
+        d.bias = <const float *>cnp.PyArray_DATA(self.bias)
+        w.source_scale = <const float *>cnp.PyArray_DATA(self.source_scale)
+        w.state_scale = <const float *>cnp.PyArray_DATA(self.state_scale)
+        w.state_sums = <const int32_t *>cnp.PyArray_DATA(self.state_sums)
+        w.source_zero = NULL if self.source_zero is None else <const int32_t *>cnp.PyArray_DATA(self.source_zero)
+        w.state_zero = NULL if self.state_zero is None else <const int32_t *>cnp.PyArray_DATA(self.state_zero)
+
+
+@cython.final
+cdef class DynamicLSTM:
+    """Long short-term memory of float32 with weights of 8 bits, whose source and states are quantized as they come.
+
+    ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
+
+    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, of exact integer sums. The
+    source is quantized to uint8 by the range of all of it, h by that of all sequences at each step.
+
+    Parameters
+    ----------
+    weights_layer : array_like of int8, uint8 or float32
+        Of the source, (input, gates, units) with the gates i, f, c~, o; for both directions (2, input, gates, units).
+        float32 weights are quantized to int8 in [-127, 127].
+    weights_iter : array_like of int8, uint8 or float32
+        Of the state, (units, gates, units) or (2, units, gates, units).
+    bias : array_like of float32, optional
+        (gates, units) or (2, gates, units); zeros by default.
+    scales : mapping of str to {'per_channel', 'per_tensor'} or array_like of float, optional
+        For "layer" and "iter", the two weights: ``w_f32 = scale * (w - zero_point)``. Values that broadcast to
+        (directions, gates, units), which weights of 8 bits need; float32 weights have 'per_channel', max|w| / 127 of
+        each gate and unit, unless something else is given.
+    zero_points : mapping of str to array_like of int, optional
+        Of weights of 8 bits, for "layer" and "iter", in their range and with shapes as for scales; 0 by default.
+    direction : {'left2right', 'right2left', 'bidirectional_concat'}, optional
+        From the first time step to the last, or back; or both, where the destination has the units of both side by
+        side.
+
+    Attributes
+    ----------
+    input_size, units, directions : int
+        Sizes.
+    direction : str
+        As given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it. Also where sums could leave int32, with more than 33025
+        inputs or units.
+
+    See Also
+    --------
+    LSTM : with source and states in 8 bits, of one scale.
+
+    Notes
+    -----
+    The same bits on every CPU and with any number of threads. tanh and the logistic function are those of
+    :class:`LSTM`. Results of a sequence depend on those that are executed with it, by the range of their states;
+    sequences that have ended keep theirs. Where the source or a state has an infinity or a NaN, there is no range, and
+    all results of it are NaN.
+
+    Weights of ``torch.nn.LSTM``, whose gates have the same order::
+
+        weights_layer = weight_ih_l0.reshape(4, units, input).transpose(2, 0, 1)
+        weights_iter = weight_hh_l0.reshape(4, units, units).transpose(2, 0, 1)
+        bias = (bias_ih_l0 + bias_hh_l0).reshape(4, units)
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> rng = np.random.default_rng(0)
+    >>> weights_layer, weights_iter = rng.normal(0, 1, (8, 4, 2)), rng.normal(0, 1, (2, 4, 2))
+    >>> layer = int8blas.DynamicLSTM(weights_layer, weights_iter)
+    >>> layer
+    DynamicLSTM(8, 2, direction='left2right')
+    >>> dst, h_t, c_t = layer(np.ones((3, 1, 8), np.float32))
+    >>> dst[:, 0].round(2)
+    array([[-0.42,  0.52],
+           [-0.61,  0.74],
+           [-0.68,  0.75]], dtype=float32)
+    """
+
+    cdef readonly Py_ssize_t input_size, units
+    cdef readonly int directions
+    cdef readonly str direction
+    cdef list _cells
+    cdef bint _lead
+
+    __signature__ = Signature()
+
+    @cython.binding(False)
+    def __init__(self, weights_layer, weights_iter, bias=None, *, scales=None, zero_points=None,
+                 direction="left2right"):
+        """Create the layer; the docstring of the class has the parameters."""
+        choice(direction, "direction", DIRECTIONS)
+        directions = 2 if direction == "bidirectional_concat" else 1
+        cells, units, lead = dynamic_cells(weights_layer, weights_iter, bias, scales, zero_points, directions)
+        packed = [DynamicCell(pack(source.weights, False), pack(state.weights, False), source.scale, state.scale,
+                              bias, source.zero, state.zero) for source, state, bias in cells]
+        self.set_up(packed, units, lead, direction)
+
+    cdef int set_up(self, list cells, Py_ssize_t units, bint lead, str direction) except -1:
+        self._cells, self._lead, self.direction, self.directions = cells, lead, direction, len(cells)
+        self.input_size, self.units = (<DynamicCell>cells[0]).of_source._k, units
+        return 0
+
+    def __reduce__(self):
+        return _restore, (self._cells, self.units, self._lead, self.direction)
+
+    def __repr__(self):
+        return f"DynamicLSTM({self.input_size}, {self.units}, direction={self.direction!r})"
+
+    @cython.binding(False)
+    def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
+        """Execute the layer over sequences.
+
+        Parameters
+        ----------
+        src : array_like of float32
+            (t, n, input): t time steps of n sequences. float16 and bfloat16 are taken as float32.
+        h0, c0 : array_like of float32, optional
+            The first states, (n, units); (directions, n, units) if the weights have a dimension of directions. Zeros
+            by default.
+        lengths : array_like of int, optional
+            How many steps each sequence has, (n,); t by default. Results behind them are 0, and last states are those
+            of the last step that there is. A direction that goes back begins there.
+        out : ndarray of float32, optional
+            Where to store dst, with any strides.
+
+        Returns
+        -------
+        dst : ndarray of float32
+            ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for both directions.
+        h_t, c_t : ndarray of float32
+            The last states, with the shape of the first.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        cdef cnp.ndarray x = real_numbers(src, "src"), h, c, result, h_t, c_t
+        if x.ndim != 3 or x.shape[2] != self.input_size:
+            raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
+        shape = (x.shape[0], x.shape[1], self.directions * self.units)
+        states = (self.directions, x.shape[1], self.units)
+        if lengths is not None:
+            lengths = integers(lengths, "lengths", 0, x.shape[0], x.shape[1], "sequences of src")
+            lengths = np.ascontiguousarray(np.broadcast_to(lengths, x.shape[1]), np.int64)
+        h, c = self.first_state(h0, "h0", states), self.first_state(c0, "c0", states)
+        target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+        result, h_t, c_t = (empty_of(size, cnp.NPY_FLOAT32) for size in (shape, states, states))
+        self.run(x, h, c, lengths, result, h_t, c_t)
+        if target is not None:
+            target[...] = result
+        if not self._lead:
+            h_t, c_t = h_t[0], c_t[0]
+        return result if out is None else out, h_t, c_t
+
+    cdef cnp.ndarray first_state(self, x, str name, tuple shape):
+        """A first state, contiguous, or None."""
+        if x is None:
+            return None
+        array = <object>real_numbers(x, name)
+        wanted = shape if self._lead else shape[1:]
+        if array.shape != wanted:
+            raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
+        return array
+
+    cdef int run(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c, cnp.ndarray lengths, cnp.ndarray y,
+                 cnp.ndarray h_t, cnp.ndarray c_t) except -1:
+        """Execute the layer; all arrays are contiguous."""
+        cdef Execution e
+        cdef Layer *layer = &e.layer
+        cdef Direction *d
+        cdef int i, status
+        cdef int64_t offset
+        cdef double elapsed
+        layer.kernels, layer.kind, layer.gates = current_kernels(), LSTM_CELL, GATES
+        layer.steps, layer.rows, layer.units = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), self.units
+        layer.directions, layer.inputs, layer.threads = self.directions, self.input_size, max_threads()
+        e.src = <const float *>cnp.PyArray_DATA(x)
+        e.lengths = NULL if lengths is None else <const int64_t *>cnp.PyArray_DATA(lengths)
+        for i in range(layer.directions):
+            d = &layer.direction[i]
+            (<DynamicCell>self._cells[i]).fill(d, &e.way[i])
+            d.product.threads = layer.threads
+            d.backwards = i == 1 or self.direction == "right2left"
+            d.dst = cnp.PyArray_BYTES(y) + 4 * i * layer.units
+            d.dst_step, d.dst_row = cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1)
+            offset = i * layer.rows * layer.units
+            e.way[i].h0 = NULL if h is None else <const float *>cnp.PyArray_DATA(h) + offset
+            d.c0 = NULL if c is None else <const float *>cnp.PyArray_DATA(c) + offset
+            d.last_h = cnp.PyArray_BYTES(h_t) + 4 * offset
+            d.last_c = <float *>cnp.PyArray_DATA(c_t) + offset
+        with nogil:
+            elapsed = seconds()
+            status = execute(&e)
+            elapsed = seconds() - elapsed
+        if status:
+            raise MemoryError("DynamicLSTM: no memory for the workspace")
+        if verbose:
+            report("dynamiclstm", f"t={layer.steps},n={layer.rows},inputs={layer.inputs},units={layer.units}",
+                   self.direction, layer.kernels, layer_threads(layer, layer.threads), elapsed)
+        return 0
+
+
+cdef cnp.ndarray real_numbers(x, str name):
+    """float32, contiguous."""
+    return np.ascontiguousarray(widened(elements(x, name, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), name))
+
+
+def _restore(cells, units, lead, direction):
+    """The inverse of DynamicLSTM.__reduce__, which nothing is taken on trust from."""
+    cdef DynamicLSTM layer = DynamicLSTM.__new__(DynamicLSTM)
+    cdef DynamicCell cell
+    choice(direction, "direction", DIRECTIONS)
+    directions = 2 if direction == "bidirectional_concat" else 1
+    if not (isinstance(cells, list) and len(cells) == directions and all(isinstance(x, DynamicCell) for x in cells)):
+        raise ValueError(f"cells must be a list of {directions}, got {cells!r}")
+    units = int(integers(units, "units", 1, MOST, -1, ""))
+    inputs = (<DynamicCell>cells[0]).of_source._k
+    columns = GATES * 16 * ((units + 15) // 16)
+    shapes = (inputs, columns), (units, columns)
+    for cell in cells:
+        if not 1 <= inputs <= MOST or (cell.of_source.shape, cell.of_state.shape) != shapes:
+            raise ValueError(f"cells must have been packed for {inputs} inputs and {units} units, got "
+                             f"{cell.of_source} and {cell.of_state}")
+    if not isinstance(lead, (bool, np.bool_)) or (directions == 2 and not lead):
+        raise ValueError(f"lead must be a bool, True for two directions, got {lead!r}")
+    layer.set_up(cells, units, lead, direction)
+    return layer
+
+
+register(DynamicCell)
+register(DynamicLSTM, _restore)

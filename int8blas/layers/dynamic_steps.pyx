@@ -1,0 +1,298 @@
+"""The driver of :class:`DynamicLSTM`: one layer, in one direction or both, over all time steps.
+
+    execute             the source, whole, by its range; then for each stretch of time:
+      source_sums         the source times its weights, one GEMM for each direction
+      run_steps           one thread's units, step by step               (in parallel; all wait for all after a step)
+        run_step            the state as bytes, by its range; for some panels of 16 units the micro-kernel, then cells
+
+A state is a matrix of real numbers, a row for each sequence, and is quantized whole. Each thread does so for itself, as
+that takes less time than waiting for others: a state has as many numbers as each of its 4 * units columns of weights.
+Rows of sequences that have ended keep their state, and count in its range.
+"""
+
+from libc.math cimport NAN, rintf
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport I8_MAX_CELLS, I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, i8_dynamic_cell_args, i8_kernels
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.threads cimport (
+    THREAD_REALS, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.plan cimport Gemm
+from int8blas.layers.recurrent cimport L2_BYTES, STRETCH_BYTES, Direction, Layer, layer_threads, multiply
+
+cdef enum:
+    GATES = 4
+
+
+# What one thread does: some units of one direction, or of both.
+cdef struct Part:
+    int first, end                  # directions
+    int64_t panel, panel_end
+    bint waits                      # other threads make units of the same rows
+    uint8_t *bytes                  # states, quantized
+
+
+cdef void lay_out(Execution *e, int threads, char *memory, char **end) noexcept nogil:
+    """Set the pointers to the workspace, and the end of it."""
+    cdef Layer *layer = &e.layer
+    cdef size_t states = layer.rows * layer.state_row
+    cdef int i
+    for i in range(layer.directions):
+        e.way[i].states[0] = <float *>carve(&memory, 4 * states)
+        e.way[i].states[1] = <float *>carve(&memory, 4 * states)
+        e.way[i].turned = <uint8_t *>carve(
+            &memory, layer.stretch * layer.rows * layer.inputs if layer.direction[i].backwards else 0)
+        layer.direction[i].memory = <float *>carve(&memory, 4 * states)
+        layer.direction[i].sums = <int32_t *>carve(&memory, 4 * layer.stretch * layer.rows * layer.sums_row)
+    e.quantized = <uint8_t *>carve(&memory, layer.steps * layer.rows * layer.inputs)
+    e.bytes = <uint8_t *>carve(&memory, threads * states)
+    end[0] = memory
+
+
+cdef void set_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
+    """The scale and the zero point of uint8 in a range that has 0; NaN where it is one."""
+    cdef float at
+    scale[0], zero[0] = 1, 0
+    if ends[1] != ends[1]:
+        scale[0] = NAN
+    elif ends[1] > ends[0]:
+        scale[0] = (ends[1] - ends[0]) / <float>255
+        at = rintf(-ends[0] / scale[0])
+        zero[0] = 255 if at > 255 else (<int>at if at > 0 else 0)
+
+
+cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
+    return e.layer.steps if e.lengths is NULL else e.lengths[row]
+
+
+cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row, int64_t step) noexcept nogil:
+    """When a row has a step of a direction; where it has ended, a time behind its end."""
+    return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
+
+
+# --- the source ------------------------------------------------------------------------------------------------------
+
+cdef int quantize_rows(const void *job, int64_t step, int64_t _steps) noexcept nogil:
+    """The source of one time step as bytes."""
+    cdef const Execution *e = <const Execution *>job
+    cdef int64_t size = e.layer.rows * e.layer.inputs
+    e.layer.kernels.stage.quantize_rounded(e.quantized + step * size, e.src + step * size, size, e.src_scale,
+                                           <float>e.src_zero)
+    return 0
+
+
+cdef void quantize_source(Execution *e) noexcept nogil:
+    cdef float ends[2]
+    cdef int64_t size = e.layer.steps * e.layer.rows * e.layer.inputs
+    if size == 0:
+        return
+    e.layer.kernels.stage.source_range(ends, <const char *>e.src, I8_TYPE_F32, sizeof(float), size)
+    set_parameters(ends, &e.src_scale, &e.src_zero)
+    run_parts(quantize_rows, e, e.layer.steps, paid_threads(<double>size, THREAD_REALS, e.layer.threads))
+
+
+cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
+    """The bytes of the source of a stretch, step after step."""
+    if e.layer.direction[i].backwards:
+        return e.way[i].turned
+    return e.quantized + e.first * e.layer.rows * e.layer.inputs
+
+
+cdef int source_sums(const Execution *e, int i) noexcept nogil:
+    """The sums of a stretch. 0, or -1 if there is no memory."""
+    cdef const Layer *layer = &e.layer
+    cdef const Direction *d = &layer.direction[i]
+    cdef Gemm g = d.product
+    cdef int64_t step, row, inputs = layer.inputs
+    if d.backwards:
+        for step in range(e.steps):
+            for row in range(layer.rows):
+                memcpy(e.way[i].turned + (step * layer.rows + row) * inputs,
+                       e.quantized + (time_of(e, d, row, e.first + step) * layer.rows + row) * inputs, inputs)
+    g.m = e.steps * layer.rows
+    g.a.data, g.a.row, g.a.column, g.a.zero = source_of(e, i), inputs, 1, e.src_zero
+    g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
+    return gemm(&g)
+
+
+# --- a step ----------------------------------------------------------------------------------------------------------
+
+cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
+    """The sum of bytes less their zero point, modulo 2**32."""
+    cdef int64_t i, sum = 0
+    for i in range(count):
+        sum += x[i]
+    return <int32_t>(sum - count * zero)
+
+
+cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes, float *scale,
+                         int *zero) noexcept nogil:
+    """All rows, by the range of all."""
+    cdef const Layer *layer = &e.layer
+    cdef const i8_kernels *kernels = layer.kernels
+    cdef float ends[2]
+    cdef float whole[2]
+    cdef int64_t row
+    whole[0] = whole[1] = 0
+    for row in range(layer.rows):
+        kernels.stage.source_range(ends, <const char *>(state + row * layer.state_row), I8_TYPE_F32, sizeof(float),
+                                   layer.units)
+        if ends[0] != ends[0] or ends[0] < whole[0]:
+            whole[0] = ends[0]
+        if ends[1] != ends[1] or ends[1] > whole[1]:
+            whole[1] = ends[1]
+    set_parameters(whole, scale, zero)
+    for row in range(layer.rows):
+        kernels.stage.quantize_rounded(bytes + row * layer.state_row, state + row * layer.state_row, layer.units,
+                                       scale[0], <float>zero[0])
+
+
+cdef void run_cell(const Execution *e, int i, i8_dynamic_cell_args *c, int64_t panel, int64_t row,
+                   int64_t step) noexcept nogil:
+    """Some panels of a row, whose sums c has: to the state after the step, and to the destination."""
+    cdef const Layer *layer = &e.layer
+    cdef const Direction *d = &layer.direction[i]
+    cdef const Way *w = &e.way[i]
+    cdef int64_t column = panel * GATES * I8_PANEL, unit = panel * I8_PANEL, place = row * layer.state_row + unit
+    cdef int64_t units = min(c.panels * I8_PANEL, layer.units - unit), at = (step - e.first) * layer.rows + row
+    cdef float *after = w.states[~step & 1] + place
+    cdef char *dst = d.dst + time_of(e, d, row, step) * d.dst_step + row * d.dst_row + 4 * unit
+    if step >= steps_of(e, row):
+        memcpy(after, w.states[step & 1] + place, 4 * units)
+        memset(dst, 0, 4 * units)
+        return
+    c.x = d.sums + at * layer.sums_row + column
+    c.x_scale, c.h_scale, c.bias = w.source_scale + column, w.state_scale + column, d.bias + column
+    c.h_sums = w.state_sums + column
+    c.x_zero = NULL if w.source_zero is NULL else w.source_zero + column
+    c.h_zero = NULL if w.state_zero is NULL else w.state_zero + column
+    c.x_excess = 0 if w.source_zero is NULL else excess(source_of(e, i) + at * layer.inputs, layer.inputs, e.src_zero)
+    c.memory, c.output = d.memory + place, after
+    layer.kernels.recurrent.dynamic_lstm(c)
+    memcpy(dst, after, 4 * units)
+
+
+cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) noexcept nogil:
+    cdef const Layer *layer = &e.layer
+    cdef int32_t sums[I8_MAX_CELLS * GATES * I8_PANEL]
+    cdef i8_dynamic_cell_args c
+    cdef int64_t tiles = ceil_div(layer.rows, layer.kernels.gemm.mr), panel = part.panel, tile, row, end, k
+    cdef int64_t together = I8_MAX_CELLS // ceil_div(layer.rows, tiles)
+    cdef int zero
+    quantize_state(e, e.way[i].states[step & 1], part.bytes, &c.state_scale, &zero)
+    c.source_scale, c.state_zero = e.src_scale, zero
+    while panel < part.panel_end:
+        c.panels = <int>min(together, part.panel_end - panel)
+        for tile in range(tiles):
+            row, end = share(layer.rows, tile, tiles), share(layer.rows, tile + 1, tiles)
+            multiply(layer, &layer.direction[i], part.bytes + row * layer.state_row, <int>(end - row), panel * GATES,
+                     c.panels * GATES, sums)
+            for k in range(row, end):
+                c.h = sums + (k - row) * c.panels * GATES * I8_PANEL
+                c.h_excess = 0
+                if e.way[i].state_zero is not NULL:
+                    c.h_excess = excess(part.bytes + k * layer.state_row, layer.units, zero)
+                run_cell(e, i, &c, panel, k, step)
+        panel += c.panels
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
+    """A direction, where each has a thread; of it, or of both, some of the units."""
+    cdef const Layer *layer = &e.layer
+    cdef Part p
+    cdef int member = part, members = parts
+    p.first, p.end = 0, layer.directions
+    if layer.directions == 2 and parts > 1:
+        p.first = part % 2
+        p.end = p.first + 1
+        member, members = part // 2, (parts + 1 - p.first) // 2
+    p.panel, p.panel_end = share(layer.panels, member, members), share(layer.panels, member + 1, members)
+    p.waits = parts > layer.directions or (layer.directions == 1 and parts > 1)
+    p.bytes = e.bytes + part * layer.rows * layer.state_row
+    return p
+
+
+cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
+    """What one thread does in a stretch of time. A direction by itself has its weights in the cache."""
+    cdef const Execution *e = <const Execution *>job
+    cdef Part part = part_of(e, thread, threads)
+    cdef int64_t step
+    cdef int i
+    for i in range(part.first, part.end):
+        for step in range(e.first, e.first + e.steps):
+            run_step(e, i, &part, step)
+            if part.waits:
+                i8_wait(e.layer.barrier, threads)
+
+
+cdef void start_states(const Execution *e) noexcept nogil:
+    """The first states, and zeros where units end before a panel does."""
+    cdef const Layer *layer = &e.layer
+    cdef const Direction *d
+    cdef int64_t row, size = 4 * layer.rows * layer.state_row
+    cdef int i
+    for i in range(layer.directions):
+        d = &layer.direction[i]
+        memset(e.way[i].states[0], 0, size)
+        memset(e.way[i].states[1], 0, size)
+        memset(d.memory, 0, size)
+        for row in range(layer.rows):
+            if e.way[i].h0 is not NULL:
+                memcpy(e.way[i].states[0] + row * layer.state_row, e.way[i].h0 + row * layer.units, 4 * layer.units)
+            if d.c0 is not NULL:
+                memcpy(d.memory + row * layer.state_row, d.c0 + row * layer.units, 4 * layer.units)
+
+
+cdef void finish_states(const Execution *e) noexcept nogil:
+    """The last states."""
+    cdef const Layer *layer = &e.layer
+    cdef const Direction *d
+    cdef int64_t row, size = 4 * layer.units
+    cdef int i
+    for i in range(layer.directions):
+        d = &layer.direction[i]
+        for row in range(layer.rows):
+            memcpy(d.last_h + row * size, e.way[i].states[layer.steps & 1] + row * layer.state_row, size)
+            memcpy(d.last_c + row * layer.units, d.memory + row * layer.state_row, size)
+
+
+cdef int execute(Execution *e) noexcept nogil:
+    """All time steps of an execution whose values are set but for the workspace. 0, or -1 if there is no memory."""
+    cdef Layer *layer = &e.layer
+    cdef char *memory
+    cdef char *end
+    cdef i8_barrier barrier = i8_barrier(0, 0)
+    cdef int i, threads
+    layer.barrier = &barrier
+    layer.panels = ceil_div(layer.units, I8_PANEL)
+    layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
+    layer.sums_row = (layer.panels * GATES + 1) * I8_PANEL
+    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
+                     and layer.panels * GATES * layer.direction[0].panel_size > L2_BYTES)
+    threads = region_threads(layer_threads(layer, <int>min(<int64_t>layer.threads, layer.panels * layer.directions)))
+    layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
+    layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
+    lay_out(e, threads, <char *>ALIGNMENT, &end)
+    memory = <char *>acquire(end - <char *>ALIGNMENT)
+    if memory is NULL:
+        return -1
+    lay_out(e, threads, memory, &end)
+    start_states(e)
+    quantize_source(e)
+    e.first = 0
+    while e.first < layer.steps and layer.rows > 0:
+        e.steps = min(layer.stretch, layer.steps - e.first)
+        for i in range(layer.directions):
+            if source_sums(e, i):
+                release(memory)
+                return -1
+        run_team(run_steps, e, threads)
+        e.first += e.steps
+    finish_states(e)
+    release(memory)
+    return 0
