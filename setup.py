@@ -5,6 +5,7 @@ Environment variables read here:
 INT8BLAS_NO_OPENMP=1        build without OpenMP (every call then runs on one thread)
 INT8BLAS_DEVELOP=1          warnings in our C are errors, and modules keep the names of their functions
 INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see CONTRIBUTING.md)
+INT8BLAS_SANITIZE=thread    ThreadSanitizer, which does not see what OpenMP orders: with INT8BLAS_NO_OPENMP=1
 INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
 """
 
@@ -61,6 +62,19 @@ return n == 0; }
 def flag(name):
     """Whether an environment variable is set to something other than 0."""
     return os.environ.get(name, "0") not in ("", "0")
+
+
+def sanitizers():
+    """GCC's arguments for what INT8BLAS_SANITIZE asks for.
+
+    The kernels are long without a branch, and compilers take minutes for a check in line at every access: so the checks
+    are calls, and those that AddressSanitizer makes too are left out. Python's own flags have -fwrapv, which would switch
+    the check of signed overflow off.
+    """
+    if os.environ["INT8BLAS_SANITIZE"] == "thread":
+        return ["-fsanitize=thread"]
+    undefined = ["-fsanitize=address,undefined", "-fno-sanitize=null,object-size", "-fno-sanitize-recover=undefined"]
+    return [*undefined, "-fno-wrapv", "--param", "asan-instrumentation-with-call-threshold=0"]
 
 
 def extension(path):
@@ -139,13 +153,8 @@ class BuildExt(build_ext):
         if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
             compile_args.append("-DI8_AVXVNNI_AS_EVEX")
         if flag("INT8BLAS_SANITIZE"):
-            # The kernels are long without a branch, and compilers take minutes for a check in line at every access: so
-            # the checks are calls, and those that AddressSanitizer makes too are left out. Python's own flags have
-            # -fwrapv, which would switch the check of signed overflow off.
-            sanitize = ["-fsanitize=address,undefined", "-fno-sanitize=null,object-size"]
-            compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-wrapv", "-fno-omit-frame-pointer", *sanitize]
-            compile_args += ["-fno-sanitize-recover=undefined", "--param", "asan-instrumentation-with-call-threshold=0"]
-            link_args += sanitize
+            compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-omit-frame-pointer", *sanitizers()]
+            link_args += sanitizers()
         if not (msvc or flag("INT8BLAS_DEVELOP") or flag("INT8BLAS_SANITIZE")):
             # Names that nothing links to are a twentieth of a wheel.
             link_args += [STRIP] if self.links(PROBE, [], [STRIP]) else []

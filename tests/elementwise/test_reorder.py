@@ -8,7 +8,7 @@ import pytest
 from arrays import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
-from sharing import shared
+from reference_reorder import expected_values, moved, values_of
 
 import int8blas
 from int8blas import reorder, weights_scales
@@ -19,65 +19,6 @@ DTYPES = (np.float32, np.int32, np.int8, np.uint8)
 SIZES = {"n": 2, "c": 3, "g": 2, "o": 3, "i": 4, "d": 2, "h": 3, "w": 2}
 GROUPS = ("nc", "ncw", "nchw", "ncdhw", "oi", "oiw", "oihw", "oidhw", "goi", "goiw", "goihw", "goidhw")
 WEIGHTS = ("oi", "iwo", "oihw", "hwio", "ohwi", "ihwo", "goihw", "hwigo", "gohwi", "dhwio", "goi")
-
-
-def values_of(rng, dtype, shape):
-    """Random values, for float32 with some that are NaN, infinite, halves or out of every range."""
-    if dtype != np.float32:
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    x = rng.normal(0, 100, shape)
-    special = [np.nan, np.inf, -np.inf, 0.5, 1.5, -0.5, -2.5, 127.5, -128.5, 255.5, 1e10, -1e10, 2.0**31, -(2.0**31)]
-    return np.where(rng.random(shape) < 0.3, rng.choice(special, shape), x).astype(np.float32)
-
-
-@shared
-def moved(x, source, target):
-    """The elements of x, whose axes are the letters `source`, one at a time in an array with axes `target`."""
-    result = np.empty([x.shape[source.index(letter)] for letter in target], x.dtype)
-    for place in np.ndindex(*x.shape):
-        at = dict(zip(source, place, strict=True))
-        result[tuple(at[letter] for letter in target)] = x[place]
-    return result
-
-
-def converted(value, dtype, scale, zero_point, src_scale, src_zero_point):
-    """One element by the formula; scales are float32 or None, zero points Python integers or None."""
-    exact = np.asarray(value).dtype != np.float32 and dtype != np.float32 and scale is None and src_scale is None
-    if exact:
-        y = int(value) - (src_zero_point or 0) + (zero_point or 0)
-    else:
-        with np.errstate(all="ignore"):
-            y = np.float32(int(value) - src_zero_point if src_zero_point is not None else value)
-            y = y if src_scale is None else y * src_scale
-            y = y if scale is None else y / scale
-            if dtype == np.float32:
-                return y
-            if np.isnan(y):
-                return zero_point or 0
-            y = y + np.float32(zero_point or 0)
-        if np.isinf(y):
-            return np.iinfo(dtype).max if y > 0 else np.iinfo(dtype).min
-        y = round(Fraction(float(y)))  # half to even
-    return min(max(y, np.iinfo(dtype).min), np.iinfo(dtype).max)
-
-
-@shared
-def expected_values(x, dtype, mask=0, **parameters):
-    """All elements by the formula; parameters have one value, or one for each index that the mask selects."""
-    result = np.empty(x.shape, dtype)
-    selected = [axis for axis in range(x.ndim) if mask & (1 << axis)]
-    for place in np.ndindex(*x.shape):
-        number = 0
-        for axis in selected:
-            number = number * x.shape[axis] + place[axis]
-        mine = {}
-        for name in ("scale", "zero_point", "src_scale", "src_zero_point"):
-            given_values = parameters.get(f"{name}s")
-            value = None if given_values is None else np.ravel(given_values)[number if np.ndim(given_values) else 0]
-            mine[name] = value if value is None or name.endswith("scale") else int(value)
-        result[place] = converted(x[place], dtype, **mine)
-    return result
 
 
 def same(result, expected):

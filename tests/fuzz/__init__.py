@@ -1,0 +1,24 @@
+"""Random problems for every public function, against the oracles of the tests: python -m tests.fuzz --minutes 1
+
+A family is a module with three functions:
+
+    problem(draws)      a problem, a dict of everything that a call needs, from random decisions
+    run(problem)        the results of int8blas, a tuple of arrays
+    oracle(problem)     what they must be
+
+`draws.Draws` makes and records the decisions, so that `campaign.shrunk` can repeat a failing problem with smaller ones;
+`snippet.snippet` prints what is left as a program. A problem is known by the seed of its campaign, its family and its
+number, whatever came before it.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+FAMILIES = ("gemm", "packing", "matmul", "syrk", "neighbors", "convolution", "deconvolution", "inner_product",
+            "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder",
+            *(["onnx_graphs"] if find_spec("onnx") else []))  # fmt: skip
+
+
+def family(name):
+    """The module of a family."""
+    return import_module(f"{__name__}.{name}")

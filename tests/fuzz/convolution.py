@@ -1,0 +1,81 @@
+"""Convolution of one to three dimensions: all geometries, groups, depthwise, layouts and attributes; and im2col."""
+
+import numpy as np
+import reference_convolution
+from convolutions import LAYOUTS, random_convolution
+
+import int8blas
+
+from . import layer
+
+WORK = 1 << 17
+
+
+def geometry(draws, transposed=False):
+    """Sizes of the source and the kernel, and the rest."""
+    spatial = draws.among((2, 1, 3))
+    largest, longest = {1: (5, 7), 2: (4, 5), 3: (2.6, 3)}[spatial]
+    while True:
+        size = tuple(draws.size(largest) for _ in range(spatial))
+        kernel = tuple(draws.integer(1, longest) for _ in range(spatial))
+        more = {
+            "strides": tuple(draws.integer(1, 3) for _ in range(spatial)),
+            "dilation": tuple(draws.integer(1, 3) for _ in range(spatial)),
+            "padding": tuple((draws.below(3), draws.below(3)) for _ in range(spatial)),
+        }
+        if transposed:
+            more["output_padding"] = tuple(draws.below(stride) for stride in more["strides"])
+        if min(reference_convolution.out_sizes(size, kernel, **more)) > 0:
+            return size, kernel, more
+
+
+def channels(draws):
+    """Groups, and channels of source and destination, of all groups."""
+    kind = draws.below(5)
+    if kind == 3:
+        depth = draws.size(7)
+        return depth, depth, depth * draws.integer(1, 3)
+    groups = draws.integer(4, 9) if kind == 4 else draws.integer(1, 3) if kind == 2 else 1
+    if kind == 4:
+        return groups, groups * draws.among((4, 8)), groups * draws.among((4, 8))
+    return groups, groups * draws.size(6), groups * draws.size(6)
+
+
+def made(draws, transposed):
+    """A convolution or deconvolution, of a size that the oracle takes milliseconds for."""
+    while True:
+        size, kernel, more = geometry(draws, transposed)
+        groups, ic, oc = channels(draws)
+        work = np.prod(size) * np.prod(kernel) * ic * oc // groups
+        if work < WORK:
+            break
+    options = layer.options(draws)
+    if transposed and options["numerics"] == "saturating" and work > WORK // 16:
+        options["numerics"] = "exact"
+    return random_convolution(
+        draws.generator(), size, kernel, ic, oc, n=draws.among((1, 2, 3, 0)), groups=groups,
+        grouped=bool(draws.below(2)), layout=draws.among(LAYOUTS[len(size)]), transposed=transposed, **options, **more,
+    )  # fmt: skip
+
+
+def problem(draws):
+    if draws.below(4) < 3:
+        return layer.finished(draws, made(draws, False))
+    size, kernel, more = geometry(draws)
+    groups, c, n = draws.integer(1, 3), draws.size(4), draws.among((1, 2, 0))
+    layout = draws.among(LAYOUTS[len(size)])
+    shape = (n, c * groups, *size) if layout[1] == "c" else (n, *size, c * groups)
+    more |= {"groups": groups, "layout": layout, "padding_value": draws.below(128)}
+    return {"src": draws.array(draws.among((np.uint8, np.int8)), shape), "kernel": kernel, "options": more}
+
+
+def run(problem):
+    if "layer" in problem:
+        return layer.run(problem)
+    return (int8blas.im2col(problem["src"], problem["kernel"], **problem["options"]),)
+
+
+def oracle(problem):
+    if "layer" in problem:
+        return layer.oracle(problem)
+    return (reference_convolution.im2col(problem["src"], problem["kernel"], **problem["options"]),)

@@ -1,0 +1,50 @@
+"""matmul: stacks of matrices that broadcast, vectors, zero points, int64, `out`, and packed B."""
+
+import numpy as np
+import reference
+from arrays import SIGN_PAIRS
+
+import int8blas
+
+WORK = 15
+
+
+def problem(draws):
+    pair = draws.among(SIGN_PAIRS)
+    m, n, k = draws.sizes(3, WORK)
+    batch = [draws.integer(1, 3) for _ in range(draws.below(4))]
+    shapes = []
+    for rows, columns in ((m, k), (k, n)):
+        kept = batch[draws.below(len(batch) + 1) :]
+        shapes.append((*(1 if draws.below(2) else size for size in kept), rows, columns))
+    if draws.once_in(16):
+        shapes[0] = (k,)
+    if draws.once_in(16):
+        shapes[1] = (k,)
+    a, b = draws.array(pair.a_dtype, shapes[0]), draws.array(pair.b_dtype, shapes[1])
+    problem = {"a": a, "b": b, "dtype": draws.among((np.int32, np.int32, np.int64)), "out": None}
+    for name, x in (("ao", a), ("bo", b)):
+        info = np.iinfo(x.dtype)
+        problem[name] = draws.integer(int(info.min), int(info.max)) if draws.below(2) else 0
+    problem["packed"] = b.ndim == 2 and bool(draws.below(2))
+    expected = oracle(problem)[0]
+    if draws.below(2) and expected.ndim:
+        problem["out"] = draws.output(problem["dtype"], expected.shape)
+    return problem
+
+
+def run(problem):
+    keywords = {name: problem[name] for name in ("ao", "bo", "dtype")}
+    b = int8blas.pack_b(problem["b"]) if problem["packed"] else problem["b"]
+    if problem["out"] is None:
+        return (np.asarray(int8blas.matmul(problem["a"], b, **keywords)),)
+    memory, out = problem["out"].fresh()
+    assert int8blas.matmul(problem["a"], b, out=out, **keywords) is out
+    return (memory,)
+
+
+def oracle(problem):
+    a, b = problem["a"].astype(np.float64) - problem["ao"], problem["b"].astype(np.float64) - problem["bo"]
+    exact = np.matmul(a, b).astype(np.int64)
+    expected = exact if problem["dtype"] == np.int64 else np.asarray(reference.saturate(exact))
+    return (expected if problem["out"] is None else problem["out"].holding(expected),)

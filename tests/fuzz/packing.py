@@ -1,0 +1,41 @@
+"""pack_b and what a PackedB tells: its layout, sums, certificates, back again, through a pickle; would_saturate."""
+
+import pickle
+
+import numpy as np
+import reference
+from arrays import SIGN_PAIRS
+
+import int8blas
+
+WORK = 13  # bits: the oracles go element by element
+
+
+def problem(draws):
+    pair = draws.among(SIGN_PAIRS)
+    m, n, k = draws.sizes(3, WORK)
+    trans_a, trans_b = draws.below(2), draws.below(2)
+    return {
+        "a": draws.array(pair.a_dtype, (k, m) if trans_a else (m, k)),
+        "b": draws.array(pair.b_dtype, (n, k) if trans_b else (k, n)),
+        "trans_a": trans_a,
+        "trans_b": trans_b,
+        "limit": draws.size(12) - 1,
+    }
+
+
+def run(problem):
+    packed = int8blas.pack_b(problem["b"], trans_b=problem["trans_b"])
+    again = pickle.loads(pickle.dumps(packed))
+    operands = {name: problem[name] for name in ("a", "b", "trans_a", "trans_b")}
+    found = int8blas.would_saturate(**operands, limit=problem["limit"])
+    facts = (packed.data, packed.column_sums, packed.certified, packed.unpack())
+    return *facts, again.data, found.where, np.array(found.count)
+
+
+def oracle(problem):
+    b, trans_b = problem["b"], problem["trans_b"]
+    where = reference.saturated_pairs(problem["a"], b, problem["trans_a"], trans_b)
+    data = reference.packed_data(b, trans_b)
+    return (data, reference.column_sums(b, trans_b), reference.certified(b, trans_b), b.T if trans_b else b, data,
+            where[: problem["limit"]], np.array(len(where)))  # fmt: skip

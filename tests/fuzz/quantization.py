@@ -1,0 +1,45 @@
+"""quantize, dequantize and requantize by every scheme, with parameters of some axes; quantized_multiplier."""
+
+import elementwise as shared
+import numpy as np
+import reference_quantization as reference
+
+import int8blas
+
+WORK = 10
+
+
+def problem(draws):
+    name = draws.among(shared.FUNCTIONS)
+    dtype = draws.among(shared.DTYPES)
+    shape = tuple(draws.sizes(draws.integer(1, 3), WORK if name in ("quantize", "dequantize", "float") else 7))
+    axis = draws.among((None, 0, -1))
+    generator = draws.generator()
+    if name == "quantize":
+        x, options = shared.random_floats(generator, shape), {"dtype": dtype}
+    elif name == "dequantize":
+        x, options = shared.random_integers(generator, dtype, shape), {}
+    else:
+        x, options = shared.random_integers(generator, np.int32, shape), {"dtype": dtype, "scheme": name}
+    scale, zero_point = shared.parameters(generator, dtype, shared.shape_of(x, axis))
+    function = "requantize" if name in shared.SCHEMES else name
+    result = np.float32 if name == "dequantize" else dtype
+    return {"function": function, "x": x, "scale": scale, "zero_point": zero_point, "axis": axis, "options": options,
+            "out": draws.output(result, shape) if draws.below(2) else None}  # fmt: skip
+
+
+def run(problem):
+    function, options = getattr(int8blas, problem["function"]), problem["options"]
+    arguments = (problem["x"], problem["scale"], problem["zero_point"])
+    if problem["out"] is None:
+        return (function(*arguments, axis=problem["axis"], **options),)
+    memory, out = problem["out"].fresh()
+    function(*arguments, axis=problem["axis"], out=out, **options)
+    return (memory,)
+
+
+def oracle(problem):
+    x, axis = problem["x"], problem["axis"]
+    scale, zero_point = (reference.along(problem[name], axis, x.ndim) for name in ("scale", "zero_point"))
+    expected = getattr(reference, problem["function"])(x, scale, zero_point, **problem["options"])
+    return (expected if problem["out"] is None else problem["out"].holding(expected),)

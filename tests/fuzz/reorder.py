@@ -1,0 +1,79 @@
+"""reorder between types and layouts, gather, and weights_scales."""
+
+import numpy as np
+import reference_quantization
+import reference_reorder
+
+import int8blas
+
+DTYPES = (np.float32, np.int32, np.int8, np.uint8)
+LETTERS = ("nc", "ncw", "nchw", "oi", "oihw", "goi", "goihw")
+
+
+def problem(draws):
+    if draws.below(2):
+        return gathered(draws)
+    letters = draws.among(LETTERS)
+    shape = tuple(draws.sizes(len(letters), 9, empty=False))
+    source, target = draws.among(DTYPES), draws.among(DTYPES)
+    generator = draws.generator()
+    mask = draws.below(1 << len(letters))
+    selected = [size for axis, size in enumerate(shape) if mask & (1 << axis)]
+    parameters = {}
+    for name in draws.some(("scales", "zero_points", "src_scales", "src_zero_points")):
+        dtype = source if name.startswith("src") else target
+        if name.endswith("scales"):
+            parameters[name] = np.exp(generator.normal(0, 3, selected)).astype(np.float32)
+        elif dtype != np.float32:
+            low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype != np.int32 else (-1000, 1000)
+            parameters[name] = generator.integers(low, high, selected, np.int32, endpoint=True)
+    order = "".join(sorted(letters, key=lambda _: draws.fraction()))
+    return {"x": reference_reorder.values_of(generator, source, shape), "letters": letters, "order": order,
+            "dtype": target, "mask": mask, "parameters": parameters}  # fmt: skip
+
+
+def gathered(draws):
+    """Rows of a table."""
+    rows, columns = draws.sizes(2, 13, empty=False)
+    table = draws.array(draws.among((np.uint8, np.int8)), (rows, columns))
+    axis = draws.among((None, 0, 1))
+    count = () if axis is None else table.shape[axis]
+    generator = draws.generator()
+    indices = generator.integers(0, rows, draws.sizes(draws.integer(1, 2), 6))
+    return {
+        "table": table,
+        "indices": indices,
+        "axis": axis,
+        "scale": generator.uniform(0.01, 1, count).astype(np.float32),
+        "zero_point": generator.integers(0, 127, count),
+        "out": draws.output(np.float32, (*indices.shape, columns)) if draws.below(2) else None,
+    }
+
+
+def run(problem):
+    if "table" in problem:
+        arguments = [problem[name] for name in ("table", "indices", "scale", "zero_point")]
+        if problem["out"] is None:
+            return (int8blas.gather(*arguments, axis=problem["axis"]),)
+        memory, out = problem["out"].fresh()
+        int8blas.gather(*arguments, axis=problem["axis"], out=out)
+        return (memory,)
+    x = problem["x"].transpose([problem["letters"].index(letter) for letter in problem["order"]])
+    return (
+        int8blas.reorder(
+            x, src_layout=problem["order"], dst_layout=problem["letters"], dtype=problem["dtype"], mask=problem["mask"],
+            **problem["parameters"],
+        ),
+    )  # fmt: skip
+
+
+def oracle(problem):
+    if "table" in problem:
+        parameters = (
+            reference_quantization.along(problem[name], problem["axis"], 2) for name in ("scale", "zero_point")
+        )
+        expected = reference_quantization.dequantize(problem["table"], *parameters)[problem["indices"]]
+        return (expected if problem["out"] is None else problem["out"].holding(expected),)
+    return (
+        reference_reorder.expected_values(problem["x"], problem["dtype"], problem["mask"], **problem["parameters"]),
+    )
