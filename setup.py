@@ -68,8 +68,8 @@ def sanitizers():
     """GCC's arguments for what INT8BLAS_SANITIZE asks for.
 
     The kernels are long without a branch, and compilers take minutes for a check in line at every access: so the checks
-    are calls, and those that AddressSanitizer makes too are left out. Python's own flags have -fwrapv, which would switch
-    the check of signed overflow off.
+    are calls, and those that AddressSanitizer makes too are left out. Python's own flags have -fwrapv, which would
+    switch the check of signed overflow off.
     """
     if os.environ["INT8BLAS_SANITIZE"] == "thread":
         return ["-fsanitize=thread"]

@@ -6,6 +6,7 @@ cdef extern from "core/memory.h" nogil:
     void i8_free(void *memory)
     void *i8_acquire(size_t size)
     void i8_release(void *memory)
+    void i8_drop_kept()
 
 
 cdef void *allocate(size_t size) noexcept nogil:
@@ -31,3 +32,8 @@ cdef void *acquire(size_t size) noexcept nogil:
 cdef void release(void *memory) noexcept nogil:
     """Give back what `acquire` returned."""
     i8_release(memory)
+
+
+def drop_kept():
+    """Give back the memory that calls have left for the next ones, at most 64 MiB."""
+    i8_drop_kept()

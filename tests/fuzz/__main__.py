@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import int8blas
 
-from . import FAMILIES
+from . import FAMILIES, family
 from .campaign import Setting, decisions_of, drawn, ran, shrunk
 from .draws import Draws
 from .snippet import snippet
@@ -36,6 +36,8 @@ def parsed(arguments):
 def fuzz(setting, names, first, seconds, count):
     """Reports by family; stops at the first problem that fails."""
     total = {name: [first, 0.0] for name in names}
+    for name in names:
+        family(name)  # imported once, not by each process
     end = time.perf_counter() + seconds
     while True:
         for name, (number, spent) in total.items():

@@ -101,6 +101,15 @@ void *i8_acquire(size_t size)
     return i8_allocate(size);
 }
 
+void i8_drop_kept(void)
+{
+    for (int i = 0; i < SLOTS; ++i) {
+        block *kept = EXCHANGE(&slots[i], NULL);
+        if (kept)
+            i8_free(kept + 1);
+    }
+}
+
 void i8_release(void *memory)
 {
     if (!memory)

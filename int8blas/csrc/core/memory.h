@@ -17,4 +17,7 @@ void i8_free(void *memory);
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
 
+/* Gives back the blocks that are kept. */
+void i8_drop_kept(void);
+
 #endif
