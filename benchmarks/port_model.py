@@ -1,0 +1,199 @@
+"""How near inner loops come to the speed at which CPUs multiply, by LLVM's models of CPUs that need not be at hand.
+
+    python benchmarks/port_model.py OBJECT... [--function REGEX] [--cpu NAME]...
+
+Each object is disassembled; of each function that fits, the innermost loop with most multiplications goes to llvm-mca,
+which counts the cycles of an iteration. All data is in the L1 cache there, branches cost nothing, and the model is
+LLVM's: figures compare loops, they are no measurement. Columns:
+
+    multiplies    integer multiplications of vectors in the loop, among how many instructions
+    cycles        cycles of an iteration when many are run
+    bound         cycles that the multiplications alone need, on the ports that can multiply
+    ratio         bound / cycles: 1 is a loop that multiplies in every cycle that the CPU can
+    products      of bytes, in a cycle, where each multiplication adds up products of bytes
+
+LLVM has no model of its own for some CPUs: cortex-a76 has that of Cortex-A57, and Apple's that of the first 64-bit one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CPUS = {
+    "aarch64": ["neoverse-n1", "neoverse-v1", "neoverse-v2", "cortex-a76", "apple-m1", "ampere1"],
+    "x86_64": ["znver4", "sapphirerapids", "skylake-avx512", "haswell"],
+}
+ITERATIONS = 200
+VERSIONS = ("-22", "-21", "-20", "-19", "")
+MULTIPLY = re.compile(r"(su|us|s|u)(dot|mmla)|[su]ml[as]l2?|[su]mull2?|vpdpbusds?|vpdpwssds?|vpmaddubsw|vpmaddwd")
+FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:")
+INSTRUCTION = re.compile(r" *([0-9a-f]+):\s+(\S.*)")
+BRANCH = re.compile(r"(?:b\.?\w\w|cbn?z|tbn?z|j[a-z]+)\s.*?(?:0x)?([0-9a-f]+) <")
+# Products of a multiplication, by its name and the type or register of its result.
+PRODUCTS = {
+    r"\w*dot\s+v\d+\.4s": 16,
+    r"\w*dot\s+v\d+\.2s": 8,
+    r"\w*mmla\s": 32,
+    r"\w*m(ul|l[as])l2?\s+v\d+\.8h": 8,
+    r"\w*m(ul|l[as])l2?\s+v\d+\.4s": 4,
+    r"vpdpbusds?\s.*%zmm\d+$": 64,
+    r"vpdpbusds?\s.*%ymm\d+$": 32,
+}
+COMMENT = re.compile(r"\s*(?:<.*>|//.*|# .*)$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a disassembly."""
+
+    address: int
+    text: str
+
+    @property
+    def multiplies(self) -> bool:
+        return MULTIPLY.fullmatch(self.text.split()[0]) is not None
+
+    @property
+    def products(self) -> int:
+        return next((number for pattern, number in PRODUCTS.items() if re.match(pattern, self.text)), 0)
+
+    @property
+    def target(self) -> int | None:
+        """Where a conditional branch goes."""
+        found = BRANCH.match(self.text)
+        return int(found[1], 16) if found else None
+
+
+Loop = list[Instruction]
+
+
+def functions(disassembly: str) -> list[tuple[str, list[Instruction]]]:
+    """(name, instructions) of each function in what llvm-objdump prints."""
+    found: list[tuple[str, list[Instruction]]] = []
+    for line in disassembly.splitlines():
+        if header := FUNCTION.fullmatch(line):
+            found.append((header[1], []))
+        elif found and (instruction := INSTRUCTION.fullmatch(line)):
+            found[-1][1].append(Instruction(int(instruction[1], 16), instruction[2].strip()))
+    return found
+
+
+def innermost_loops(instructions: list[Instruction]) -> Iterator[Loop]:
+    """What lies between a backward branch and its target, without another backward branch inside."""
+    places = {instruction.address: place for place, instruction in enumerate(instructions)}
+    last = -1
+    for place, instruction in enumerate(instructions):
+        start = places.get(-1 if instruction.target is None else instruction.target)
+        if start is not None and start <= place:
+            if start > last:
+                yield instructions[start : place + 1]
+            last = place
+
+
+def hottest_loop(instructions: list[Instruction]) -> Loop | None:
+    """The innermost loop with most multiplications, None if none multiplies."""
+    best = max(innermost_loops(instructions), key=multiplies, default=None)
+    return best if best is not None and multiplies(best) else None
+
+
+def multiplies(loop: Loop) -> int:
+    return sum(instruction.multiplies for instruction in loop)
+
+
+def products(loop: Loop) -> int:
+    return sum(instruction.products for instruction in loop)
+
+
+def assembly(loop: Loop) -> str:
+    """The loop as an assembler reads it."""
+    return "".join(COMMENT.sub("", instruction.text) + "\n" for instruction in loop)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a model says about a loop: cycles of an iteration, and how many of them the multiplications need."""
+
+    cycles: float
+    bound: float
+
+    @property
+    def ratio(self) -> float:
+        return self.bound / self.cycles
+
+
+def estimate(report: str) -> Estimate:
+    """From what llvm-mca prints with -json about one loop."""
+    (region,) = json.loads(report)["CodeRegions"]
+    costs = [instruction["RThroughput"] for instruction in region["InstructionInfoView"]["InstructionList"]]
+    names = [text.split()[0] for text in region["Instructions"]]
+    summary = region["SummaryView"]
+    return Estimate(
+        cycles=summary["TotalCycles"] / summary["Iterations"],
+        bound=sum(cost for cost, name in zip(costs, names, strict=True) if MULTIPLY.fullmatch(name)),
+    )
+
+
+def llvm(name: str) -> str:
+    """One of LLVM's programs, which Debian calls by a name with the version."""
+    for version in VERSIONS:
+        if found := shutil.which(name + version):
+            return found
+    sys.exit(f"port_model.py needs {name}, of LLVM 19 or later (Debian's package llvm-19)")
+
+
+def run_model(loop: Loop, architecture: str, cpu: str) -> Estimate | str:
+    """The model's estimate, or why there is none."""
+    command = [llvm("llvm-mca"), f"-mtriple={architecture}", f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "-json"]
+    done = subprocess.run(command, input=assembly(loop), capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = re.search(r"error: ([^,\n]*)", done.stderr)
+        return reason[1] if reason else done.stderr.strip()
+    return estimate(done.stdout)
+
+
+def disassemble(path: str) -> tuple[str, str]:
+    """(architecture, disassembly) of an object file."""
+    command = [llvm("llvm-objdump"), "-d", "--no-show-raw-insn", path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return "x86_64" if "x86-64" in text[: text.find("Disassembly")] else "aarch64", text
+
+
+def print_loop(name: str, loop: Loop, architecture: str, cpus: list[str]) -> None:
+    kinds = sorted({instruction.text.split()[0] for instruction in loop if instruction.multiplies})
+    print(f"\n{name}: {multiplies(loop)} multiplies ({', '.join(kinds)}) in {len(loop)} instructions")
+    for cpu in cpus:
+        result = run_model(loop, architecture, cpu)
+        if isinstance(result, str):
+            print(f"  {cpu:16} {result}")
+        else:
+            made = f"  products {products(loop) / result.cycles:6.2f}" if products(loop) else ""
+            print(f"  {cpu:16} cycles {result.cycles:7.2f}  bound {result.bound:7.2f}  ratio {result.ratio:5.2f}{made}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("objects", nargs="+", metavar="OBJECT", help="an object file with the names of its functions")
+    parser.add_argument("--function", default="", metavar="REGEX", help="in the function's name (default: all)")
+    parser.add_argument("--least", type=int, default=4, help="multiplies of a loop to be shown (default: %(default)s)")
+    parser.add_argument("--cpu", action="append", help="one of LLVM's (default: some of the object's architecture)")
+    parser.add_argument("--assembly", action="store_true", help="print the loops too")
+    options = parser.parse_args()
+    for path in options.objects:
+        architecture, text = disassemble(path)
+        for name, instructions in functions(text):
+            loop = hottest_loop(instructions) if re.search(options.function, name) else None
+            if loop is not None and multiplies(loop) >= options.least:
+                print_loop(name, loop, architecture, options.cpu or CPUS[architecture])
+                if options.assembly:
+                    print(assembly(loop))
+
+
+if __name__ == "__main__":
+    main()
