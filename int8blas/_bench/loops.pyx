@@ -1,7 +1,7 @@
 """The machine's own limits, measured with loops of the selected instruction set: multiply-adds and reading."""
 
 from libc.stdint cimport int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels, i8_peak_fn
 from int8blas.core.memory cimport acquire, release

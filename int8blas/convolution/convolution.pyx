@@ -9,7 +9,7 @@ integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
 """
 
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core import spatial
 from int8blas.convolution.layer cimport ConvolutionLayer, Phase

@@ -14,7 +14,7 @@ from math import gcd, prod
 
 from libc.stdint cimport int64_t
 cimport cython
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.layer cimport ConvolutionLayer, Phase
 from int8blas.core.file import register

@@ -8,7 +8,7 @@ copied first.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit

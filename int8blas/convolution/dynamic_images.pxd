@@ -1,6 +1,6 @@
 # Dynamic quantization of images (see dynamic_images.pyx).
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 
 # Of some images: scale and zero point, and whether all of their numbers are finite.

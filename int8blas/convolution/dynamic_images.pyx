@@ -7,7 +7,7 @@ infinite or NaN, there is no scale that tells all of them, and results are NaN.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels

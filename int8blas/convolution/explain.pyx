@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.layer cimport ConvolutionLayer
 from int8blas.convolution.lines cimport matrix_of_lines

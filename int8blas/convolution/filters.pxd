@@ -1,7 +1,7 @@
 # The weights of a convolution, packed, with the windows that they see (see filters.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_image
 from int8blas.gemm.packing cimport PackedB

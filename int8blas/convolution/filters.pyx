@@ -6,7 +6,7 @@ holds the groups side by side, each in whole panels of columns; k counts (d, h, 
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.window_sums cimport Windows, window_sums

@@ -10,7 +10,7 @@ panel of B. A unit of work is a block of the output for these.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit

@@ -9,7 +9,7 @@ from math import prod
 from sys import maxsize
 
 from libc.stdint cimport int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.filters cimport Images, set_images

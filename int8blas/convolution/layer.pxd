@@ -1,6 +1,6 @@
 # What convolution and deconvolution have in common (see layer.pyx).
 from libc.stdint cimport int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.filters cimport Filters, Images
 from int8blas.core.kernels cimport i8_image

@@ -4,7 +4,7 @@ import functools
 
 from libc.stdint cimport int64_t
 cimport cython
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise

@@ -13,7 +13,7 @@ are padded to whole steps of it, for each unit too; A has what lies behind there
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target
 from int8blas.convolution.window_sums cimport take_off, window_sums

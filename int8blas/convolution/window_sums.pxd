@@ -1,7 +1,7 @@
 # The sums of the windows of an image (see window_sums.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_image
 from int8blas.gemm.plan cimport Gemm

@@ -4,7 +4,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 cpdef cnp.ndarray as_array(object x, str name)
 cpdef bint is_bfloat16(cnp.dtype dtype)

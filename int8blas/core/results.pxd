@@ -1,5 +1,5 @@
 # New arrays for results (see results.pyx).
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 cdef enum:
     MAX_DIMS = 64               # NPY_MAXDIMS

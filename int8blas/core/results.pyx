@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 import numpy as np
 

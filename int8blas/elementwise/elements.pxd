@@ -1,7 +1,7 @@
 # Element-wise functions of arrays (see elements.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_elements_fn
 

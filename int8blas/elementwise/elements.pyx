@@ -8,7 +8,7 @@ all of it, or, where that would make runs short, they are written out for a stre
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output

@@ -4,7 +4,7 @@ from math import prod
 from sys import maxsize
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 

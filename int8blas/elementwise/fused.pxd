@@ -1,5 +1,5 @@
 # Fused element-wise functions (see fused.pyx).
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op
 

@@ -11,7 +11,7 @@ from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport (

@@ -2,7 +2,7 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (

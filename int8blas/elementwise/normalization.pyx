@@ -1,7 +1,7 @@
 """Softmax and layer normalization of quantized and float tensors."""
 
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (

@@ -1,5 +1,5 @@
 # Kernels of rows, applied to arrays (see normalize.pyx).
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_normalize_args, i8_normalize_fn
 

@@ -7,7 +7,7 @@ a time, to memory where they are.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release

@@ -1,5 +1,5 @@
 # Pooling of arrays (see pool.pyx).
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 from libc.stdint cimport int64_t
 
 # What a window becomes: MAXIMUM, or the average over all of its elements or those that are not padding.

@@ -1,7 +1,7 @@
 """Max and average pooling of quantized images, in one, two or three spatial dimensions."""
 
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 import math
 

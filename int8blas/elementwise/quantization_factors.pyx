@@ -3,7 +3,7 @@
 Real values times their factor are the quantized values; a factor is 1 / scale for :func:`int8blas.quantize`.
 """
 
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport axes_from, finite_numbers, positive_numbers

@@ -1,5 +1,5 @@
 # C of a call, for the modules that compute it otherwise (see blas.pyx).
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.gemm.plan cimport Gemm
 

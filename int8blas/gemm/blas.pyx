@@ -10,7 +10,7 @@ depend on the CPU, the number of threads, packing or memory order.
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
     as_array,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.string cimport memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand, shown

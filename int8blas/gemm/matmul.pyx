@@ -2,7 +2,7 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport check_numerics, int8_operand, product_output

@@ -1,6 +1,6 @@
 # Packed matrices, for the modules that multiply by them.
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.gemm.operand cimport set_as_s8

@@ -1,7 +1,7 @@
 # A problem for the driver from Python arguments (see problem.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.machine cimport this_machine

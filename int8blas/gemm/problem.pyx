@@ -6,7 +6,7 @@ import warnings
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdio cimport fputs, snprintf, stderr
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas.core.split cimport share

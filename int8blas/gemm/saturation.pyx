@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT16_MAX, INT16_MIN, INT64_MAX, int8_t, int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport check_transpose, int8_operand, shown

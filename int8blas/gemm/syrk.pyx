@@ -9,7 +9,7 @@ with the bits of ``gemm_u8u8s32`` or ``gemm_s8s8s32``, whose numerics ``blas`` d
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, flag, real

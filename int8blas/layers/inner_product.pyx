@@ -16,7 +16,7 @@ from math import prod
 
 from libc.stdint cimport int64_t
 cimport cython
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of

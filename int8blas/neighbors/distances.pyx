@@ -1,7 +1,7 @@
 """``sqeuclidean``: squared distances of rows, a product whose output stage adds the squares of both operands."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 import warnings

@@ -4,7 +4,7 @@ import operator
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT32_MAX, int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand, shown

@@ -1,6 +1,6 @@
 # Sums of squares of rows (see squares.pyx).
 from libc.stdint cimport int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 
 cdef cnp.ndarray row_squares(cnp.ndarray x)

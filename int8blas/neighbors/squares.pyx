@@ -1,7 +1,7 @@
 """Sums of squares of the rows of arrays, for distances; those of a packed matrix are kept by it (PackedB.squares)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels

@@ -1,6 +1,6 @@
 # Values for each column, as kernels read them (see columns.pyx).
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_column_values
 

@@ -7,7 +7,7 @@ their own bring single numbers, and small ones: so these functions take well und
 from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport I8_CHUNK, i8_column_values

@@ -1,6 +1,6 @@
 # The output stage of a quantized primitive, with its values (see output_stage.pyx).
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op, i8_stage
 from int8blas.gemm.plan cimport Gemm, ScaleGroups

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, dtype_error, in_float32, items_of
@@ -96,7 +96,7 @@ cdef int element_type(int typenum) noexcept:
         return I8_TYPE_S8
     if typenum == cnp.NPY_INT32:
         return I8_TYPE_S32
-    if typenum == cnp.NPY_FLOAT:
+    if typenum == cnp.NPY_FLOAT32:
         return I8_TYPE_F32
     if typenum == cnp.NPY_FLOAT16:
         return I8_TYPE_F16

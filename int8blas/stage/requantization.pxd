@@ -1,6 +1,6 @@
 # Integer requantization: multipliers of scales, and what an output stage has of them (see requantization.pyx).
 from libc.stdint cimport int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_requantization
 

@@ -5,7 +5,7 @@ The arithmetic is that of :func:`int8blas.requantize`, with ``scale_src * scale_
 
 from libc.math cimport frexp, round
 from libc.stdint cimport int32_t, int64_t
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_DOUBLING, I8_FLOAT, i8_requantization
