@@ -1,6 +1,7 @@
 """What every other room stands on: arrays, memory, threads, kernels. It imports no other room.
 
 arrays          NumPy arrays and those of other libraries as pointers and strides, or an error; results, new arrays
+cnumpy          what is used of NumPy's C API, declared once
 parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
 kernels         the registry of instruction sets; the one module that links the kernels of csrc/
 machine         the sizes of the caches and the number of cores, which plans are made for

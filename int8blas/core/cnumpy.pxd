@@ -1,5 +1,5 @@
 # What modules use of NumPy's C API. NumPy's own numpy/__init__.pxd declares all of it: Cython reads that again for each
-# module that needs an array, half of the time it has for one, and every module looks up twenty types when it is imported.
+# module that has to do with arrays, half of its time, and every module looks up twenty types when it is imported.
 cdef extern from "numpy/arrayobject.h":
     ctypedef signed long npy_intp  # as wide as a pointer, whatever its name here
     ctypedef int NPY_ORDER

@@ -15,7 +15,7 @@ The sums of a gate are exact integers, everything after them is float32 in the o
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 cimport cython
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport choice, elements, elements_output, integers, widened

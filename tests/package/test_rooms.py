@@ -57,6 +57,12 @@ def test_every_module_is_in_a_room():
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {*MAY_IMPORT, "_bench"}
 
 
+def test_numpy_is_declared_in_one_place():
+    """Cython would read all of NumPy's declarations again for each module, and each would look up all of its types."""
+    declares = re.compile(r"^ *(cimport numpy|from numpy cimport)", re.MULTILINE)
+    assert [path.name for path in MODULES if declares.search(path.read_text())] == []
+
+
 def test_parallel_regions_begin_in_the_gate_to_threads_alone():
     names = re.compile(r"cython\.parallel|\bprange\b|\bomp_\w+|#\s*pragma omp parallel")
     files = [path for suffix in ("*.p[yx]*", "*.c", "*.h") for path in PACKAGE.rglob(suffix) if path.suffix != ".pyc"]
