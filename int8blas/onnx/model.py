@@ -13,7 +13,7 @@ from int8blas.core.streams import Target
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
-from int8blas.onnx.plan import check_operators, make_plan
+from int8blas.onnx.plan import WRONG, check_operators, make_plan, wrong
 from int8blas.onnx.reader import read
 from int8blas.onnx.stored import network_of, plain
 
@@ -239,7 +239,10 @@ def load(source: Any) -> Model:
     >>> model.run(None, feeds)
     [array([[ 9, 10]], dtype=int32)]
     """
-    return Model(read(source))
+    try:
+        return Model(read(source))
+    except WRONG as error:
+        raise wrong(error, "while the model was made") from error
 
 
 __all__ = ["Model", "Port", "load"]

@@ -32,6 +32,17 @@ class Step(NamedTuple):
     node: Node
 
 
+# What operators meet in graphs and inputs that are not as they are told to be.
+WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError)
+
+
+def wrong(error: Exception, note: str) -> ValueError:
+    """The error that says that a graph or an input is wrong, whatever was met first."""
+    result = ValueError(f"the graph, or an input, is not as its operators want it: {type(error).__name__}: {error}")
+    result.add_note(note)
+    return result
+
+
 @dataclass
 class Plan:
     """Calls, and the slots that hold tensors between them. Slot 0 is None, for what is left out."""
@@ -49,6 +60,8 @@ class Plan:
         for call, inputs, outputs, freed, node in self.steps:
             try:
                 results = call(*[slots[slot] for slot in inputs])
+            except WRONG as error:
+                raise wrong(error, f"in {node}") from error
             except Exception as error:
                 error.add_note(f"in {node}")
                 raise

@@ -15,8 +15,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 FAMILIES = ("gemm", "packing", "matmul", "syrk", "neighbors", "convolution", "deconvolution", "inner_product",
-            "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder",
-            *(["onnx_graphs"] if find_spec("onnx") else []))  # fmt: skip
+            "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder", "files",
+            *(["onnx_graphs", "onnx_bytes"] if find_spec("onnx") else []))  # fmt: skip
 
 
 def family(name):

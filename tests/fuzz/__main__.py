@@ -42,7 +42,7 @@ def fuzz(setting, names, first, seconds, count):
     while True:
         for name, (number, spent) in total.items():
             left = first + count - number
-            until = min(SLICE_S, end - time.perf_counter())
+            until = min(SLICE_S if len(names) > 1 else 60.0, end - time.perf_counter())
             if left <= 0 or until <= 0:
                 continue
             report = ran(setting, name, number, left, until)

@@ -372,3 +372,18 @@ def test_without_onnx_the_error_says_how_to_get_it():
     code = "import sys; sys.modules['onnx'] = None; import int8blas\n" \
            "try: int8blas.onnx.load('x.onnx')\nexcept ImportError as error: print(error)"  # fmt: skip
     assert "pip install 'int8blas[onnx]'" in run_python("-c", code).stdout
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [(["x", "s", "z"], []), (["x"], ["y"]), (["x", "", "z"], ["y"]), ([], ["y"])], ids=str
+)
+def test_nodes_without_their_inputs_or_outputs_are_value_errors(inputs, outputs):
+    model = model_of("g (uint8[n] x, float s, uint8 z) => (float[n] y) { y = DequantizeLinear(x, s, z) }")
+    node = model.graph.node[0]
+    node.ClearField("input")
+    node.ClearField("output")
+    node.input.extend(inputs)
+    node.output.extend(outputs)
+    feeds = {"x": np.ones(3, np.uint8), "s": np.float32(1), "z": np.uint8(1)}
+    with pytest.raises((ValueError, TypeError)):
+        int8blas.onnx.load(model.SerializeToString()).run(None, feeds)

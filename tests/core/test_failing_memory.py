@@ -1,0 +1,175 @@
+"""Memory that fails: the n-th allocation of a call, for every n, is refused.
+
+A library that is loaded before all others refuses what int8blas asks malloc() for. The calls are problems of the
+fuzzer.
+Each must raise MemoryError, leave its `out` as it was, give back all of its memory, and be right when there is memory
+again.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fuzz import FAMILIES
+from processes import run_python
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+TESTS = Path(__file__).parents[1]
+HOSTILE = {"files", "onnx_bytes"}  # which have calls of other families
+
+pytestmark = pytest.mark.skipif(not (COMPILER and sys.platform == "linux"), reason="needs Linux and a C compiler")
+
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+void *__libc_malloc(size_t);
+void __libc_free(void *);
+
+static _Thread_local long left, seen;
+static _Thread_local int counting, refused;
+static long live;
+
+/* Counts the allocations of this thread from now on, and refuses the one of this number. */
+void start(long number)
+{
+    left = number;
+    seen = refused = 0;
+    counting = 1;
+}
+
+/* How many allocations there were since start(), and whether one was refused. */
+long stop(int *was_refused)
+{
+    counting = 0;
+    *was_refused = refused;
+    return seen;
+}
+
+/* Blocks that int8blas has. */
+long blocks(void) { return live; }
+
+static int is_ours(void *caller)
+{
+    Dl_info info;
+    return dladdr(caller, &info) && strstr(info.dli_fname, "/int8blas/");
+}
+
+void *malloc(size_t size)
+{
+    if (is_ours(__builtin_return_address(0))) {
+        if (counting && (++seen, --left == 0)) {
+            refused = 1;
+            errno = ENOMEM;
+            return NULL;
+        }
+        __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+    }
+    return __libc_malloc(size);
+}
+
+void free(void *memory)
+{
+    if (memory && is_ours(__builtin_return_address(0)))
+        __atomic_add_fetch(&live, -1, __ATOMIC_RELAXED);
+    __libc_free(memory);
+}
+"""
+
+SCRIPT = r"""
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from fuzz import campaign, draws, family
+from fuzz.draws import Draws
+import int8blas
+from int8blas.core.memory import drop_kept
+
+DRAWN, KEPT = 25, 4
+library = ctypes.PyDLL(None)
+setting = campaign.Setting(seed=1)
+fresh, written = draws.Output.fresh, []
+
+def remembered(output):
+    memory, array = fresh(output)
+    written.append((output, memory))
+    return memory, array
+
+draws.Output.fresh = remembered
+
+def attempt(problem, number):
+    "The results, None after a MemoryError; how many allocations there were, and whether one was refused."
+    written.clear()
+    drop_kept()
+    was_refused, results = ctypes.c_int(), None
+    library.start(number)
+    try:
+        results = family(name).run(problem)
+    except MemoryError:
+        pass
+    finally:
+        count = library.stop(ctypes.byref(was_refused))
+    return results, count, bool(was_refused)
+
+def refused(problem, right, number):
+    "A call of which one allocation is refused: whether it raised MemoryError, with everything as it was."
+    drop_kept()
+    before = library.blocks()
+    results, _, was_refused = attempt(problem, number)
+    if results is not None:  # the call did without, or there was none to refuse
+        campaign.same(results, right)
+        return False
+    assert was_refused, "MemoryError though nothing was refused"
+    drop_kept()
+    assert library.blocks() == before, "memory is lost"
+    for output, memory in written:
+        assert (memory == output.memory).all() or in_parts(problem), "out is written"
+    return True
+
+def in_parts(problem):
+    "Whether out is filled before the call, for a Sum to add to, or is computed by one product after the other."
+    layer = problem.get("layer")
+    return name == "deconvolution" or getattr(layer, "old", None) is not None
+
+def check(isa, threads, problem):
+    "Calls of a problem of which one allocation each is refused: how many raised MemoryError."
+    with int8blas.use_isa(isa), int8blas.num_threads(threads):
+        right, count, _ = attempt(problem, 0)
+        raised = sum(refused(problem, right, number) for number in range(1, count + 2))
+        campaign.same(attempt(problem, 0)[0], right)
+    return raised
+
+def allocations(number):
+    isa, threads, problem = drawn(number)
+    with int8blas.use_isa(isa), int8blas.num_threads(threads):
+        return attempt(problem, 0)[1]
+
+def drawn(number):
+    return campaign.drawn(setting, name, Draws(setting.pools, setting.seed_of(name, number)))
+
+with campaign.quiet():
+    for name in sys.argv[2].split(","):
+        module = family(name)
+        if name not in ("packing", "quantization", "convolution") and hasattr(module, "WORK"):
+            module.WORK = 16
+        module.sizes = lambda draws: draws.sizes(3, 18)
+        raised = sum(check(*drawn(number)) for number in sorted(range(DRAWN), key=allocations)[-KEPT:])
+        print(name, raised, flush=True)
+"""
+
+
+def test_every_allocation_of_int8blas(tmp_path):
+    source, path = tmp_path / "failing.c", tmp_path / "failing.so"
+    source.write_text(LIBRARY)
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", path, source], check=True)
+    names = [name for name in FAMILIES if name not in HOSTILE]
+    process = run_python("-c", SCRIPT, str(TESTS), ",".join(names), LD_PRELOAD=str(path))
+    assert process.returncode == 0, process.stdout + process.stderr
+    raised = {name: int(count) for name, count in map(str.split, process.stdout.splitlines())}
+    assert list(raised) == names
+    assert {"gemm", "matmul", "syrk", "convolution", "recurrent"} <= {name for name in raised if raised[name]}
