@@ -32,7 +32,9 @@ CPUS = {
 }
 ITERATIONS = 200
 VERSIONS = ("-22", "-21", "-20", "-19", "")
-MULTIPLY = re.compile(r"(su|us|s|u)(dot|mmla)|[su]ml[as]l2?|[su]mull2?|vpdpbusds?|vpdpwssds?|vpmaddubsw|vpmaddwd")
+MULTIPLY = re.compile(
+    r"((su|us|s|u)(dot|mmla)|[su]ml[as]l2?|[su]mull2?|vpdpbusds?|vpdpwssds?|vpmaddubsw|vpmaddwd)\s|(mul|ml[as])\s+v"
+)
 FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:")
 INSTRUCTION = re.compile(r" *([0-9a-f]+):\s+(\S.*)")
 BRANCH = re.compile(r"(?:b\.?\w\w|cbn?z|tbn?z|j[a-z]+)\s.*?(?:0x)?([0-9a-f]+) <")
@@ -41,8 +43,8 @@ PRODUCTS = {
     r"\w*dot\s+v\d+\.4s": 16,
     r"\w*dot\s+v\d+\.2s": 8,
     r"\w*mmla\s": 32,
-    r"\w*m(ul|l[as])l2?\s+v\d+\.8h": 8,
-    r"\w*m(ul|l[as])l2?\s+v\d+\.4s": 4,
+    r"\w*m(ul|l[as])l?2?\s+v\d+\.8h": 8,
+    r"\w*m(ul|l[as])l?2?\s+v\d+\.4s": 4,
     r"vpdpbusds?\s.*%zmm\d+$": 64,
     r"vpdpbusds?\s.*%ymm\d+$": 32,
 }
@@ -58,7 +60,7 @@ class Instruction:
 
     @property
     def multiplies(self) -> bool:
-        return MULTIPLY.fullmatch(self.text.split()[0]) is not None
+        return MULTIPLY.match(self.text) is not None
 
     @property
     def products(self) -> int:
@@ -132,11 +134,10 @@ def estimate(report: str) -> Estimate:
     """From what llvm-mca prints with -json about one loop."""
     (region,) = json.loads(report)["CodeRegions"]
     costs = [instruction["RThroughput"] for instruction in region["InstructionInfoView"]["InstructionList"]]
-    names = [text.split()[0] for text in region["Instructions"]]
     summary = region["SummaryView"]
     return Estimate(
         cycles=summary["TotalCycles"] / summary["Iterations"],
-        bound=sum(cost for cost, name in zip(costs, names, strict=True) if MULTIPLY.fullmatch(name)),
+        bound=sum(cost for cost, text in zip(costs, region["Instructions"], strict=True) if MULTIPLY.match(text)),
     )
 
 

@@ -106,15 +106,32 @@ def test_the_assembler_gets_no_comments(model):
 
 @pytest.mark.parametrize(
     "name",
-    ["sdot", "udot", "usdot", "sudot", "smmla", "ummla", "usmmla", "smull", "smull2", "umull", "umlal2", "smlsl"],
+    [
+        "mul",
+        "mla",
+        "sdot",
+        "udot",
+        "usdot",
+        "sudot",
+        "smmla",
+        "ummla",
+        "usmmla",
+        "smull",
+        "smull2",
+        "umull",
+        "umlal2",
+        "smlsl",
+    ],
 )
 def test_what_multiplies(model, name):
     assert model.Instruction(0, f"{name}\tv0.4s, v1.16b, v2.16b").multiplies
 
 
-@pytest.mark.parametrize("name", ["sadalp", "saddlp", "smov", "add", "fmul", "mul", "madd", "dup", "vpaddd"])
-def test_what_does_not_multiply_vectors_of_bytes(model, name):
-    assert not model.Instruction(0, f"{name}\tv0.4s, v1.16b, v2.16b").multiplies
+@pytest.mark.parametrize(
+    "text", ["sadalp v0.4s, v1.8h", "fmul v0.4s, v1.4s, v2.4s", "mul x0, x1, x2", "vpaddd %ymm1, %ymm2"]
+)
+def test_what_does_not_multiply_vectors_of_integers(model, text):
+    assert not model.Instruction(0, text).multiplies
 
 
 @pytest.mark.parametrize(
@@ -126,6 +143,7 @@ def test_what_does_not_multiply_vectors_of_bytes(model, name):
         ("smull\tv2.8h, v0.8b, v1.8b", 8),
         ("smlal2\tv2.8h, v0.16b, v1.16b", 8),
         ("smlal\tv2.4s, v0.4h, v1.h[2]", 4),
+        ("mla\tv2.8h, v0.8h, v1.8h", 8),
         ("vpdpbusd\t(%rax){1to16}, %zmm1, %zmm12", 64),
         ("vpdpbusd\t%ymm3, %ymm1, %ymm2", 32),
         ("vpmaddwd\t%ymm3, %ymm1, %ymm2", 0),
