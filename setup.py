@@ -30,7 +30,6 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
     "embedsignature.format": "clinic",
-    "freethreading_compatible": True,
 }
 # Of NumPy's C API what 2.1 has: the oldest that pyproject.toml takes.
 MACROS = [
