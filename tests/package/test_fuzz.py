@@ -11,10 +11,11 @@ import reference
 from fuzz import __main__, campaign, gemm
 from fuzz.draws import Draws
 from fuzz.snippet import snippet
+from processes import forks_on_purpose, needs_fork
 
 import int8blas
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [needs_fork, forks_on_purpose]
 PROBLEMS = 40
 
 
