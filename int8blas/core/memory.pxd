@@ -8,6 +8,8 @@ cdef void free(void *memory) noexcept nogil
 
 cdef void *acquire(size_t size) noexcept nogil
 cdef void release(void *memory) noexcept nogil
+cdef void *take(size_t size) noexcept nogil
+cdef void keep(void *memory) noexcept nogil
 
 
 cdef inline void *carve(char **memory, size_t size) noexcept nogil:

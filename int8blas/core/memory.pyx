@@ -7,6 +7,8 @@ cdef extern from "core/memory.h" nogil:
     void *i8_acquire(size_t size)
     void i8_release(void *memory)
     void i8_drop_kept()
+    void *i8_take(size_t size)
+    void i8_keep(void *memory)
 
 
 cdef void *allocate(size_t size) noexcept nogil:
@@ -34,6 +36,16 @@ cdef void release(void *memory) noexcept nogil:
     i8_release(memory)
 
 
+cdef void *take(size_t size) noexcept nogil:
+    """`size` bytes for an array, perhaps those of one before."""
+    return i8_take(size)
+
+
+cdef void keep(void *memory) noexcept nogil:
+    """Give back what `take` returned, perhaps for another array."""
+    i8_keep(memory)
+
+
 def drop_kept():
-    """Give back the memory that calls have left for the next ones, at most 64 MiB."""
+    """Give back the memory that calls have left for the next ones, at most 64 MiB, and arrays of networks, 128 MiB."""
     i8_drop_kept()

@@ -16,7 +16,7 @@ cimport int8blas.core.cnumpy as cnp
 
 import numpy as np
 
-from int8blas.core.memory cimport allocate, free, reallocate
+from int8blas.core.memory cimport allocate, free, keep, reallocate, take
 
 cnp.import_array()
 
@@ -58,11 +58,40 @@ cdef void give_back(void *ctx, void *memory, size_t size) noexcept nogil:
     free(memory)
 
 
-cdef PyDataMem_Handler HANDLER
-memcpy(HANDLER.name, b"int8blas", 9)
-HANDLER.version = 1
-HANDLER.allocator = PyDataMemAllocator(NULL, new, new_zeros, resized, give_back)
-cdef object CAPSULE = PyCapsule_New(&HANDLER, "mem_handler", NULL)
+cdef void *taken(void *ctx, size_t size) noexcept nogil:
+    return take(size)
+
+
+cdef void kept(void *ctx, void *memory, size_t size) noexcept nogil:
+    keep(memory)
+
+
+cdef object capsule(PyDataMem_Handler *handler, PyDataMemAllocator allocator):
+    """A handler as NumPy takes it."""
+    memcpy(handler.name, b"int8blas", 9)
+    handler.version, handler.allocator = 1, allocator
+    return PyCapsule_New(handler, "mem_handler", NULL)
+
+
+cdef PyDataMem_Handler HANDLER, RECYCLING_HANDLER
+cdef object CAPSULE = capsule(&HANDLER, PyDataMemAllocator(NULL, new, new_zeros, resized, give_back))
+cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, taken, new_zeros, resized, kept))
+
+
+cdef class Recycling:
+    """A context in which large arrays that NumPy makes have the memory of those before, which the system need not
+    give anew page by page. Where a program has set a handler of its own, that one is used."""
+
+    cdef object before
+
+    def __enter__(self):
+        self.before = PyDataMem_GetHandler()
+        if <PyObject *>self.before == PyDataMem_DefaultHandler:
+            PyDataMem_SetHandler(RECYCLING)
+        return self
+
+    def __exit__(self, *_error):
+        PyDataMem_SetHandler(self.before)
 
 
 cdef object set_handler(double size):

@@ -10,18 +10,17 @@ that takes less time than waiting for others: a state has as many numbers as eac
 Rows of sequences that have ended keep their state, and count in its range.
 """
 
-from libc.math cimport NAN, rintf
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport I8_MAX_CELLS, I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, i8_dynamic_cell_args, i8_kernels
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport (
-    THREAD_REALS, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
+from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, run_team
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.plan cimport Gemm
 from int8blas.layers.recurrent cimport L2_BYTES, STRETCH_BYTES, Direction, Layer, layer_threads, multiply
+from int8blas.stage.by_range cimport quantize_by_range, range_parameters
 
 cdef enum:
     GATES = 4
@@ -52,18 +51,6 @@ cdef void lay_out(Execution *e, int threads, char *memory, char **end) noexcept 
     end[0] = memory
 
 
-cdef void set_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
-    """The scale and the zero point of uint8 in a range that has 0; NaN where it is one."""
-    cdef float at
-    scale[0], zero[0] = 1, 0
-    if ends[1] != ends[1]:
-        scale[0] = NAN
-    elif ends[1] > ends[0]:
-        scale[0] = (ends[1] - ends[0]) / <float>255
-        at = rintf(-ends[0] / scale[0])
-        zero[0] = 255 if at > 255 else (<int>at if at > 0 else 0)
-
-
 cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
     return e.layer.steps if e.lengths is NULL else e.lengths[row]
 
@@ -74,25 +61,6 @@ cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row,
 
 
 # --- the source ------------------------------------------------------------------------------------------------------
-
-cdef int quantize_rows(const void *job, int64_t step, int64_t _steps) noexcept nogil:
-    """The source of one time step as bytes."""
-    cdef const Execution *e = <const Execution *>job
-    cdef int64_t size = e.layer.rows * e.layer.inputs
-    e.layer.kernels.stage.quantize_rounded(e.quantized + step * size, e.src + step * size, size, e.src_scale,
-                                           <float>e.src_zero)
-    return 0
-
-
-cdef void quantize_source(Execution *e) noexcept nogil:
-    cdef float ends[2]
-    cdef int64_t size = e.layer.steps * e.layer.rows * e.layer.inputs
-    if size == 0:
-        return
-    e.layer.kernels.stage.source_range(ends, <const char *>e.src, I8_TYPE_F32, sizeof(float), size)
-    set_parameters(ends, &e.src_scale, &e.src_zero)
-    run_parts(quantize_rows, e, e.layer.steps, paid_threads(<double>size, THREAD_REALS, e.layer.threads))
-
 
 cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
     """The bytes of the source of a stretch, step after step."""
@@ -144,7 +112,7 @@ cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes,
             whole[0] = ends[0]
         if ends[1] != ends[1] or ends[1] > whole[1]:
             whole[1] = ends[1]
-    set_parameters(whole, scale, zero)
+    range_parameters(whole, scale, zero)
     for row in range(layer.rows):
         kernels.stage.quantize_rounded(bytes + row * layer.state_row, state + row * layer.state_row, layer.units,
                                        scale[0], <float>zero[0])
@@ -283,7 +251,8 @@ cdef int execute(Execution *e) noexcept nogil:
         return -1
     lay_out(e, threads, memory, &end)
     start_states(e)
-    quantize_source(e)
+    quantize_by_range(layer.kernels, e.quantized, e.src, layer.steps * layer.rows * layer.inputs, &e.src_scale,
+                      &e.src_zero, layer.threads)
     e.first = 0
     while e.first < layer.steps and layer.rows > 0:
         e.steps = min(layer.stretch, layer.steps - e.first)

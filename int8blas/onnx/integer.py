@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.convolution.convolution import Convolution
+from int8blas.elementwise.by_range import quantize_whole
 from int8blas.elementwise.quantization import dequantize as dequantize_bytes
 from int8blas.elementwise.quantization import quantize, requantize
 from int8blas.gemm.matmul import matmul
@@ -28,8 +29,6 @@ from int8blas.onnx.windows import padding_of, windows
 from int8blas.stage.attributes import Attributes
 
 Sizes = Sequence[int]
-# Up to so many elements five calls of NumPy take less time than one of int8blas, which checks its arguments.
-SMALL = 2048
 # Layouts of 1, 2 and 3 spatial dimensions.
 CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 # Elements of a part of a large tensor.
@@ -158,18 +157,8 @@ def dequantize_linear(
 
 def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
     """uint8 in the range of x, which contains 0."""
-    low = np.float32(min(x.min(initial=0), 0))
-    high = np.float32(max(x.max(initial=0), 0))
-    scale = (high - low) / np.float32(255) if high > low else np.float32(1)
-    zero_point = np.array(np.clip(np.rint(-low / scale), 0, 255), np.uint8)
-    factor = np.array(scale, np.float32)
-    if x.size > SMALL or not np.isfinite(scale):
-        return quantize_linear(x, factor, zero_point), factor, zero_point
-    y = x / scale
-    np.rint(y, out=y)
-    y += zero_point
-    np.clip(y, 0, 255, out=y)
-    return y.astype(np.uint8), factor, zero_point
+    y, scale, zero_point = quantize_whole(x)
+    return y, np.array(scale, np.float32), np.array(zero_point, np.uint8)
 
 
 # ----------------------------------------------------------------------------------------- of matrices ------

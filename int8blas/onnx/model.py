@@ -9,6 +9,7 @@ import numpy as np
 
 from int8blas.core.arrays import as_array
 from int8blas.core.file import register, save
+from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
@@ -108,7 +109,7 @@ class Model:
         if unknown:
             raise ValueError(f"output_names must be among {names}, got {unknown}")
         arguments = self._arguments(feeds)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), Recycling():
             results = self._plan.run(arguments)
         if output_names is None:
             return results
@@ -141,7 +142,7 @@ class Model:
         if feeds is None:
             return explained(self._plan, None)
         arguments = self._arguments(feeds)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), Recycling():
             return explained(self._plan, arguments)
 
     def save(self, path: Target) -> None:

@@ -5,5 +5,6 @@ output_stage        their values as the kernels take them: scales, zero points, 
 columns             values for each column, or one for all, as the kernels read them
 requantization      the output stage in integers
 layer_arguments     the checks of layers' arguments, and their weights; weights_scales, scales of real weights
+by_range            arrays of real numbers that become uint8 by the range of all of them
 quantized_layer     what layers with int8 weights share: execution on the driver of gemm
 """

@@ -21,8 +21,16 @@
 #endif
 
 /* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; the size from which
- * memory pays in huge pages, as NumPy has it. */
-enum { ALIGNMENT = 64, SLOTS = 4, KEPT_BYTES = 16 << 20, HUGE_BYTES = 4 << 20 };
+ * memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from which size on: below, malloc()
+ * keeps them. */
+enum {
+    ALIGNMENT = 64,
+    SLOTS = 4,
+    KEPT_BYTES = 16 << 20,
+    HUGE_BYTES = 4 << 20,
+    ARRAY_SLOTS = 8,
+    ARRAY_BYTES = 1 << 20
+};
 
 /* The last bytes of the ALIGNMENT bytes before what the caller gets. */
 typedef struct {
@@ -30,7 +38,7 @@ typedef struct {
     size_t size;
 } block;
 
-static block *slots[SLOTS];
+static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
@@ -103,8 +111,8 @@ void *i8_acquire(size_t size)
 
 void i8_drop_kept(void)
 {
-    for (int i = 0; i < SLOTS; ++i) {
-        block *kept = EXCHANGE(&slots[i], NULL);
+    for (int i = 0; i < SLOTS + ARRAY_SLOTS; ++i) {
+        block *kept = EXCHANGE(i < SLOTS ? &slots[i] : &array_slots[i - SLOTS], NULL);
         if (kept)
             i8_free(kept + 1);
     }
@@ -118,6 +126,31 @@ void i8_release(void *memory)
 #ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
         rest = EXCHANGE(slot(i), rest);
+#endif
+    if (rest)
+        i8_free(rest + 1);
+}
+
+void *i8_take(size_t size)
+{
+    for (int i = 0; size >= ARRAY_BYTES && i < ARRAY_SLOTS; ++i) {
+        block *kept = EXCHANGE(&array_slots[i], NULL);
+        if (kept && kept->size >= size && kept->size / 2 <= size)
+            return kept + 1;
+        kept = kept ? EXCHANGE(&array_slots[i], kept) : NULL;
+        if (kept) /* what another thread has put there in the meantime */
+            i8_free(kept + 1);
+    }
+    return i8_allocate(size);
+}
+
+void i8_keep(void *memory)
+{
+    block *rest = memory ? header(memory) : NULL;
+#ifndef __SANITIZE_ADDRESS__
+    if (rest && rest->size >= ARRAY_BYTES && rest->size <= KEPT_BYTES)
+        for (int i = 0; rest && i < ARRAY_SLOTS; ++i)
+            rest = EXCHANGE(&array_slots[i], rest);
 #endif
     if (rest)
         i8_free(rest + 1);

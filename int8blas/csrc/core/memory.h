@@ -16,6 +16,10 @@ void i8_free(void *memory);
  * takes longer than packing into them; so a few blocks are kept for the next calls. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
+/* The same for arrays, of which a network makes large ones again and again: blocks of up to twice the size that is
+ * asked for are kept, those that came last. */
+void *i8_take(size_t size);
+void i8_keep(void *memory);
 
 /* Gives back the blocks that are kept. */
 void i8_drop_kept(void);

@@ -110,23 +110,30 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
 /* dst = sat(rne(src / scale) + zero) of contiguous f32, in u8: ONNX's order, where `zero` is an integer from 0 to 255.
  * What is saturated before it is rounded is so after it, and it is small enough to be rounded by an addition. */
 #define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the f32 beside it are integers */
-static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float scale, float zero)
+I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
 {
     const float low = -zero, high = 255.0f - zero;
-    for (int64_t i = 0; i < k; i += I8_CHUNK) {
-        const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
+    float x[I8_CHUNK];
+    I8_EACH
+    {
+        float y = src[v] / scale;
+        y = y > low ? y : low; /* and where it is NaN */
+        y = y < high ? y : high;
+        x[v] = ((y + I8_ROUND_MAGIC) - I8_ROUND_MAGIC) + zero;
+    }
+    i8_floats_store_bytes(dst, i8_floats_load(x), 0.0f, 255.0f, 0);
+}
+static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float scale, float zero)
+{
+    int64_t i = 0;
+    for (; i + I8_CHUNK <= k; i += I8_CHUNK)
+        i8_quantize_rounded_chunk(dst + i, src + i, scale, zero);
+    if (i < k) {
         float x[I8_CHUNK] = {0};
         uint8_t bytes[I8_CHUNK];
-        memcpy(x, src + i, (size_t)count * sizeof(*x));
-        I8_EACH
-        {
-            float y = x[v] / scale;
-            y = y > low ? y : low; /* and where it is NaN */
-            y = y < high ? y : high;
-            x[v] = ((y + I8_ROUND_MAGIC) - I8_ROUND_MAGIC) + zero;
-        }
-        i8_floats_store_bytes(bytes, i8_floats_load(x), 0.0f, 255.0f, 0);
-        memcpy(dst + i, bytes, (size_t)count);
+        memcpy(x, src + i, (size_t)(k - i) * sizeof(*x));
+        i8_quantize_rounded_chunk(bytes, x, scale, zero);
+        memcpy(dst + i, bytes, (size_t)(k - i));
     }
 }
 #undef I8_ROUND_MAGIC

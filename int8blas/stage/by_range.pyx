@@ -1,0 +1,74 @@
+"""Real numbers that become uint8 by the range of all of them, as in ONNX::
+
+    scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
+    sat(rne(x / scale) + zero_point)
+
+where 0 is in the range from low to high.
+"""
+
+from libc.math cimport NAN, rintf
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas.core.kernels cimport I8_TYPE_F32, i8_kernels
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
+
+cdef enum:
+    MAX_PARTS = 64
+
+
+cdef struct Job:
+    const i8_kernels *kernels
+    const float *src
+    uint8_t *dst
+    int64_t size
+    float *ends         # the range of each part
+    float scale, zero
+
+
+cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
+    """The scale and the zero point of a range; NaN where it is one."""
+    cdef float at
+    scale[0], zero[0] = 1, 0
+    if ends[1] != ends[1]:
+        scale[0] = NAN
+    elif ends[1] > ends[0]:
+        scale[0] = (ends[1] - ends[0]) / <float>255
+        at = rintf(-ends[0] / scale[0])
+        zero[0] = 255 if at > 255 else (<int>at if at > 0 else 0)
+
+
+cdef int part_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    cdef const Job *j = <const Job *>job
+    cdef int64_t first = share(j.size, part, parts)
+    j.kernels.stage.source_range(j.ends + 2 * part, <const char *>(j.src + first), I8_TYPE_F32, sizeof(float),
+                                 share(j.size, part + 1, parts) - first)
+    return 0
+
+
+cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    cdef const Job *j = <const Job *>job
+    cdef int64_t first = share(j.size, part, parts)
+    j.kernels.stage.quantize_rounded(j.dst + first, j.src + first, share(j.size, part + 1, parts) - first, j.scale,
+                                     j.zero)
+    return 0
+
+
+cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
+                            int *zero, int threads) noexcept nogil:
+    """Contiguous numbers; the scale is NaN if not all of them are finite."""
+    cdef float ends[2 * MAX_PARTS]
+    cdef float whole[2]
+    cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_PARTS))
+    cdef Job job = Job(kernels, src, dst, size, NULL, 1, 0)
+    job.ends = &ends[0]
+    run_parts(part_range, &job, parts, parts)
+    whole[0] = whole[1] = 0
+    for i in range(parts):
+        if ends[2 * i] != ends[2 * i] or ends[2 * i] < whole[0]:
+            whole[0] = ends[2 * i]
+        if ends[2 * i + 1] != ends[2 * i + 1] or ends[2 * i + 1] > whole[1]:
+            whole[1] = ends[2 * i + 1]
+    range_parameters(whole, scale, zero)
+    job.scale, job.zero = scale[0], <float>zero[0]
+    run_parts(quantize_part, &job, parts, parts)
