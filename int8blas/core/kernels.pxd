@@ -490,6 +490,19 @@ cdef extern from "isa/kernels.h" nogil:
                         int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
 
+    ctypedef struct i8_real_tile_args:
+        int rows
+        int panels
+        int first
+        int64_t k
+        const float *a
+        const float *b
+        const float *scale
+        float *c
+        ptrdiff_t a_row
+        ptrdiff_t b_row
+        ptrdiff_t c_row
+
     ctypedef struct i8_stage_kernels:
         void (*output)(const i8_output_args *) noexcept nogil
         void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
@@ -502,6 +515,10 @@ cdef extern from "isa/kernels.h" nogil:
         float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 uint8_t flip) noexcept nogil
+        int real_rows
+        int real_panels
+        void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
+        void (*real_tile)(const i8_real_tile_args *) noexcept nogil
 
     ctypedef struct i8_convolution_kernels:
         int depthwise_channels

@@ -12,9 +12,10 @@ what dynamic quantization writes::
 
     MatMulInteger, Cast, Mul, Add     MatMulIntegerToFloat
 
-And one of floats, which exporters write as its formula::
+And those of floats: what exporters write as its formula, and weights that are stored in 8 bits::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
+    MatMul(a, Mul(Cast(bytes), s))    int8blas.StoredMatMul, in float32, or in 8 bits if that is asked for
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node
 from int8blas.onnx.integer import quantize_linear
+from int8blas.onnx.table import DOMAIN
 
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 FLOAT = 1
@@ -324,15 +326,34 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
+def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
+    """A product with f32(bytes) * scale, constant, with scales of columns."""
+    product = pattern.makers.get(node.inputs[1])
+    if product is None or product.kind != "Mul":
+        return None
+    for name in product.inputs:
+        cast, scale_name = pattern.makers.get(name), other(product, name)
+        if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT or scale_name is None:
+            continue
+        weights, scale = pattern.constant(cast.inputs[0]), pattern.constant(scale_name)
+        if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8 or not weights.size:
+            continue
+        shapes = ((), (1,), (1, 1), weights.shape[1:], (1, weights.shape[1]))
+        if scale.dtype == np.float32 and scale.shape in shapes and (np.isfinite(scale) & (scale > 0)).all():
+            inputs = (node.inputs[0], cast.inputs[0], scale_name)
+            return Node("StoredMatMul", DOMAIN, inputs, node.outputs, {"dynamic": int(dynamic)}, node.name)
+    return None
+
+
 def fused(network: Network) -> Network:
     """A network with its patterns rewritten; what nobody needs any more is left to the plan to leave out."""
-    opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets}
-    return Network(fused_graph(network.graph), opsets)
+    opsets: Mapping[str, int] = {MICROSOFT: 1, DOMAIN: 1, **network.opsets}
+    return Network(fused_graph(network.graph, network.dynamic), opsets, network.dynamic)
 
 
-def fused_graph(graph: Graph) -> Graph:
+def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     """The graph and its subgraphs, each by itself."""
-    graph = replace(graph, nodes=[inside(node) for node in graph.nodes], constants=dict(graph.constants))
+    graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     pattern = Pattern.of(graph)
     for node in graph.nodes:
         pattern.quantize_constant(node)
@@ -346,6 +367,8 @@ def fused_graph(graph: Graph) -> Graph:
             new = rewritten_dynamic(pattern, node)
         elif node.kind == "Erf":
             new = rewritten_gelu(pattern, node)
+        if new is None and node.kind == "MatMul":
+            new = rewritten_stored(pattern, node, dynamic)
         if new is not None:
             replaced[new.outputs[0]] = new
     gone = {*replaced, *graph.constants}
@@ -353,9 +376,9 @@ def fused_graph(graph: Graph) -> Graph:
     return replace(graph, nodes=[*nodes, *replaced.values()])
 
 
-def inside(node: Node) -> Node:
+def inside(node: Node, dynamic: bool) -> Node:
     """A node whose subgraphs are rewritten."""
     attributes = {
-        name: fused_graph(value) if isinstance(value, Graph) else value for name, value in node.attributes.items()
+        name: fused_graph(value, dynamic) if isinstance(value, Graph) else value for name, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

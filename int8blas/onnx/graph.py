@@ -91,10 +91,13 @@ class Graph:
 
 @dataclass
 class Network:
-    """A graph, and the version of the operators of each domain that its nodes are written in."""
+    """A graph, and the version of the operators of each domain that its nodes are written in; and whether products of
+    real numbers with weights that are stored in 8 bits are computed in 8 bits.
+    """
 
     graph: Graph
     opsets: Mapping[str, int]
+    dynamic: bool = False
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:

@@ -1,11 +1,13 @@
-"""Products of floats, by NumPy's BLAS."""
+"""Products of floats, by NumPy's BLAS; with weights that are stored in 8 bits by int8blas."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_product import RealProduct
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -42,8 +44,21 @@ def prepared_matmul(site: Site) -> Call:
     return of_rows
 
 
+def stored_matmul(site: Site, *, dynamic: int = 0) -> Call:
+    """The product with a matrix of int8 and scales of its columns, in float32; or, if `dynamic`, in bytes, with a scale
+    for each row of the other factor.
+    """
+    weights, scale = site.constants[1], site.constants[2].reshape(-1)
+    if dynamic:
+        layer: Call = InnerProduct.dynamic(weights.T, scales={"weights": scale if scale.size > 1 else scale[0]})
+    else:
+        layer = RealProduct(weights, scale)
+    return lambda a, *_: layer(a)
+
+
 OPERATORS = [
     Operator("MatMul", prepared_matmul, 1, prepared=True),
     Operator("Gemm", gemm, 7),
     Operator("Einsum", einsum, 12),
+    Operator("StoredMatMul", stored_matmul, 1, domain=DOMAIN, prepared=True),
 ]

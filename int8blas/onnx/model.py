@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,13 +203,17 @@ def checked(value: Value, feed: Any) -> Any:
     return array
 
 
-def load(source: Any) -> Model:
+def load(source: Any, *, dynamic: bool = False) -> Model:
     """Make a model of an ONNX file.
 
     Parameters
     ----------
     source : path-like, bytes or onnx.ModelProto
         The file, or what is in it. Tensors in files of their own are found if a path is given, in its folder or below.
+    dynamic : bool, optional
+        Compute products of float32 with weights that are stored in int8 (Cast, Mul, MatMul) in int8: the other factor
+        is quantized with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does. Results change. By
+        default they are computed in float32, as the file says.
 
     Returns
     -------
@@ -240,8 +245,10 @@ def load(source: Any) -> Model:
     >>> model.run(None, feeds)
     [array([[ 9, 10]], dtype=int32)]
     """
+    if not isinstance(dynamic, (bool, np.bool_)):
+        raise TypeError(f"dynamic must be a bool, got {type(dynamic).__name__}")
     try:
-        return Model(read(source))
+        return Model(replace(read(source), dynamic=bool(dynamic)))
     except WRONG as error:
         raise wrong(error, "while the model was made") from error
 

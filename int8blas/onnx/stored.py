@@ -12,7 +12,7 @@ from int8blas.onnx.graph import Graph, Network, Node, Value
 
 def plain(network: Network) -> dict[str, Any]:
     """The network as dicts, lists, arrays, numbers and strings."""
-    return {"opsets": dict(network.opsets), "graph": plain_graph(network.graph)}
+    return {"opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic}
 
 
 def plain_graph(graph: Graph) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def network_of(values: Any) -> Network:
     """
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}
-        return Network(graph_of(values["graph"]), opsets)
+        return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)))
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"network must be the values of one, got others: {error}") from None
 

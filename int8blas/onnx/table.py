@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 from int8blas.onnx.graph import Array, Node
 
+# Of operators that take the place of several nodes, and that no file has.
+DOMAIN = "int8blas"
 # The newest version of each domain's operators that the table is for.
 NEWEST = {"": 28, "com.microsoft": 1}
 

@@ -1,4 +1,4 @@
-/* AVX2, and F16C, which every CPU with AVX2 has: Haswell and later, Zen and later.
+/* AVX2, and F16C and FMA, which every CPU with AVX2 has: Haswell and later, Zen and later.
  *
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)

@@ -6,11 +6,11 @@
  * code is assembled with the EVEX encoding and runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
  */
 #ifdef I8_AVXVNNI_AS_EVEX
-I8_TARGET_BEGIN("avx2,f16c,avx512f,avx512vl,avx512vnni")
+I8_TARGET_BEGIN("avx2,f16c,fma,avx512f,avx512vl,avx512vnni")
 #define I8_ENCODING "%{evex%} "
 #define I8_NEEDS I8_CPU_AVX512VNNI
 #else
-I8_TARGET_BEGIN("avx2,f16c,avxvnni")
+I8_TARGET_BEGIN("avx2,f16c,fma,avxvnni")
 #define I8_ENCODING "%{vex%} "
 #define I8_NEEDS I8_CPU_AVXVNNI
 #endif

@@ -57,7 +57,8 @@ static int detect(void)
 
     const uint64_t saved = xgetbv();
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
-    const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29); /* and F16C */
+    /* and F16C, FMA */
+    const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29) && BIT(leaf1[ECX], 12);
     /* F, DQ, BW and VL: the targets of both AVX-512 files. */
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);

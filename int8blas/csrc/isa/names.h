@@ -28,7 +28,7 @@ extern const i8_elementwise_kernels i8_elementwise_ref, i8_elementwise_avx2, i8_
 extern const i8_neighbors_kernels i8_neighbors_ref, i8_neighbors_avx2, i8_neighbors_avx512;
 extern const i8_recurrent_kernels i8_recurrent_ref, i8_recurrent_avx2, i8_recurrent_avx512;
 
-#define I8_AVX2 "avx2,f16c"
+#define I8_AVX2 "avx2,f16c,fma"
 #define I8_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
 
 #endif

@@ -338,6 +338,7 @@ I8_INLINE i8_f32 i8_load_f32(const void *p) { return _mm512_loadu_ps(p); }
 I8_INLINE void i8_store_f32(void *p, i8_f32 x) { _mm512_storeu_ps(p, x); }
 I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return _mm512_add_ps(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return _mm512_mul_ps(x, y); }
+I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return _mm512_fmadd_ps(x, y, z); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return _mm512_div_ps(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return _mm512_set1_ps(x); }
 /* y where either is NaN or both are zeros, as MAXPS has it. */

@@ -164,6 +164,20 @@ typedef struct {
     ptrdiff_t y_row;
 } i8_scale_group_args;
 
+/* A tile of the product of a real A with weights:
+ *
+ *     sum = fma(a[i, k], b[k, j], sum)            for k = 0, 1, ... in turn, from 0 if `first`, or else from c[i, j]
+ *     c[i, j] = sum * scale[j]                    or the sum itself, if scale is NULL
+ *
+ * of `rows` rows of A, contiguous in k, and `panels` * 16 columns. Row steps are in elements. */
+typedef struct {
+    int rows, panels, first;
+    int64_t k;
+    const float *a, *b, *scale;
+    float *c;
+    ptrdiff_t a_row, b_row, c_row;
+} i8_real_tile_args;
+
 /* Output stages, and sources of real numbers, of a vector width. */
 typedef struct {
     void (*output)(const i8_output_args *);
@@ -185,6 +199,12 @@ typedef struct {
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
+
+    /* Tiles of real numbers have up to so many rows and panels. real_panel makes f32 of `groups` groups of 4 k of a panel
+     * of packed weights, whose rows are dst_k apart. */
+    int real_rows, real_panels;
+    void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
+    void (*real_tile)(const i8_real_tile_args *);
 } i8_stage_kernels;
 
 #endif

@@ -2,6 +2,7 @@
 #include "stage/requantize_body.h"
 
 #include "stage/output_body.h"
+#include "stage/real_product_body.h"
 
 const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .output = i8_output,
@@ -12,4 +13,8 @@ const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .quantize_rounded = i8_quantize_rounded,
     .source_largest = i8_source_largest,
     .quantize_within = i8_quantize_within,
+    .real_rows = I8_REAL_ROWS,
+    .real_panels = I8_REAL_PANELS,
+    .real_panel = i8_real_panel,
+    .real_tile = i8_real_tile,
 };

@@ -1,0 +1,105 @@
+/* Products of real numbers with weights of 8 bits, which become real in a buffer that stays in the cache. Arguments and
+ * formula: i8_real_tile_args in stage.h. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and a broadcast of A on
+ * AVX-512, one of 6 x 16 takes 12, 2 and 1 on AVX2. */
+#if I8_LANES > 1
+/* ----------------------------------------------------------------------------------------------------- vectors --- */
+#define I8_REAL_ROWS (I8_LANES == 16 ? 8 : 6)
+#define I8_REAL_PANELS (I8_LANES == 16 ? 3 : 1)
+#define I8_PANEL_VECS (I8_CHUNK / I8_LANES)
+
+static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups)
+{
+    const i8_vec right = i8_set_32(24);
+    for (int64_t g = 0; g < groups; ++g)
+        I8_FOR(v, I8_PANEL_VECS) {
+            const i8_vec four = i8_load(panel + 4 * (I8_CHUNK * g + I8_LANES * v));
+            I8_FOR(i, 4) {
+                const i8_vec byte = i8_shift_right(i8_shift_left(four, i8_set_32(24 - 8 * i)), right);
+                i8_store_f32(dst + (4 * g + i) * dst_k + I8_LANES * v, i8_to_f32(byte));
+            }
+        }
+}
+
+I8_INLINE void i8_real_tile_of(const i8_real_tile_args *t, const int rows, const int panels)
+{
+    i8_f32 sums[8][3];
+    const int vecs = panels * I8_PANEL_VECS;
+    const float *b = t->b;
+    I8_FOR(i, rows)
+        I8_FOR(v, vecs) sums[i][v] = t->first ? i8_set_f32(0.0f) : i8_load_f32(t->c + i * t->c_row + I8_LANES * v);
+    for (int64_t k = 0; k < t->k; ++k, b += t->b_row) {
+        i8_f32 x[3];
+        I8_FOR(v, vecs) x[v] = i8_load_f32(b + I8_LANES * v);
+        I8_FOR(i, rows) {
+            const i8_f32 a = i8_set_f32(t->a[i * t->a_row + k]);
+            I8_FOR(v, vecs) sums[i][v] = i8_fma_f32(a, x[v], sums[i][v]);
+        }
+    }
+    I8_FOR(i, rows)
+        I8_FOR(v, vecs) {
+            const i8_f32 y = t->scale ? i8_mul_f32(sums[i][v], i8_load_f32(t->scale + I8_LANES * v)) : sums[i][v];
+            i8_store_f32(t->c + i * t->c_row + I8_LANES * v, y);
+        }
+}
+
+#define I8_REAL_TILE(rows, panels)                                                                                     \
+    static void i8_real_tile_##rows##x##panels(const i8_real_tile_args *t) { i8_real_tile_of(t, rows, panels); }
+#define I8_REAL_TILES(panels)                                                                                          \
+    I8_REAL_TILE(1, panels)                                                                                            \
+    I8_REAL_TILE(2, panels)                                                                                            \
+    I8_REAL_TILE(3, panels)                                                                                            \
+    I8_REAL_TILE(4, panels)                                                                                            \
+    I8_REAL_TILE(5, panels)                                                                                            \
+    I8_REAL_TILE(6, panels)
+#define I8_NAMES(panels)                                                                                               \
+    i8_real_tile_1x##panels, i8_real_tile_2x##panels, i8_real_tile_3x##panels, i8_real_tile_4x##panels,                \
+        i8_real_tile_5x##panels, i8_real_tile_6x##panels
+I8_REAL_TILES(1)
+#if I8_LANES == 16
+I8_REAL_TILE(7, 1)
+I8_REAL_TILE(8, 1)
+I8_REAL_TILES(2)
+I8_REAL_TILE(7, 2)
+I8_REAL_TILE(8, 2)
+I8_REAL_TILES(3)
+I8_REAL_TILE(7, 3)
+I8_REAL_TILE(8, 3)
+static void (*const i8_real_tiles[3][8])(const i8_real_tile_args *) = {
+    {I8_NAMES(1), i8_real_tile_7x1, i8_real_tile_8x1},
+    {I8_NAMES(2), i8_real_tile_7x2, i8_real_tile_8x2},
+    {I8_NAMES(3), i8_real_tile_7x3, i8_real_tile_8x3},
+};
+#else
+static void (*const i8_real_tiles[1][6])(const i8_real_tile_args *) = {{I8_NAMES(1)}};
+#endif
+#undef I8_NAMES
+#undef I8_REAL_TILES
+#undef I8_REAL_TILE
+
+static void i8_real_tile(const i8_real_tile_args *t) { i8_real_tiles[t->panels - 1][t->rows - 1](t); }
+
+#else
+/* ----------------------------------------------------------------------------------------------------- plain C --- */
+#define I8_REAL_ROWS 4
+#define I8_REAL_PANELS 1
+
+static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups)
+{
+    for (int64_t g = 0; g < groups; ++g)
+        for (int i = 0; i < 4; ++i)
+            I8_EACH dst[(4 * g + i) * dst_k + v] = (float)panel[4 * (I8_CHUNK * g + v) + i];
+}
+
+static void i8_real_tile(const i8_real_tile_args *t)
+{
+    for (int i = 0; i < t->rows; ++i)
+        I8_EACH
+        {
+            float *c = t->c + i * t->c_row + v;
+            float sum = t->first ? 0.0f : *c;
+            for (int64_t k = 0; k < t->k; ++k)
+                sum = fmaf(t->a[i * t->a_row + k], t->b[k * t->b_row + v], sum);
+            *c = t->scale ? sum * t->scale[v] : sum;
+        }
+}
+#endif
