@@ -10,7 +10,7 @@ time, in a buffer that stays in the cache, and are multiplied there: what is rea
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int64_t
 from libc.string cimport memcpy
-cimport numpy as cnp
+cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport elements, widened

@@ -10,7 +10,7 @@ A file becomes a network, a plan, and then runs without the file::
           -> model        load; Model: feeds are checked, and the calls called
 
     explain         what a plan does                 stored         networks in files of int8blas and pickles
-    command         python -m int8blas onnx
+    command         python -m int8blas onnx          evaluator      operators for onnx's own evaluator
 
     operators       the table of operators, which table describes
       limits          how large tensors may be       types          ONNX's numbers of types
@@ -24,6 +24,7 @@ A file becomes a network, a plan, and then runs without the file::
       reference       what onnx's reference implementation computes
 """
 
+from int8blas.onnx.evaluator import new_ops
 from int8blas.onnx.model import Model, Port, load
 
-__all__ = ["Model", "Port", "load"]
+__all__ = ["Model", "Port", "load", "new_ops"]

@@ -69,6 +69,12 @@ def run(options: argparse.Namespace) -> int:
     sessions = onnxruntime_sessions(options.file) if options.compare else {}
     if options.compare:
         compare(model.run(None, feeds), sessions, feeds, [port.name for port in model.get_outputs()])
+        counts = model.saturations(feeds)
+        found = {name: count for name, count in counts.items() if count}
+        print(f"{len(found)} of {len(counts)} products of matrices saturate sums of two products in 16 bits, as "
+              f"onnxruntime's do on CPUs without VNNI{':' if found else ''}")  # fmt: skip
+        for name, count in found.items():
+            print(f"    {name}: {count} sums")
     if options.bench:
         runs: dict[str, Callable[[], Any]] = {"int8blas": partial(model.run, None, feeds)}
         runs |= {name: partial(session.run, None, feeds) for name, session in sessions.items()}

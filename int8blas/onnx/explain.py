@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from int8blas.gemm.saturation import would_saturate
 from int8blas.onnx import integer, microsoft
-from int8blas.onnx.plan import Plan
+from int8blas.onnx.plan import Plan, Step
 
 # Operators of whose inputs some are bytes.
 OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *microsoft.OPERATORS)} - {
@@ -68,3 +71,33 @@ def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
         )
         for step, seconds in zip(plan.steps, times, strict=True)
     )
+
+
+# Products of bytes, and which of their inputs are multiplied.
+PRODUCTS = {
+    "MatMulInteger": (0, 1), "com.microsoft.MatMulIntegerToFloat": (0, 1), "QLinearMatMul": (0, 3),
+    "com.microsoft.QGemm": (0, 3), "com.microsoft.QAttention": (0, 1),
+}  # fmt: skip
+
+
+def saturations(plan: Plan, arguments: Sequence[Any]) -> dict[str, int]:
+    """In one run, of each product of uint8 and an int8 matrix how many sums of two products do not fit 16 bits, by the
+    name of its node: kernels that add so saturate there.
+    """
+    counts: dict[str, int] = {}
+
+    def around(step: Step) -> Any:
+        places = PRODUCTS.get(step.node.kind)
+
+        def call(*inputs: Any) -> Any:
+            a, b = (inputs[place] for place in places or (0, 0))
+            if places and a.dtype == np.uint8 and b.dtype == np.int8 and b.ndim == 2 and a.ndim > 1:
+                turned = [step.node.attributes.get(name, 0) for name in ("transA", "transB")]
+                rows = (a.T if turned[0] else a).reshape(-1, b.shape[1 if turned[1] else 0])
+                counts[step.node.name or step.node.outputs[0]] = would_saturate(rows, b, trans_b=turned[1]).count
+            return step.call(*inputs)
+
+        return call if places else step.call
+
+    plan.watched(arguments, around)
+    return counts

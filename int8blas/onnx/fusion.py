@@ -379,6 +379,7 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
 def inside(node: Node, dynamic: bool) -> Node:
     """A node whose subgraphs are rewritten."""
     attributes = {
-        name: fused_graph(value, dynamic) if isinstance(value, Graph) else value for name, value in node.attributes.items()
+        name: fused_graph(value, dynamic) if isinstance(value, Graph) else value
+        for name, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

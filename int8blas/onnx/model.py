@@ -12,7 +12,7 @@ from int8blas.core.arrays import as_array
 from int8blas.core.file import register, save
 from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
-from int8blas.onnx.explain import ModelExplanation, explained
+from int8blas.onnx.explain import ModelExplanation, explained, saturations
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
 from int8blas.onnx.plan import WRONG, check_operators, make_plan, wrong
@@ -145,6 +145,26 @@ class Model:
         arguments = self._arguments(feeds)
         with np.errstate(all="ignore"), Recycling():
             return explained(self._plan, arguments)
+
+    def saturations(self, feeds: Mapping[str, Any]) -> dict[str, int]:
+        """Find where kernels that add two products in 16 bits would saturate.
+
+        Such kernels are onnxruntime's on CPUs without VNNI; those of int8blas are exact.
+
+        Parameters
+        ----------
+        feeds : mapping of str to array_like
+            As :meth:`run` takes them: the model runs once.
+
+        Returns
+        -------
+        dict of str to int
+            Of each product of uint8 and an int8 matrix, by the name of its node, how many sums of two products do not
+            fit 16 bits, as :func:`int8blas.would_saturate` counts them. Convolutions and LSTMs are not looked at.
+        """
+        arguments = self._arguments(feeds)
+        with np.errstate(all="ignore"):
+            return saturations(self._plan, arguments)
 
     def save(self, path: Target) -> None:
         """Write the model to a file that :func:`int8blas.load` maps, without the package onnx.

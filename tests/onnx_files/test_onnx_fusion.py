@@ -1,10 +1,13 @@
 """Patterns of nodes that become one operator of bytes: which do, with the bits of that operator, and which do not."""
 
+import pickle
+
 import numpy as np
 import pytest
 from onnx_models import loaded, model_of
 
 import int8blas.onnx
+from int8blas import InnerProduct
 from int8blas.onnx.plan import make_plan
 from int8blas.onnx.reader import read
 
@@ -195,6 +198,35 @@ def test_a_dynamic_product_is_one_node_with_the_same_bits(bias, turned, isa):
     assert ("Add" in kinds(model)) == (bias == "matrix")
     assert {"Cast", "MatMulInteger"}.isdisjoint(kinds(model))
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (6,), (1, 6)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_weights_that_are_stored_in_bytes_stay_so(shape, turned, isa):
+    x, scale = RNG.normal(0, 1, (3, 5, 12)).astype(F), RNG.uniform(0.001, 0.01, shape).astype(F)
+    values = constants(b=B.view(np.int8), s=scale)
+    text = f"""g (float[a,b,12] x) => (float z) <{values}> {{ f = Cast<to = 1>(b)
+        w = Mul({"s, f" if turned else "f, s"}) z = MatMul(x, w) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.StoredMatMul"]
+    wanted = unfused(text, {"x": x})[0]
+    np.testing.assert_allclose(model.run(None, {"x": x})[0], wanted, 1e-5, 1e-6)
+    layer = InnerProduct.dynamic(B.view(np.int8).T, scales={"weights": scale.reshape(-1) if scale.size > 1 else scale})
+    dynamic = int8blas.onnx.load(model_of(text), dynamic=True)
+    for each in (dynamic, pickle.loads(pickle.dumps(dynamic))):
+        np.testing.assert_array_equal(each.run(None, {"x": x})[0], layer(x))
+
+
+@pytest.mark.parametrize("change", ["rows", "uint8", "not constant"])
+def test_other_weights_become_real_ones_at_load(change):
+    scale = np.full((12, 1) if change == "rows" else 6, 0.01, F)
+    values = constants(b=B if change == "uint8" else B.view(np.int8), s=scale)
+    text = f"""g (float[a,12] x, float q) => (float z) <{values}> {{ f = Cast<to = 1>(b) w = Mul(f, s)
+        v = {"Mul(w, q)" if change == "not constant" else "Identity(w)"} z = MatMul(x, v) }}"""
+    feeds = {"x": RNG.normal(0, 1, (3, 12)).astype(F), "q": one(2)}
+    model = loaded(text)
+    assert "int8blas.StoredMatMul" not in kinds(model)
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
 
 
 GELUS = {

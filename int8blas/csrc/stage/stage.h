@@ -200,8 +200,8 @@ typedef struct {
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
 
-    /* Tiles of real numbers have up to so many rows and panels. real_panel makes f32 of `groups` groups of 4 k of a panel
-     * of packed weights, whose rows are dst_k apart. */
+    /* Tiles of real numbers have up to so many rows and panels. real_panel makes f32 of `groups` groups of 4 k of a
+     * panel of packed weights, whose rows are dst_k apart. */
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);

@@ -1,0 +1,49 @@
+"""Operators of 8-bit integers for onnx's reference evaluator."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from int8blas.onnx import integer, microsoft
+from int8blas.onnx.table import Operator, Site, bind
+
+
+def new_ops() -> list[type]:
+    """The operators of 8-bit integers, as ``onnx.reference.ReferenceEvaluator`` takes them.
+
+    Returns
+    -------
+    list of type
+        Classes of ``onnx.reference.op_run.OpRun``, also those of the domain com.microsoft, which onnx has not.
+
+    Raises
+    ------
+    ImportError
+        If the package onnx is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.onnx, onnx.parser, onnx.reference
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 18]>
+    ...     product (uint8[n, 3] a, uint8[3, 2] b) => (int32[n, 2] y) { y = MatMulInteger(a, b) }''')
+    >>> evaluator = onnx.reference.ReferenceEvaluator(model, new_ops=int8blas.onnx.new_ops())
+    >>> evaluator.run(None, {"a": np.full((1, 3), 255, np.uint8), "b": np.full((3, 2), 255, np.uint8)})
+    [array([[195075, 195075]], dtype=int32)]
+    """
+    base = import_module("onnx.reference.op_run").OpRun
+    return [evaluated(base, row) for row in (*integer.OPERATORS, *microsoft.OPERATORS)]
+
+
+def evaluated(base: type, row: Operator) -> type:
+    """The class of an operator. Nothing is known to be constant there."""
+
+    def run(self: Any, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
+        reader = import_module("int8blas.onnx.reader")
+        node = reader.Reader(import_module("onnx"), None).node(self.onnx_node)
+        given = (*inputs, *[None] * (len(node.inputs) - len(inputs)))
+        results = bind(row, Site(node))(*given)
+        return results if isinstance(results, tuple) else (results,)
+
+    return type(row.name, (base,), {"op_domain": row.domain, "_run": run})
