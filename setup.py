@@ -43,9 +43,15 @@ REGISTERS = ["-frename-registers", "-fira-region=all"]
 # Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
 # cache, longer than small products take to set up.
 SCALARS = ["-fno-tree-slp-vectorize"]
-# What Cython writes in these rooms checks arguments and sets kernels up for calls of microseconds: it takes half the
-# time to compile so. Not in core and gemm, where small products, packed and with a new C, are an eighth slower so.
-SET_UP, QUICK = [PACKAGE / "convolution", PACKAGE / "layers", PACKAGE / "stage"], ["-O1"]
+# What Cython writes in these rooms, and in modules for people more than for products, checks arguments and sets
+# kernels up for calls of microseconds: it takes half the time to compile so. Not what small products and short arrays
+# pass through, which are an eighth slower so.
+QUICK = ["-O1"]
+SET_UP = {
+    *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
+    *(PACKAGE / "core" / name for name in ("machine.pyx", "verbose.pyx")),
+    *(PACKAGE / "gemm" / name for name in ("explain.pyx", "packing.pyx", "saturation.pyx", "syrk.pyx")),
+}
 STRIP = "-Wl,--strip-all"
 INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
@@ -169,7 +175,7 @@ class BuildExt(build_ext):
             """The compiler's arguments beyond those of all, for one file of C."""
             if CSRC in source.parents:
                 return own_args
-            return cython_args + (quick if source.relative_to("build").parent in SET_UP else [])
+            return cython_args + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
 
         for ext in self.extensions:
             ext.depends = sorted({str(header) for source in ext.sources for header in headers(Path(source))})

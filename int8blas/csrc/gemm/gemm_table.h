@@ -8,6 +8,7 @@
 
 #include "gemm/in_place_body.h"
 #include "gemm/tiles_table.h"
+#define I8_OUTPUT_APART I8_PAIRED
 #include "stage/tile_output.h"
 
 #define I8_PREFIX I8_OF_ISA(dot4)
