@@ -19,16 +19,19 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share, split
-from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_formula
-from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, thread_work
+from int8blas.gemm.plan cimport Gemm, Plan, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
                       const uint8_t *end)
 
 cdef enum:
+    # Bytes of vectors that pay for waking one more thread: more than elsewhere, as up to there they come from the L2
+    # cache, in 5 us.
+    LONG_THREAD_BYTES = 1 << 20
     # k that each thread gets at least, and a multiple of which its part begins with: a line of the cache.
     MIN_PART_K = 4096
     LINE = 64
@@ -61,7 +64,10 @@ cdef struct LongK:
 
 cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
     """Threads of PATH_LONG_K, and its blocks."""
-    cdef int64_t threads = busy_threads(g, thread_work(g), g.m + g.n)
+    cdef double bytes_ = <double>(g.m + g.n) * g.k
+    cdef int64_t threads = paid_threads(
+        max(<double>g.m * g.n * g.k / thread_work(g), bytes_ / LONG_THREAD_BYTES), 1, <double>g.threads
+    )
     split(1, 1, 1, False, &p.grid)
     p.k_parts = max(<int64_t>1, min(threads, g.k // MIN_PART_K))
     p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, I8_LONG_K_SEGMENT), p.k_parts)
@@ -70,11 +76,6 @@ cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
         p.kc = round_down(min(<int64_t>IN_PLACE_K, COPIED_BYTES // (g.m + g.n)), LINE)
     elif g.m > g.kernels.gemm.long_k_rows or g.n > g.kernels.gemm.long_k_columns:
         p.kc = IN_PLACE_K
-
-
-cdef inline int height(int left, int most) noexcept nogil:
-    """The vectors of the next kernel: 4, 2 or 1."""
-    return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
 
 
 cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y, int64_t k, int64_t *totals,
@@ -86,11 +87,11 @@ cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y
     t.x_row, t.y_row = x.vector, y.vector
     t.dst_row, t.dst_column = x_total, y_total
     while i < x.count:
-        rows = height(x.count - i, kernels.gemm.long_k_rows)
+        rows = vectors_of_kernel(x.count - i, kernels.gemm.long_k_rows)
         t.x = x.data + i * x.vector
         j = 0
         while j < y.count:
-            columns = height(y.count - j, kernels.gemm.long_k_columns)
+            columns = vectors_of_kernel(y.count - j, kernels.gemm.long_k_columns)
             t.y = y.data + j * y.vector
             t.dst = totals + i * x_total + j * y_total
             kernels.gemm.long_k[x.is_signed][y.is_signed][rows // 2][columns // 2](&t)
@@ -218,7 +219,7 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
     """How many threads the product of two vectors is worth, of so many."""
     cdef double work = <double>d.k
-    threads = <int>min(<double>threads, 1 + max(work / d.kernels.thread_work, 2 * work / THREAD_BYTES))
+    threads = <int>min(<double>threads, 1 + max(work / d.kernels.thread_work, 2 * work / LONG_THREAD_BYTES))
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
 
 

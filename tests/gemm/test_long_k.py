@@ -73,10 +73,22 @@ def test_k_around_vectors_and_segments(isa, pair, k, rng):
         check_int64(*along_k(*pair.operands(rng, m, n, k)), m=m, n=n, k=k)
 
 
-@pytest.mark.parametrize("k", [32_768, 65_794, 131_075])
-def test_the_largest_sums(isa, pair, k):
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (3, 5, 32_768),
+        (3, 5, 65_794),
+        (3, 5, 131_075),
+        (1, 1, 262_145),
+        (2, 2, 524_288),
+        (1, 2, 524_301),
+        (1, 1, 1_200_000),
+    ],
+)
+def test_the_largest_sums(isa, pair, m, n, k):
+    """Lanes of a vector add up to 32,768 products each before they are added in int64."""
     for value_a, value_b in ends(pair):
-        a, b = np.full((3, k), value_a, pair.a_dtype), np.full((5, k), value_b, pair.b_dtype).T
+        a, b = np.full((m, k), value_a, pair.a_dtype), np.full((n, k), value_b, pair.b_dtype).T
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 result = int8blas.matmul(a, b, dtype=np.int64)
