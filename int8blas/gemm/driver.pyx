@@ -37,8 +37,8 @@ from int8blas.gemm.plan cimport (
 )
 from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.small_values cimport unshifted
-from int8blas.gemm.tiny cimport gemm_tiny
-from int8blas.gemm.triangle cimport gemm_triangle
+from int8blas.gemm.tiny cimport gemm_tiny, gemm_tiny_triangle
+from int8blas.gemm.triangle cimport gemm_triangle, is_tiny_triangle, takes_triangle
 
 
 # What the parts of K have in common: for each of them, all of C in s64, and its sums of a segment.
@@ -210,8 +210,11 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     cdef int parts, threads
     if g.m == 0 or g.n == 0:
         return 0
-    if is_tiny(g):
+    if is_tiny(g) and not takes_triangle(g):
         gemm_tiny(g)
+        return 0
+    if is_tiny_triangle(g):
+        gemm_tiny_triangle(g)
         return 0
     make_plan(g, &p)
     if unshifted(g, &p, &other):

@@ -22,7 +22,7 @@ from int8blas.gemm.few_rows cimport plan_few_rows, takes_few_rows
 from int8blas.gemm.long_k cimport plan_long_k, takes_long_k
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.small_k cimport plan_small_k, takes_small_k
-from int8blas.gemm.triangle cimport plan_triangle, takes_triangle
+from int8blas.gemm.triangle cimport is_tiny_triangle, plan_triangle, takes_triangle
 
 cdef enum:
     # k that each thread gets at least if K is divided.
@@ -62,10 +62,10 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
 
     Each is a file: what it takes, how it plans, and how it computes. The last one takes everything.
     """
-    if is_tiny(g):
-        return PATH_TINY
     if takes_triangle(g):
         return PATH_TRIANGLE
+    if is_tiny(g) or is_tiny_triangle(g):
+        return PATH_TINY
     if takes_long_k(g):
         return PATH_LONG_K
     if needs_blocks(g, p):

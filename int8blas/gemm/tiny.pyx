@@ -4,7 +4,7 @@ The same tiles as in ``blocks``, for problems whose time is otherwise spent on d
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
     I8_DOT4,
@@ -24,6 +24,8 @@ from int8blas.gemm.output cimport output
 from int8blas.gemm.plan cimport (
     TINY_COLUMNS,
     TINY_K,
+    UPPER,
+    WHOLE,
     Gemm,
     can_widen,
     is_product,
@@ -31,6 +33,7 @@ from int8blas.gemm.plan cimport (
     set_tile_output,
     tile_rows,
 )
+from int8blas.gemm.triangle cimport TINY_TRIANGLE
 
 cdef enum:
     # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
@@ -110,6 +113,25 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
             g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
                                             row * sizeof(int32_t), r - top, n, sizeof(int32_t))
         top = r
+
+
+cdef void gemm_tiny_triangle(const Gemm *g) noexcept nogil:
+    """A triangle of C, of all of C, for a problem that is_tiny_triangle."""
+    cdef int32_t results[TINY_TRIANGLE * TINY_TRIANGLE]
+    cdef Gemm whole = g[0]
+    cdef int64_t n = g.n, row, j, first, end
+    cdef char *c
+    whole.triangle = WHOLE
+    whole.c, whole.c_row, whole.c_col = <char *>results, n * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    gemm_tiny(&whole)
+    for row in range(n):
+        first, end = (row, n) if g.triangle == UPPER else (<int64_t>0, row + 1)
+        c = g.c + row * g.c_row
+        if g.c_col == sizeof(int32_t):
+            memcpy(c + first * <int64_t>sizeof(int32_t), results + row * n + first, (end - first) * sizeof(int32_t))
+            continue
+        for j in range(first, end):
+            (<int32_t *>(c + j * g.c_col))[0] = results[row * n + j]
 
 
 cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:

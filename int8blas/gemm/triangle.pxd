@@ -1,6 +1,7 @@
 # A @ A.T, of which a triangle is computed (see triangle.pyx).
+from int8blas.core.kernels cimport I8_DOT2
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.plan cimport WHOLE, Gemm, Plan, matrix_of, size_of_c
+from int8blas.gemm.plan cimport TINY_K, WHOLE, Gemm, Plan, is_tiny, matrix_of, size_of_c
 
 cdef enum:
     # From how many rows and how many k on a whole C pays for its mirror, which costs as much to store as the other
@@ -11,6 +12,11 @@ cdef enum:
     LARGE_K = 128
     # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
     SHARED_WORK = 1 << 23
+    # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
+    # bytes that lie in rows so fast that up to 32 x 32 x 256 preparing them for a triangle takes longer.
+    TINY_TRIANGLE = 32
+    TINY_ROWS_WORK = 1 << 18
+    TINY_TRIANGLE_WORK = 1 << 13
 
 
 cdef bint has_same_zeros(const Gemm *g) noexcept nogil
@@ -24,6 +30,26 @@ cdef inline bint is_gram(const Gemm *g) noexcept nogil:
     )
 
 
+cdef inline bint is_tiny_triangle(const Gemm *g) noexcept nogil:
+    """Whether a triangle is sooner taken from all of C, as tiny computes it."""
+    cdef bint is_fast = g.a.column == 1 and g.kernels.gemm.exact != I8_DOT2
+    return (
+        g.triangle != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K
+        and g.n * g.n * g.k <= (TINY_ROWS_WORK if is_fast else TINY_TRIANGLE_WORK) and g.beta == 0
+        and g.stage is NULL and not g.saturating
+    )
+
+
+cdef inline bint pays_for_whole(const Gemm *g) noexcept nogil:
+    """Whether a triangle and its mirror take less time than all of C."""
+    if g.m < WHOLE_ROWS or g.k < (WHOLE_K if g.m * g.n * size_of_c(g) <= LARGE_C else LARGE_K):
+        return False
+    if is_tiny(g):
+        # tiny packs an A by columns for each tile of its rows.
+        return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
+    return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
+
+
 cdef inline bint takes_triangle(const Gemm *g) noexcept nogil:
     """Whether C is a triangle, or one and its mirror: a product that is symmetric to the last bit, without an old C.
 
@@ -31,10 +57,9 @@ cdef inline bint takes_triangle(const Gemm *g) noexcept nogil:
     unit multiplies both halves sooner than vectors one.
     """
     if g.triangle != WHOLE:
-        return True
+        return not is_tiny_triangle(g)
     return (
-        g.m >= WHOLE_ROWS and g.k >= (WHOLE_K if g.m * g.n * size_of_c(g) <= LARGE_C else LARGE_K) and is_gram(g)
-        and (g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK) and not g.saturating
+        pays_for_whole(g) and is_gram(g) and not g.saturating
         and g.stage is NULL and g.beta == 0 and matrix_of(g) is NULL
         and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )

@@ -1,6 +1,8 @@
 """Products of a matrix and its transpose: one triangle (syrk_u8s32, syrk_s8s32), or both by the path "triangle"."""
 
+import ctypes
 import inspect
+import mmap
 import re
 import warnings
 from itertools import product
@@ -206,7 +208,6 @@ def test_only_elements_of_the_triangle_count_as_saturated(isa, dtype):
 @pytest.mark.parametrize("lower", TRIANGLES)
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (1, 1), (0.5, 0.25)])
 def test_the_rest_of_c_is_not_written(isa, dtype, lower, alpha, beta, rng):
-    """Not even with what was there: as another thread would see it, the rest changes between calls."""
     for n, k, layout in ((50, 64, "C"), (65, 1030, "F"), (33, 7, "C, padded rows"), (70, 2100, "every other column")):
         canary = Canary()
         c = place(np.zeros((n, n), np.int32), layout, canary)
@@ -218,6 +219,39 @@ def test_the_rest_of_c_is_not_written(isa, dtype, lower, alpha, beta, rng):
         canary.assert_only_elements_written(c)
         assert_same(c[outside], before[outside], n=n, k=k)
         assert_same(c.copy(), reference.syrk(alpha, a, beta, before, lower=lower), n=n, k=k)
+
+
+def half_read_only(n, lower):
+    """A C of zeros whose rows lie some pages apart, and of whose rest no more than whole pages can be written.
+
+    Pages begin 8 columns behind a multiple of 16, so that a cell on the diagonal lies in two.
+    """
+    page = mmap.PAGESIZE
+    columns = page // 4
+    first = columns - 8
+    if n <= first or n > first + columns:
+        raise ValueError(f"n must be from {first + 1} to {first + columns}")
+    c = np.frombuffer(mmap.mmap(-1, 2 * page * n), np.int32).reshape(n, 2 * columns)[:, 8 : 8 + n]
+    libc = ctypes.CDLL(None, use_errno=True)
+    for row in range(first) if lower else range(first, n):
+        at = c[row, first:].ctypes.data if lower else c[row].ctypes.data - 32
+        if libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(page), mmap.PROT_READ):
+            raise OSError(ctypes.get_errno(), "mprotect failed")
+    return c
+
+
+@needs_mprotect
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("lower", TRIANGLES)
+def test_the_rest_of_c_is_not_written_with_what_was_there(isa, dtype, lower, threads, rng):
+    """As another thread may write it meanwhile: here it cannot be written."""
+    n = mmap.PAGESIZE // 4 + 20
+    for k, alpha, beta in ((20, 1, 0), (3, 1, 1), (3, 0.5, 0.25)):
+        c = half_read_only(n, lower)
+        a = random_values(rng, dtype, (n, k))
+        with int8blas.num_threads(threads):
+            assert FUNCTIONS[dtype](alpha, a, beta, c, lower=lower, overwrite_c=True) is c
+        assert_same(c.copy(), reference.syrk(alpha, a, beta, np.zeros((n, n), np.int32), lower=lower), k=k)
 
 
 @needs_mprotect
