@@ -126,6 +126,7 @@ cdef extern from "isa/kernels.h" nogil:
         int groups
         int first
         int stream
+        int distances
         int a_tail
         uint8_t a_flip
         const uint8_t *a
@@ -428,6 +429,19 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_long_k_fn)(const i8_long_k_args *) noexcept nogil
 
+    ctypedef struct i8_distance_args:
+        int64_t k
+        int64_t count
+        const uint8_t *x
+        const uint8_t *y
+        ptrdiff_t x_row
+        ptrdiff_t y_row
+        const int32_t *x_squares
+        int32_t *dst
+        ptrdiff_t dst_row
+
+    ctypedef void (*i8_distance_fn)(const i8_distance_args *) noexcept nogil
+
     ctypedef struct i8_tiles:
         i8_tile_fn of[8][3]
 
@@ -454,6 +468,8 @@ cdef extern from "isa/kernels.h" nogil:
         int long_k_rows
         int long_k_columns
         i8_long_k_fn long_k[2][2][3][3]
+        int distance_rows
+        i8_distance_fn distances[2][2][4]
         int small_k_rows
         void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,

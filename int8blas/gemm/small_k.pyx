@@ -1,8 +1,8 @@
 """Small K, where the time is that of writing C (csrc/gemm/small_k_body.h).
 
 All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
-speed of halves, and past the caches only full ones can be. Where C is not what the kernel stores, a part of the sums at
-a time goes to C by the output stage, while it is in the L1 cache.
+speed of halves, and past the caches only full ones can be. The kernel stores sums, and distances. Where C is neither, a
+part of the sums at a time goes to C by the output stage, while it is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -46,6 +46,18 @@ cdef struct Columns:
     const int32_t *init
 
 
+cdef inline bint is_stored(const Plan *p) noexcept nogil:
+    """Whether the kernel stores C: the sums, or distances (to_output)."""
+    return p.from_registers or p.to_output
+
+
+cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int64_t sum) noexcept nogil:
+    """What a row or column starts with: its offset, and what a zero point of the other operand takes from the sums,
+    of which distances have less two."""
+    cdef int factor = -2 if p.to_output else 1
+    return <int32_t>(<uint32_t>offset - <uint32_t>factor * <uint32_t>zero * <uint32_t>sum)
+
+
 cdef bint has_row_terms(const Gemm *g) noexcept nogil:
     """Whether zero points of B need the sums of the rows of A - ao."""
     return has_zero(&g.b)
@@ -59,9 +71,9 @@ cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_
         for i in range(rows):
             terms[i] -= g.k * zero_of(&g.a, row + i)
     for i in range(rows):
-        init[i] = 0 if not p.from_registers else g.co if g.co_rows is NULL else g.co_rows[row + i]
+        init[i] = 0 if not is_stored(p) else g.co if g.co_rows is NULL else g.co_rows[row + i]
         if g.b.zero != 0 and g.b.zeros is NULL:
-            init[i] = <int32_t>(<uint32_t>init[i] - <uint32_t>g.b.zero * <uint32_t>terms[i])
+            init[i] = start_value(p, init[i], g.b.zero, terms[i])
 
 
 cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
@@ -70,7 +82,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
     cdef int32_t sums[PART + I8_CHUNK]
-    cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = p.from_registers
+    cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = is_stored(p)
     cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
     # Panels of B that stay in half of the L1 cache.
     cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
@@ -80,7 +92,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef const uint8_t *a
     cdef i8_small_k_args t
     cdef i8_output_args o
-    t.groups = b.groups
+    t.groups, t.distances = b.groups, p.to_output
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
     t.a_flip = g.a.flip if in_place else 0
     t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
@@ -145,7 +157,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef int32_t *init
     cdef int8_t *data
     b.lead = 0
-    if p.from_registers and g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
+    if is_stored(p) and g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
         b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
     b.groups = <int>p.groups
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
@@ -166,10 +178,10 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
                 g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
     b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
     for i in range(g.n):
-        init[b.lead + i] = g.co_cols[i] if p.from_registers and g.co_cols is not NULL else 0
+        init[b.lead + i] = g.co_cols[i] if is_stored(p) and g.co_cols is not NULL else 0
     if g.a.zero != 0 and g.a.zeros is NULL:
         for i in range(g.n):
-            init[b.lead + i] = <int32_t>(<uint32_t>init[b.lead + i] - <uint32_t>g.a.zero * <uint32_t>b.sums[i])
+            init[b.lead + i] = start_value(p, init[b.lead + i], g.a.zero, b.sums[i])
     if b.lead:
         shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
         b.data = data + size

@@ -8,20 +8,67 @@ import warnings
 
 from int8blas.core.arrays cimport int8_operand, product_output
 from int8blas.core.results cimport empty
+from int8blas.core.threads cimport forget_regions, region_used
+from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport is_usable, run, set_a, set_b, set_c, start
-from int8blas.neighbors.squares cimport as_int32, row_squares
+from int8blas.gemm.problem cimport check_memory, is_usable, run, set_a, set_b, set_c, start
+from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
+from int8blas.neighbors.squares cimport SHORT_SQUARES_K, as_int32, row_squares, short_row_squares
 
 cnp.import_array()
 
-# Up to this K sums of squares fit int32, as does twice a product in int64: the output stage makes distances of them.
-cdef int64_t STAGED_K = INT32_MAX // (255 * 255)
 
-
-cdef int64_t distance_bound(cnp.ndarray x, object y) except -1:
+cdef inline int64_t distance_bound(bint same_type) noexcept:
     """The largest square that one k can add to a distance."""
-    return 255 * 255 if x.dtype == y.dtype else 383 * 383
+    return 255 * 255 if same_type else 383 * 383
+
+
+cdef cnp.ndarray as_matrix(cnp.ndarray array, str name):
+    """Vectors as rows: a matrix itself, or a single vector as one."""
+    if cnp.PyArray_NDIM(array) == 2:
+        return array
+    if cnp.PyArray_NDIM(array) != 1:
+        raise ValueError(f"{name} must have 1 or 2 dimensions, got shape {(<object>array).shape}")
+    return array.reshape(1, -1)
+
+
+cdef int check_shape(cnp.ndarray out, const Gemm *g, bint x_is_vector, bint y_is_vector) except -1:
+    """`out` has the shape of the result."""
+    cdef int last = 1 - x_is_vector
+    if (
+        cnp.PyArray_NDIM(out) == 2 - x_is_vector - y_is_vector and (x_is_vector or cnp.PyArray_DIM(out, 0) == g.m)
+        and (y_is_vector or cnp.PyArray_DIM(out, last) == g.n)
+    ):
+        return 0
+    wanted = ((g.m,) if not x_is_vector else ()) + ((g.n,) if not y_is_vector else ())
+    raise ValueError(f"out must have shape {wanted}, got {(<object>out).shape}")
+
+
+cdef int run_in_place(Gemm *g) except -1:
+    """Distances of rows where they are."""
+    cdef double begun = seconds() if verbose else 0
+    forget_regions()
+    check_memory(distances_in_place(g), "sqeuclidean")
+    if verbose:
+        report("sqeuclidean", f"m={g.m},n={g.n},k={g.k}", "plain", g.kernels, region_used(), seconds() - begun)
+    return 0
+
+
+cdef int run_staged(Gemm *g, cnp.ndarray a, cnp.ndarray b, PackedB packed) except -1:
+    """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
+    cdef cnp.ndarray x_squares = short_row_squares(a), y_squares
+    g.alpha = -2
+    g.co_rows = <const int32_t *>cnp.PyArray_DATA(x_squares)
+    if takes_in_place(g):
+        return run_in_place(g)
+    if packed is None:
+        y_squares = short_row_squares(b)
+    else:
+        y_squares = as_int32(<const int64_t *>cnp.PyArray_DATA(packed.squares_array()), g.n)
+    g.co_cols = <const int32_t *>cnp.PyArray_DATA(y_squares)
+    run(g, "sqeuclidean")
+    return 0
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
@@ -94,67 +141,57 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     array([   25,     1, 17161], dtype=int32)
     """
     cdef Gemm g
-    cdef cnp.ndarray a = int8_operand(x, "x"), b = None, given, target, _x_values, _y_values, x_squares, y_squares
+    cdef cnp.ndarray a = int8_operand(x, "x"), b = None, given, matrix = None, target
     cdef PackedB packed = None
     cdef int typenum = cnp.NPY_INT32
-    cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False, fits, staged, in_place
+    cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False, fits, same_type, in_place
     cdef int64_t y_k
     cdef cnp.npy_intp shape[2]
     start(&g, False)
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
-    if cnp.PyArray_NDIM(a) not in (1, 2):
-        raise ValueError(f"x must have 1 or 2 dimensions, got shape {(<object>a).shape}")
-    a = a.reshape(1, -1) if a_is_vector else a
+    a = as_matrix(a, "x")
     set_a(&g, a, False)
     if type(y) is PackedB:
         packed = <PackedB>y
         packed.fill(&g)
-        y_k = packed._k
+        y_k, same_type = packed._k, packed._typenum == cnp.NPY_INT8
     else:
         b = int8_operand(y, "y")
         b_is_vector = cnp.PyArray_NDIM(b) == 1
-        if cnp.PyArray_NDIM(b) not in (1, 2):
-            raise ValueError(f"y must have 1 or 2 dimensions, got shape {(<object>b).shape}")
-        b = b.reshape(1, -1) if b_is_vector else b
+        b = as_matrix(b, "y")
         set_b(&g, b, True)
-        y_k = cnp.PyArray_DIM(b, 1)
+        y_k, same_type = cnp.PyArray_DIM(b, 1), cnp.PyArray_TYPE(b) == cnp.NPY_INT8
     if y_k != g.k:
         raise ValueError(f"y must have vectors of {g.k} elements, as x has, got {y_k}")
-    fits = g.k <= INT32_MAX // distance_bound(a, y if packed is not None else b)
+    same_type = same_type == (cnp.PyArray_TYPE(a) == cnp.NPY_INT8)
+    fits = g.k <= INT32_MAX // distance_bound(same_type)
     if out is None and dtype is None and not fits:
         typenum = cnp.NPY_INT64
-    final_shape = ((g.m,) if not a_is_vector else ()) + ((g.n,) if not b_is_vector else ())
-    if given is not None and (<object>given).shape != final_shape:
-        raise ValueError(f"out must have shape {final_shape}, got {(<object>given).shape}")
+    if given is not None:
+        check_shape(given, &g, a_is_vector, b_is_vector)
+        matrix = given if cnp.PyArray_NDIM(given) == 2 else given.reshape(g.m, g.n)
 
     shape[0], shape[1] = g.m, g.n
-    staged = g.k <= STAGED_K
     g.to_s64 = typenum == cnp.NPY_INT64 or not fits
     in_place = given is not None and (typenum == cnp.NPY_INT64 or fits)
     if in_place and is_usable(given, a, b if packed is None else packed):
-        target = given.reshape(shape[0], shape[1])
+        target = matrix
     else:
         target = empty(2, shape, cnp.NPY_INT64 if g.to_s64 else cnp.NPY_INT32)
-    x_squares = row_squares(a)
     if packed is not None:
-        y_squares = packed.squares_array()
         packed.fill_split(&g, g.m)
-    else:
-        y_squares = row_squares(b)
-    if staged:
-        _x_values = as_int32(<const int64_t *>cnp.PyArray_DATA(x_squares), g.m)
-        _y_values = as_int32(<const int64_t *>cnp.PyArray_DATA(y_squares), g.n)
-        g.alpha = -2
-        g.co_rows = <const int32_t *>cnp.PyArray_DATA(_x_values)
-        g.co_cols = <const int32_t *>cnp.PyArray_DATA(_y_values)
     set_c(&g, target)
-    run(&g, "sqeuclidean")
-    if not staged:
-        add_squares(target, x_squares, y_squares[:g.n])
+    if g.k <= SHORT_SQUARES_K:
+        run_staged(&g, a, b, packed)
+    else:
+        run(&g, "sqeuclidean")
+        add_squares(target, row_squares(a), packed.squares_array()[:g.n] if packed is not None else row_squares(b))
     if g.to_s64 and typenum == cnp.NPY_INT32:
-        target = store_saturated(target, None if given is None else given.reshape(shape[0], shape[1]))
+        target = store_saturated(target, matrix)
     elif given is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(given):
-        given[...] = target.reshape(final_shape)
+        matrix[...] = target
     if out is not None:
         return out
-    return target.reshape(final_shape)[()] if a_is_vector or b_is_vector else target
+    if a_is_vector or b_is_vector:
+        return (target[0] if a_is_vector else target[:, 0]) if not (a_is_vector and b_is_vector) else target[0, 0]
+    return target

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.kernels cimport current_kernels, i8_kernels
+from int8blas.core.kernels cimport current_kernels, i8_distance_args, i8_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_work
 
@@ -17,33 +17,74 @@ cdef enum:
 
 cdef struct SquaresJob:
     const i8_kernels *kernels
-    const uint8_t *x
-    int64_t rows, k
-    ptrdiff_t row_stride, k_stride
-    bint is_signed
-    int64_t *squares
+    Rows rows
+    int64_t *squares            # or, if NULL,
+    int32_t *short_squares
+
+
+cdef inline void square_some(const i8_kernels *kernels, const Rows *x, int64_t *squares) noexcept nogil:
+    kernels.packing.row_squares(squares, x.count, x.k, x.data, x.row_stride, x.k_stride, x.is_signed)
+
+
+cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil:
+    """The sum of squares of each row, of at most SHORT_SQUARES_K elements."""
+    cdef i8_distance_args t
+    cdef int64_t wide[SOME_ROWS]
+    cdef int64_t first = 0, i
+    cdef Rows some = x[0]
+    if x.k_stride == 1:
+        t.k, t.count, t.x, t.x_row, t.x_squares = x.k, x.count, NULL, 0, NULL
+        t.y, t.y_row, t.dst, t.dst_row = x.data, x.row_stride, squares, 0
+        kernels.gemm.distances[0][x.is_signed][0](&t)
+        return
+    while first < x.count:
+        some.data, some.count = x.data + first * x.row_stride, min(<int64_t>SOME_ROWS, x.count - first)
+        square_some(kernels, &some, wide)
+        for i in range(some.count):
+            squares[first + i] = <int32_t>wide[i]
+        first += SOME_ROWS
 
 
 cdef int square_rows(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """SOME_ROWS rows, or what is left."""
     cdef const SquaresJob *j = <const SquaresJob *>job
     cdef int64_t first = part * SOME_ROWS
-    j.kernels.packing.row_squares(j.squares + first, min(<int64_t>SOME_ROWS, j.rows - first), j.k,
-                                  j.x + first * j.row_stride, j.row_stride, j.k_stride, j.is_signed)
+    cdef Rows some = j.rows
+    some.data, some.count = j.rows.data + first * j.rows.row_stride, min(<int64_t>SOME_ROWS, j.rows.count - first)
+    if j.squares is NULL:
+        add_short_squares(j.kernels, &some, j.short_squares + first)
+    else:
+        square_some(j.kernels, &some, j.squares + first)
     return 0
+
+
+cdef void run_squares(cnp.ndarray x, SquaresJob *job) noexcept:
+    """The sums of squares of a matrix's rows, to where the job says."""
+    job.kernels = current_kernels()
+    job.rows.data = <const uint8_t *>cnp.PyArray_DATA(x)
+    job.rows.count, job.rows.k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
+    job.rows.row_stride, job.rows.k_stride = cnp.PyArray_STRIDE(x, 0), cnp.PyArray_STRIDE(x, 1)
+    job.rows.is_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8
+    run_work(square_rows, job, ceil_div(job.rows.count, SOME_ROWS), <double>job.rows.count * job.rows.k,
+             THREAD_PACKED_BYTES, GIL_BYTES)
 
 
 cdef cnp.ndarray row_squares(cnp.ndarray x):
     """The sum of squares of each row of a matrix of uint8 or int8, int64."""
     cdef SquaresJob job
     cdef cnp.ndarray squares = np.empty(x.shape[0], np.int64)
-    job.kernels = current_kernels()
-    job.x = <const uint8_t *>cnp.PyArray_DATA(x)
-    job.rows, job.k = x.shape[0], x.shape[1]
-    job.row_stride, job.k_stride = x.strides[0], x.strides[1]
-    job.is_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8
-    job.squares = <int64_t *>cnp.PyArray_DATA(squares)
-    run_work(square_rows, &job, ceil_div(job.rows, SOME_ROWS), <double>job.rows * job.k, THREAD_PACKED_BYTES, GIL_BYTES)
+    job.squares, job.short_squares = <int64_t *>cnp.PyArray_DATA(squares), NULL
+    run_squares(x, &job)
+    return squares
+
+
+cdef cnp.ndarray short_row_squares(cnp.ndarray x):
+    """The same in int32, of at most SHORT_SQUARES_K columns."""
+    cdef SquaresJob job
+    cdef cnp.npy_intp size = cnp.PyArray_DIM(x, 0)
+    cdef cnp.ndarray squares = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
+    job.squares, job.short_squares = NULL, <int32_t *>cnp.PyArray_DATA(squares)
+    run_squares(x, &job)
     return squares
 
 

@@ -45,6 +45,39 @@ def by_product(x, y):
     return (np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1) - 2 * (x @ y.T)).astype(np.int64)
 
 
+@pytest.mark.parametrize("kind", ["full", "extreme"])
+def test_few_rows_from_rows_in_place(isa, pair, kind, rng):
+    """Kernels of 1, 2 and 4 rows x, and products of blocks for more, up to 16; K around the vectors of a kernel."""
+    for k, n in ((1, 3), (2, 9), (15, 7), (16, 1), (17, 5), (31, 6), (33, 2), (63, 4), (64, 9), (65, 8), (127, 5),
+                 (130, 30), (385, 350), (1500, 180)):  # fmt: skip
+        x, y = operands(rng, pair, 17, n, k, kind)
+        expected = reference.sqeuclidean(x, y).astype(np.int32)
+        padded = np.zeros((n, k + 5), pair.b_dtype)[:, 3 : 3 + k]
+        padded[...] = y
+        for m, threads in product((1, 2, 3, 4, 5, 7, 8, 16, 17), (1, 3)):
+            with int8blas.num_threads(threads):
+                for form in (y, padded):
+                    assert_same(int8blas.sqeuclidean(x[:m], form), expected[:m], m=m, n=n, k=k, threads=threads)
+                assert_same(int8blas.sqeuclidean(x[:m], y[::-1]), expected[:m, ::-1], m=m, n=n, k=k, threads=threads)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_small_k_with_many_distances(isa, pair, form, rng):
+    """Written in whole cache lines, and past the caches where they are many; rows that begin off a line, and do not."""
+    for m, n, k in ((2100, 2048, 3), (257, 304, 1), (130, 416, 8), (70, 710, 13), (90, 560, 16), (65, 768, 32)):
+        x, y = operands(rng, pair, m, n, k, "extreme")
+        expected = by_product(x, y).astype(np.int32)
+        memory = np.full(m * n + 64, 7, np.int32)
+        for start in (0, 1, 5, 16):
+            out = memory[start : start + m * n].reshape(m, n)
+            assert int8blas.sqeuclidean(x, FORMS[form](y), out=out) is out
+            assert_same(out, expected, m=m, n=n, k=k, start=start)
+            assert_same(memory[start + m * n :], np.full(64 - start, 7, np.int32))
+            memory[:] = 7
+        out = np.empty((n, m), np.int32).T
+        assert_same(int8blas.sqeuclidean(x, FORMS[form](y), out=out).copy(), expected, m=m, n=n, k=k)
+
+
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCASTS])
 def test_operands_of_any_strides(isa, pair, layout, rng):
     for m, n, k in FEW:

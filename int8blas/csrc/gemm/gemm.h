@@ -159,18 +159,36 @@ typedef struct {
 
 typedef void (*i8_long_k_fn)(const i8_long_k_args *);
 
+/* A kernel of distances has those of few rows x, of which there may be none, from `count` rows y, contiguous in k and
+ * read in place, of any signs:
+ *
+ *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
+ *
+ * Row i of x is at x + i * x_row, row j of y at y + j * y_row, k bytes each, nothing else of which is read. x_squares
+ * has the sums of squares of the rows x. Sums wrap modulo 2**32. */
+typedef struct {
+    int64_t k, count;
+    const uint8_t *x, *y;
+    ptrdiff_t x_row, y_row;
+    const int32_t *x_squares;
+    int32_t *dst;
+    ptrdiff_t dst_row; /* in elements */
+} i8_distance_args;
+
+typedef void (*i8_distance_fn)(const i8_distance_args *);
+
 /* A kernel of small K multiplies `rows` rows of A by panels of B, for at most small_k_limit of K:
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
- * for j < cols. Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every
- * byte. a_tail, if not 0, is the number of bytes in the last of two or more groups, where a_group is 4; nothing behind
- * them is read. The panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every
- * column of the panels. `stream` writes C past the caches, and wants dst + i * dst_row - first to be aligned to 64
- * bytes. */
+ * for j < cols; or, if `distances` is 1, which is 0 else, row_init[i] + col_init[first + j] less twice the sum over g.
+ * Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every byte. a_tail, if
+ * not 0, is the number of bytes in the last of two or more groups, where a_group is 4; nothing behind them is read. The
+ * panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every column of the
+ * panels. `stream` writes C past the caches, and wants dst + i * dst_row - first to be aligned to 64 bytes. */
 typedef struct {
     int64_t rows, cols;
-    int groups, first, stream; /* first < I8_PANEL */
+    int groups, first, stream, distances; /* first < I8_PANEL */
     int a_tail;
     uint8_t a_flip;
     const uint8_t *a;
@@ -285,6 +303,10 @@ typedef struct {
     int long_k_rows, long_k_columns; /* of the largest kernel of long K: 1, 2 or 4 */
     /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][the same for y] */
     i8_long_k_fn long_k[2][2][3][3];
+
+    int distance_rows; /* of the largest kernel of distances: 1, 2 or 4 */
+    /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4] */
+    i8_distance_fn distances[2][2][4];
 
     int small_k_rows; /* of the largest kernel of small K */
     void (*small_k)(const i8_small_k_args *);

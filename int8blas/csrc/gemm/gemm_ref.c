@@ -77,6 +77,27 @@ static void i8_ref_long_k_us(const i8_long_k_args *t) { i8_ref_long_k(t, 0, 1); 
 static void i8_ref_long_k_su(const i8_long_k_args *t) { i8_ref_long_k(t, 1, 0); }
 static void i8_ref_long_k_ss(const i8_long_k_args *t) { i8_ref_long_k(t, 1, 1); }
 
+I8_INLINE void i8_ref_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed)
+{
+    for (int64_t j = 0; j < t->count; ++j) {
+        const uint8_t *y = t->y + j * t->y_row;
+        uint32_t sum = 0;
+        for (int64_t k = 0; k < t->k; ++k) {
+            const int x = rows == 0 ? 0 : x_signed ? (int8_t)t->x[k] : t->x[k];
+            const int apart = x - (y_signed ? (int8_t)y[k] : y[k]);
+            sum += (uint32_t)(apart * apart);
+        }
+        t->dst[j] = (int32_t)sum;
+    }
+}
+
+static void i8_ref_squares_u(const i8_distance_args *t) { i8_ref_distances(t, 0, 0, 0); }
+static void i8_ref_squares_s(const i8_distance_args *t) { i8_ref_distances(t, 0, 0, 1); }
+static void i8_ref_distances_uu(const i8_distance_args *t) { i8_ref_distances(t, 1, 0, 0); }
+static void i8_ref_distances_us(const i8_distance_args *t) { i8_ref_distances(t, 1, 0, 1); }
+static void i8_ref_distances_su(const i8_distance_args *t) { i8_ref_distances(t, 1, 1, 0); }
+static void i8_ref_distances_ss(const i8_distance_args *t) { i8_ref_distances(t, 1, 1, 1); }
+
 const i8_gemm_kernels i8_gemm_ref = {
     .mr = I8_MR,
     .np = 1,
@@ -86,4 +107,7 @@ const i8_gemm_kernels i8_gemm_ref = {
     .long_k_rows = 1,
     .long_k_columns = 1,
     .long_k = {{{{i8_ref_long_k_uu}}, {{i8_ref_long_k_us}}}, {{{i8_ref_long_k_su}}, {{i8_ref_long_k_ss}}}},
+    .distance_rows = 1,
+    .distances = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
+                  {{i8_ref_squares_u, i8_ref_distances_su}, {i8_ref_squares_s, i8_ref_distances_ss}}},
 };

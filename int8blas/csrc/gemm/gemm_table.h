@@ -66,6 +66,8 @@ static const i8_tiles i8_dot_small_tiles = I8_FULL_TILES(I8_OF_ISA(dot_small));
 
 #include "gemm/long_k_body.h"
 
+#include "gemm/distances_body.h"
+
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "gemm/small_k_body.h"
 
@@ -104,6 +106,8 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .long_k_rows = 4,
     .long_k_columns = I8_LONG_K_COLUMNS,
     .long_k = {{I8_LONG_K(uu), I8_LONG_K(us)}, {I8_LONG_K(su), I8_LONG_K(ss)}},
+    .distance_rows = I8_DISTANCE_ROWS,
+    .distances = I8_DISTANCES,
     .small_k_rows = I8_SMALL_K_ROWS,
     .small_k = i8_small_k,
 #if I8_PAIRED

@@ -5,9 +5,10 @@
  * i8_stream.
  *
  * rows * groups dwords of A, at most 16, and as many vectors of B as there are groups, of which all but one may be left
- * in memory.
+ * in memory. Constant: rows, groups, distances.
  */
-I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups)
+I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups,
+                               const int distances)
 {
     i8_vec a[4][I8_SMALL_K_GROUPS], start[4];
     const uint8_t *first_a = t->a + row * t->a_row;
@@ -40,13 +41,15 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
         I8_FOR(v, I8_VECS) {                                                                                           \
             const i8_vec init = i8_load(col_init + v * I8_LANES);                                                      \
             i8_vec acc[4];                                                                                             \
-            I8_FOR(i, rows) acc[i] = i8_add(init, start[i]);                                                           \
+            I8_FOR(i, rows) acc[i] = distances ? i8_zero() : i8_add(init, start[i]);                                   \
             I8_FOR(g, groups) {                                                                                        \
                 const i8_vec bv = i8_load(b + 4 * (g * I8_PANEL + v * I8_LANES));                                      \
                 I8_FOR(i, rows) I8_STEP(acc[i], a[i][g], bv);                                                          \
             }                                                                                                          \
             I8_FOR(i, rows) {                                                                                          \
                 int32_t *p = dst + i * dst_row + v * I8_LANES;                                                         \
+                if (distances)                                                                                         \
+                    acc[i] = i8_sub(i8_add(init, start[i]), i8_add(acc[i], acc[i]));                                   \
                 store(p, acc[i]);                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
@@ -72,35 +75,37 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
 #undef I8_SMALL_K_FIRST
 }
 
-I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups)
+I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups, const int distances)
 {
     /* With one or two groups C is written as fast as memory takes it, which is fastest row by row. */
     const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_SMALL_K_ROWS : 2;
     int64_t i = 0;
     for (; i + rows <= t->rows; i += rows)
-        i8_small_k_rows(t, i, rows, groups);
+        i8_small_k_rows(t, i, rows, groups, distances);
     for (; rows > 1 && i < t->rows; ++i)
-        i8_small_k_rows(t, i, 1, groups);
+        i8_small_k_rows(t, i, 1, groups, distances);
 }
 
-#define I8_DEFINE(groups) \
-    static void i8_small_k_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups); }
+#define I8_DEFINE(groups)                                                                                              \
+    static void i8_small_k_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups, 0); }                     \
+    static void i8_small_k_distances_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups, 1); }
 I8_DEFINE(1) I8_DEFINE(2) I8_DEFINE(3) I8_DEFINE(4)
 #if I8_SMALL_K_GROUPS > 4
 I8_DEFINE(5) I8_DEFINE(6) I8_DEFINE(7) I8_DEFINE(8)
+#define I8_ALL_GROUPS(f) {f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8}
+#else
+#define I8_ALL_GROUPS(f) {f##_1, f##_2, f##_3, f##_4}
 #endif
 #undef I8_DEFINE
 
 static void i8_small_k(const i8_small_k_args *t)
 {
-    static void (*const kernel[I8_SMALL_K_GROUPS])(const i8_small_k_args *) = {
-        i8_small_k_1, i8_small_k_2, i8_small_k_3, i8_small_k_4,
-#if I8_SMALL_K_GROUPS > 4
-        i8_small_k_5, i8_small_k_6, i8_small_k_7, i8_small_k_8,
-#endif
+    static void (*const kernel[2][I8_SMALL_K_GROUPS])(const i8_small_k_args *) = {
+        I8_ALL_GROUPS(i8_small_k), I8_ALL_GROUPS(i8_small_k_distances),
     };
-    kernel[t->groups - 1](t);
+    kernel[t->distances][t->groups - 1](t);
     if (t->stream)
         i8_finish_streams();
 }
+#undef I8_ALL_GROUPS
 #undef I8_STEP

@@ -501,6 +501,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loa
 I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return _mm256_max_epu8(x, y); }
 I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return _mm256_max_epi8(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return _mm256_add_epi16(x, y); }
+I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return _mm256_sub_epi16(x, y); }
 I8_INLINE i8_vec i8_words_u8(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)); }
 I8_INLINE __m128i i8_half_of(i8_vec x, const int half)
 {

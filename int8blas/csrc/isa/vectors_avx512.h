@@ -428,6 +428,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loa
 I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return _mm512_max_epu8(x, y); }
 I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return _mm512_max_epi8(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return _mm512_add_epi16(x, y); }
+I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return _mm512_sub_epi16(x, y); }
 I8_INLINE i8_vec i8_words_u8(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
 I8_INLINE __m256i i8_half_of(i8_vec x, const int half)
 {

@@ -1,0 +1,16 @@
+from int8blas.gemm.plan cimport Gemm
+
+cdef enum:
+    # Rows of x up to which y is read in place: more pack it, which costs as much as its squares.
+    FEW_X = 16
+
+
+cdef inline bint takes_in_place(const Gemm *g) noexcept nogil:
+    """Whether distances to int32 are computed in place: few rows x, rows y that are plain, and both contiguous."""
+    return (
+        g.packed is NULL and 0 < g.m <= FEW_X and g.k > 0 and g.a.column == 1 and g.b.row == 1 and not g.to_s64
+        and g.c_col == sizeof(int)
+    )
+
+
+cdef int distances_in_place(const Gemm *g) noexcept
