@@ -22,7 +22,7 @@ import bench_variants
 import convolutions
 import linear
 import recurrent
-from calls import Call, Empty, Name, api
+from calls import Call, Empty, Name, TransposeOf, api
 from peers.ours_convolution import convolution
 from peers.ours_linear import inner_product
 from peers.ours_recurrent import recurrent_layer
@@ -30,11 +30,12 @@ from peers.ours_recurrent import recurrent_layer
 
 @dataclass(frozen=True)
 class Case:
-    """One call of a class of calls."""
+    """One call of a class of calls, and the public name that a build must have for it, if it is a later one."""
 
     cls: str
     name: str
     make: Callable[[], Call]
+    needs: str = "matmul"
 
     def __str__(self) -> str:
         return f"{self.cls}: {self.name}"
@@ -219,6 +220,53 @@ def normalization() -> Cases:
             yield Case("gather", f"{n}{', scales of rows' * each}", partial(gather_call, n, each))
 
 
+def dot_call(m: int, n: int, k: int, signs: str) -> Call:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 128, (m, k), np.uint8), rng.integers(-127, 128, (n, k), np.int8)
+    return api.matmul(a if signs == "u8s8" else a.view(np.int8), b.T, dtype=np.int64, out=Empty((m, n), np.int64))
+
+
+def gram_call(n: int, k: int, columns: bool) -> Call:
+    x = np.random.default_rng(0).integers(0, 256, (k, n) if columns else (n, k), np.uint8)
+    left, right = (TransposeOf(1), x) if columns else (x, TransposeOf(0))
+    return api.matmul(left, right, out=Empty((n, n), np.int32))
+
+
+def syrk_call(n: int, k: int, columns: bool) -> Call:
+    x = np.random.default_rng(0).integers(0, 256, (k, n) if columns else (n, k), np.uint8)
+    return api.syrk_u8s32(1.0, x, 0.0, np.zeros((n, n), np.int32), columns, False, True)
+
+
+def distances_call(m: int, n: int, k: int, packed: bool) -> Call:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (m, k), np.uint8), rng.integers(0, 256, (n, k), np.uint8)
+    return api.sqeuclidean(x, api.pack_b(y, trans_b=True) if packed else y, out=Empty((m, n), np.int32))
+
+
+def nearest_call(queries: int, rows: int, metric: str, packed: bool) -> Call:
+    rng = np.random.default_rng(0)
+    asked, base = rng.integers(-127, 128, (queries, 384), np.int8), rng.integers(-127, 128, (rows, 384), np.int8)
+    return api.nearest(asked, api.pack_b(base, trans_b=True) if packed else base, 10, metric=metric)
+
+
+def everyday() -> Cases:
+    """Long vectors, a matrix with itself, distances, and searches."""
+    for (m, n), k, signs in product(((1, 1), (2, 3), (16, 4)), (1024, 66_000, 1_000_000), ("u8s8", "s8s8")):
+        yield Case("long K", f"{m}x{n}x{k} {signs}", partial(dot_call, m, n, k, signs))
+    shapes = (16, 64), (64, 64), (64, 256), (128, 128), (160, 64), (256, 256), (512, 512), (1024, 256), (400, 20_000)
+    for (n, k), columns in product(shapes, (False, True)):
+        name = f"{n}x{n}x{k}{' x.T @ x' if columns else ' x @ x.T'}"
+        yield Case("gram", name, partial(gram_call, n, k, columns))
+        yield Case("syrk", name, partial(syrk_call, n, k, columns), "syrk_u8s32")
+    for m, n, k in ((1, 1000, 384), (4, 1000, 384), (16, 1000, 384), (256, 256, 8), (1024, 1024, 32), (512, 512, 512)):
+        for packed in (False, True):
+            name, make = f"{m}x{n}x{k}{' packed' * packed}", partial(distances_call, m, n, k, packed)
+            yield Case("sqeuclidean", name, make, "sqeuclidean")
+    for queries, metric, packed in product((1, 16, 64), ("inner", "sqeuclidean", "cosine"), (False, True)):
+        name = f"{queries} of 20,000 {metric}{' packed' * packed}"
+        yield Case("nearest", name, partial(nearest_call, queries, 20_000, metric, packed), "nearest")
+
+
 FAMILIES = {
     "gemm": gemm,
     "forms": forms,
@@ -229,4 +277,5 @@ FAMILIES = {
     "pooling": pooling,
     "quantize": quantize,
     "normalization": normalization,
+    "everyday": everyday,
 }

@@ -50,6 +50,10 @@ class Worker:
             int8blas.use_isa(isa)
         return f"{int8blas.__version__} ({int8blas.use_isa()}) of {os.path.dirname(int8blas.__file__)}"
 
+    def has(self, name: str) -> bool:
+        """Whether this version has a public name."""
+        return hasattr(int8blas, name)
+
     def prepare(self, call: Call) -> str:
         """Bind a call and make it once; the digest of its result."""
         self.run = lambda: None  # the last call's operands go first
@@ -83,7 +87,7 @@ def main() -> None:
             return
         try:
             reply = "done", getattr(worker, name)(*arguments)
-        except Exception as error:  # such as a function that this version does not have
+        except Exception as error:  # such as an argument that this version does not take
             reply = "failed", f"{type(error).__name__}: {error}"
         del arguments
         pickle.dump(reply, replies)

@@ -33,6 +33,13 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class TransposeOf:
+    """The transpose of the positional argument of that number: the same memory."""
+
+    argument: int
+
+
+@dataclass(frozen=True)
 class Name:
     """A public name of int8blas."""
 
@@ -86,6 +93,9 @@ def value_of(value: Any) -> Any:
 def bind(call: Call) -> Callable[[], Any]:
     """The last call of a description as a function; all that comes before is done."""
     arguments = {f"a{i}": value_of(value) for i, value in enumerate(call.arguments)}
+    for name, value in arguments.items():
+        if isinstance(value, TransposeOf):
+            arguments[name] = arguments[f"a{value.argument}"].T
     keywords = {name: value_of(value) for name, value in call.keywords.items()}
     text = ", ".join([*arguments, *(f"{name}={name}" for name in keywords)])
     # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.

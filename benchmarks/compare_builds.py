@@ -95,7 +95,9 @@ class Comparison:
         self.about = {name: worker.ask("start", threads, isa) for name, worker in self.workers}
 
     def measure(self, result: Result, seconds: float) -> None:
-        """Measure one shape for about so long."""
+        """Measure one shape for about so long, if both builds have its function."""
+        if not all(worker.ask("has", result.case.needs) for _, worker in self.workers):
+            return
         call = result.case.make()
         try:
             digests = {worker.ask("prepare", call) for _, worker in self.workers}
@@ -195,6 +197,9 @@ def compare(options: argparse.Namespace, cases: Sequence[Case], threads: int) ->
     for result in shapes:
         print(f"{result.case} is below {options.shape_bound} in both measurements")
     wrong = [result for result in results if result.fault]
+    absent = sum(not result.seconds and not result.fault for result in results)
+    if absent:
+        print(f"{absent} shapes are of functions that one build does not have")
     print(f"{len(classes)} classes and {len(shapes)} shapes are slower, {len(wrong)} have faults; "
           f"{time.perf_counter() - start:.0f} seconds")  # fmt: skip
     return not (classes or shapes or wrong)

@@ -70,6 +70,9 @@ SHAPES = (
 )  # fmt: skip
 
 
+DISTANCES = ((1, 90, 384), (4, 50, 65), (16, 33, 130), (130, 300, 9), (70, 70, 515), (1, 9, 40_000))
+
+
 def gemm_call(rng: Rng, shape: tuple[int, int, int], signs: str, form: int) -> Callable[[], Any]:
     m, n, k = shape
     types = {"u": UINT8, "s": INT8}
@@ -115,6 +118,32 @@ def matmul(rng: Rng) -> Cases:
             f"{shapes} {a.dtype} {b.dtype} {np.dtype(dtype)} {keywords}",
             partial(int8blas.matmul, a, b, dtype=dtype, **keywords),
         )
+
+
+def everyday(rng: Rng) -> Cases:
+    """Functions that came with version 0.2.0: a build that has them not has no results of them."""
+    if not hasattr(int8blas, "nearest"):
+        return
+    for n, k, dtype, columns in product((1, 16, 50, 97, 300), (3, 64, 515, 2100), (UINT8, INT8), (False, True)):
+        x = integers(rng, (k, n) if columns else (n, k), dtype)
+        syrk = int8blas.syrk_u8s32 if dtype == UINT8 else int8blas.syrk_s8s32
+        name = f"{n} x {k} {np.dtype(dtype)} columns {columns}"
+        alpha, beta, ao = pick(rng, ((1, 0, 0), (0.3, 0, 5), (-2, 1.5, 0)))
+        c, lower = integers(rng, (n, n), INT32) >> 8, bool(rng.integers(2))
+        yield f"syrk {name} {alpha} {beta} {ao}", partial(syrk, alpha, x, beta, c, columns, lower, ao=ao)
+        left, right = (x.T, x) if columns else (x, x.T)
+        yield f"gram {name}", partial(int8blas.matmul, left, right, dtype=np.int64)
+    for m, n, k in ((1, 1, 70_000), (2, 7, 66_000), (16, 16, 40_000), (3, 5, 1_000_003)):
+        for a_type, b_type in product((UINT8, INT8), repeat=2):
+            a, b = integers(rng, (m, k), a_type), integers(rng, (n, k), b_type)
+            yield f"dot {m} x {n} x {k} {a.dtype} {b.dtype}", partial(int8blas.matmul, a, b.T, dtype=np.int64)
+    for (m, n, k), x_type, y_type in product(DISTANCES, (UINT8, INT8), (UINT8, INT8)):
+        x, y = integers(rng, (m, k), x_type), integers(rng, (n, k), y_type)
+        name, packed = f"{m} x {n} x {k} {x.dtype} {y.dtype}", int8blas.pack_b(y, trans_b=True)
+        yield f"sqeuclidean {name}", partial(int8blas.sqeuclidean, x, y)
+        yield f"sqeuclidean packed {name}", partial(int8blas.sqeuclidean, x, packed)
+        for metric in ("inner", "sqeuclidean", "cosine"):
+            yield f"nearest {metric} {name}", partial(int8blas.nearest, x, [packed, y], 7, metric=metric)
 
 
 def packed(rng: Rng) -> Cases:
@@ -508,8 +537,8 @@ def errors(rng: Rng) -> Cases:
     yield from wrong.items()
 
 
-FAMILIES = (gemm, matmul, packed, inner_product, convolution, deconvolution, recurrent, quantize, elementwise, pooling,
-            normalization, others, errors)  # fmt: skip
+FAMILIES = (gemm, matmul, everyday, packed, inner_product, convolution, deconvolution, recurrent, quantize,
+            elementwise, pooling, normalization, others, errors)  # fmt: skip
 
 
 # --- digests ---------------------------------------------------------------------------------------------------------
@@ -578,6 +607,10 @@ def main() -> None:
         prefixes = tuple(f"{family.__name__}: " for family in families)
         everything = json.loads(options.file.read_text())
         old = {name: bits for name, bits in everything.items() if name.startswith(prefixes)}
+        recorded = tuple({f"{name.split(': ')[0]}: " for name in everything})
+        for prefix in set(prefixes) - set(recorded):
+            print(f"not in the file, and not compared: {prefix[:-2]}")
+        found = {name: bits for name, bits in found.items() if name.startswith(recorded)}
         different = [name for name in {**old, **found} if old.get(name) != found.get(name)]
         for name in different:
             print(f"differs: {name}: {old.get(name, 'not there')}, now {found.get(name, 'not there')}")
