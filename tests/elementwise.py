@@ -7,7 +7,7 @@ import reference_quantization as reference
 import int8blas
 
 DTYPES = (np.uint8, np.int8, np.int32)
-SCHEMES = ("float", "doubling", "single")
+SCHEMES = ("float", "doubling", "single", "onnx")
 
 
 def ends(dtype):
@@ -46,11 +46,13 @@ def call(name, rng, dtype, shape):
     """The function with its dtype bound, its oracle, and an x."""
     if name == "quantize":
         x, options = random_floats(rng, shape), {"dtype": dtype}
+    elif name == "quantize onnx":
+        x, options = random_floats(rng, shape), {"dtype": dtype, "scheme": "onnx"}
     elif name == "dequantize":
         x, options = random_integers(rng, dtype, shape), {}
     else:
         x, options = random_integers(rng, np.int32, shape), {"dtype": dtype, "scheme": name}
-    function = "requantize" if name in SCHEMES else name
+    function = "requantize" if name in SCHEMES else name.removesuffix(" onnx")
 
     def ours(*arguments, **keywords):
         return getattr(int8blas, function)(*arguments, **options, **keywords)
@@ -62,7 +64,7 @@ def call(name, rng, dtype, shape):
     return ours, oracle, x
 
 
-FUNCTIONS = ("quantize", "dequantize", *SCHEMES)
+FUNCTIONS = ("quantize", "quantize onnx", "dequantize", *SCHEMES)
 every_function = pytest.mark.parametrize("name", FUNCTIONS)
 every_type = pytest.mark.parametrize("dtype", DTYPES)
 

@@ -33,12 +33,24 @@ def round_and_saturate(y, dtype, nan):
     return np.clip(np.rint(y), info.min, info.max).astype(dtype)
 
 
+# sat(rne(y) + zero_point); NaN becomes the zero point
+def round_and_shift(y, dtype, zero_point):
+    """float32 values rounded half to even, and integers added to them, exactly."""
+    assert y.dtype == np.float32
+    info = np.iinfo(dtype)
+    whole = np.clip(np.rint(np.nan_to_num(y.astype(np.float64), nan=0.0)), -(2.0**40), 2.0**40).astype(np.int64)
+    return np.clip(whole.clip(-(2**31), 2**31 - 1) + zero_point, info.min, info.max).astype(dtype)
+
+
 # q = sat(rne(f32(f32(x / scale) + f32(zero_point))))
-def quantize(x, scale, zero_point=0, dtype=np.int8):
+# q = sat(rne(f32(x / scale)) + zero_point)                    "onnx"
+def quantize(x, scale, zero_point=0, dtype=np.int8, scheme="float"):
     """`dtype` values from float32 ones."""
     scale, zero_point = np.asarray(scale).astype(np.float32), np.asarray(zero_point)
     with np.errstate(all="ignore"):
         y = (np.asarray(x).astype(np.float32) / scale).astype(np.float32)
+        if scheme == "onnx":
+            return round_and_shift(y, dtype, zero_point.astype(np.int64))
         y = y + zero_point.astype(np.float32)
     return round_and_saturate(y, dtype, zero_point)
 
@@ -49,6 +61,14 @@ def dequantize(x, scale, zero_point=0):
     difference = np.asarray(x).astype(np.int64) - np.asarray(zero_point).astype(np.int64)
     with np.errstate(over="ignore"):
         return (np.asarray(scale).astype(np.float32) * difference.astype(np.float32)).astype(np.float32)
+
+
+# q = sat(rne(f32(f32(x) * scale)) + zero_point)
+def requantize_onnx(x, scale, zero_point=0, dtype=np.int8):
+    """The scheme "onnx"."""
+    with np.errstate(all="ignore"):
+        y = (np.asarray(x).astype(np.float32) * np.asarray(scale).astype(np.float32)).astype(np.float32)
+    return round_and_shift(y, dtype, np.asarray(zero_point).astype(np.int64))
 
 
 # q = sat(rne(f32(f32(f32(x) * scale) + f32(zero_point))))
@@ -128,6 +148,8 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, scheme="float"):
     """Any scheme."""
     if scheme == "float":
         return requantize_float(x, scale, zero_point, dtype)
+    if scheme == "onnx":
+        return requantize_onnx(x, scale, zero_point, dtype)
     element = {"doubling": doubling, "single": single}[scheme]
     x, scale, zero_point = np.broadcast_arrays(x, np.asarray(scale, np.float64), zero_point)
     values = zip(x.flat, scale.flat, zero_point.flat, strict=True)

@@ -33,6 +33,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_column_values dst_scale
         i8_column_values dst_zero
         const float *row_scale
+        float rounder
         int relu
         int shifts
         int type
@@ -166,7 +167,8 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t operand_row
         ptrdiff_t operand_col
 
-    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE
+    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX
+    float I8_ROUNDER
 
     ctypedef struct i8_requantization:
         int scheme
@@ -186,6 +188,7 @@ cdef extern from "isa/kernels.h" nogil:
         int finite
         int rescales
         int shifts
+        float rounder
         int integral
         const int32_t *offset
         const int32_t *col_sums
@@ -346,6 +349,7 @@ cdef extern from "isa/kernels.h" nogil:
         float zero[2]
         float dst_scale
         float dst_zero
+        int onnx
         uint8_t *out
 
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
@@ -548,8 +552,9 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef struct i8_elementwise_kernels:
         i8_elements_fn quantize[3]
+        i8_elements_fn quantize_onnx[3]
         i8_elements_fn dequantize[3]
-        i8_elements_fn requantize[3][3]
+        i8_elements_fn requantize[4][3]
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
         void (*load[6])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil

@@ -12,6 +12,8 @@ cdef enum:
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters)
 cdef list in_memory_order(cnp.ndarray out, list arrays)
+cdef bint is_dense(cnp.ndarray array) noexcept
+cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept
 cdef int even_from(list arrays)
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil

@@ -173,6 +173,38 @@ cdef int even_from(list arrays):
     return first
 
 
+cdef bint is_dense(cnp.ndarray array) noexcept:
+    """Whether the elements lie side by side, with the dimensions in any order, all of them forwards."""
+    cdef int ndim = cnp.PyArray_NDIM(array), left = 0, d, found
+    cdef int64_t step = cnp.PyArray_ITEMSIZE(array)
+    cdef bint used[cnp.NPY_MAXDIMS]
+    for d in range(ndim):
+        used[d] = cnp.PyArray_DIM(array, d) == 1
+        left += not used[d]
+    while left:
+        found = -1
+        for d in range(ndim):
+            if not used[d] and cnp.PyArray_STRIDE(array, d) == step:
+                found = d
+                break
+        if found < 0:
+            return False
+        used[found] = True
+        step *= cnp.PyArray_DIM(array, found)
+        left -= 1
+    return True
+
+
+cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether two arrays of one shape have the same steps, counted in elements."""
+    cdef int d
+    for d in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, d) != 1 and (cnp.PyArray_STRIDE(x, d) * cnp.PyArray_ITEMSIZE(y)
+                                           != cnp.PyArray_STRIDE(y, d) * cnp.PyArray_ITEMSIZE(x)):
+            return False
+    return True
+
+
 cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
     """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
     cdef int d, p, first, inner
@@ -311,8 +343,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         if cnp.PyArray_ITEMSIZE(x) == 2:
             job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
-        if uniform and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target))
-                        or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(target))):
+        if uniform and is_dense(x) and lie_alike(x, target):
             job.dims, job.outer, job.n, job.each = 0, 1, cnp.PyArray_SIZE(x), False
             job.x_step, job.out_step = job.x_size, job.out_size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(target)

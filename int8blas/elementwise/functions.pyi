@@ -11,6 +11,7 @@ _Element: TypeAlias = _Int8OrUInt8 | np.int32 | _Float
 _T = TypeVar("_T", np.uint8, np.int8, np.int32, np.float32, np.float16)
 _PostOps: TypeAlias = PostOp | Iterable[PostOp]
 _Operation: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne"]
+_Rounding: TypeAlias = Literal["float", "onnx"]
 
 @overload
 def eltwise(
@@ -20,6 +21,7 @@ def eltwise(
     scales: Mapping[str, _Real] | None = None,
     zero_points: Mapping[str, SupportsIndex] | None = None,
     dst_dtype: None = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[_T] | None = None,
 ) -> npt.NDArray[_T]: ...
 @overload
@@ -30,6 +32,7 @@ def eltwise(
     scales: Mapping[str, _Real] | None = None,
     zero_points: Mapping[str, SupportsIndex] | None = None,
     dst_dtype: npt.DTypeLike | None = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
@@ -40,6 +43,7 @@ def eltwise(
     scales: Mapping[str, _Real] | None = None,
     zero_points: Mapping[str, SupportsIndex] | None = None,
     dst_dtype: npt.DTypeLike | None = None,
+    scheme: _Rounding = "float",
     out: _MemoryT,
 ) -> _MemoryT: ...
 @overload
@@ -52,6 +56,7 @@ def binary(
     zero_points: Mapping[str, SupportsIndex] | None = None,
     post_ops: _PostOps = (),
     dst_dtype: None = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[_T] | None = None,
 ) -> npt.NDArray[_T]: ...
 @overload
@@ -64,6 +69,7 @@ def binary(
     zero_points: Mapping[str, SupportsIndex] | None = None,
     post_ops: _PostOps = (),
     dst_dtype: npt.DTypeLike | None = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
@@ -76,6 +82,7 @@ def binary(
     zero_points: Mapping[str, SupportsIndex] | None = None,
     post_ops: _PostOps = (),
     dst_dtype: npt.DTypeLike | None = None,
+    scheme: _Rounding = "float",
     out: _MemoryT,
 ) -> _MemoryT: ...
 @overload
@@ -124,3 +131,6 @@ def concat(
     dst_dtype: npt.DTypeLike | None = None,
     out: _MemoryT,
 ) -> _MemoryT: ...
+def look_up(
+    src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *, out: npt.NDArray[_T] | None = None
+) -> npt.NDArray[_T]: ...

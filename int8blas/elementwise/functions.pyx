@@ -23,7 +23,7 @@ from int8blas.core.arrays cimport (
 )
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
 from int8blas.elementwise.elements cimport clash, share_memory
-from int8blas.elementwise.fused cimport Step, copying, fuse, reading, run
+from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
 from int8blas.stage.output_stage cimport binary_kind, set_post_op
 from int8blas.core.verbose import spoken
 from int8blas.stage.attributes import BINARY, Eltwise, Sum, as_post_ops
@@ -33,6 +33,10 @@ cnp.import_array()
 
 # Bytes of an element of the widest type of results.
 cdef int LARGEST_ELEMENT = 4
+
+cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
+# How integers are stored.
+cdef tuple SCHEMES = ("float", "onnx")
 
 cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 
@@ -155,7 +159,17 @@ cdef int check_size(shape, str name) except -1:
     return 0
 
 
-cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero):
+cdef bint is_onnx(object scheme, int typenum) except -1:
+    """Whether results are stored as ONNX's QuantizeLinear does it."""
+    cdef bint onnx = choice(scheme, "scheme", SCHEMES) == 1
+    if onnx and typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
+        raise TypeError("dst_dtype must be uint8, int8 or int32 with scheme='onnx', got "
+                        f"{cnp.PyArray_DescrFromType(typenum)}")
+    return onnx
+
+
+cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
+                    bint onnx=False):
     """Run fused steps into `array`; `out` is what the user gave for it."""
     cdef cnp.ndarray target = array
     cdef Step step
@@ -165,7 +179,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
                 target = empty_like(array, typenum)
                 break
     if cnp.PyArray_SIZE(target):
-        run([fuse(steps, target, <float>1 / scale, zero)])
+        run([fuse(steps, target, scale if onnx else <float>1 / scale, zero, onnx)])
     if target is not array:
         array[...] = target
     if returns_out:
@@ -176,7 +190,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
 # ------------------------------------------------------------------------------------------------------ functions ----
 
 @spoken("src")
-def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None):
+def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="float", out=None):
     """Element-wise functions of a quantized tensor.
 
     ::
@@ -184,6 +198,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
         y = scales["src"] * (f32(src) - f32(zero_points["src"]))
         y = op(y)                                                               for each of `ops`
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
@@ -204,6 +219,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
         The zero points of "src" and "dst", each in the range of its dtype; 0 by default. Floats have none.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; that of `src` by default.
+    scheme : {'float', 'onnx'}, optional
+        How integers are stored, see above: "onnx" is what ONNX's QuantizeLinear does.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`. A Sum
         post-op adds to what is in it.
@@ -244,17 +261,18 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, out=None
     cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
     cdef float dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
     cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    cdef bint onnx = is_onnx(scheme, typenum)
     cdef list steps = [
         reading(array, scale_from(scale.get("src", 1), "scales['src']"),
                 zero_point_from(zero.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(array))),
     ]
     target = destination(out, typenum, shape, array)
     steps += post_ops_of(ops, "ops", None if out is None else target, shape, typenum)
-    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
+    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
 
 
 @spoken("src0", "src1")
-def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
+def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float", out=None):
     """A function of two quantized tensors, element by element.
 
     ::
@@ -263,6 +281,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         y1 = scales["src1"] * (f32(src1) - f32(zero_points["src1"]))
         y = post_ops(y0 op y1)
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
     in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
@@ -283,6 +302,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         What happens to y before it is stored, as in :func:`eltwise`.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; that of `src0` by default.
+    scheme : {'float', 'onnx'}, optional
+        How integers are stored, see above: "onnx" is what ONNX's QuantizeLinear does.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the common shape of the sources, may have any strides and may overlap
         them. A Sum post-op adds to what is in it.
@@ -324,6 +345,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     cdef tuple shape = (<object>first).shape, names = ("src0", "src1", "dst")
     cdef dict scale = by_tensor(scales, "scales", names), zero = by_tensor(zero_points, "zero_points", names)
     cdef float dst_scale, dst_zero
+    cdef bint onnx
     cdef list steps
     cdef Step step
     if (<object>second).shape != shape:
@@ -331,6 +353,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     typenum = type_of(dst_dtype, first)
     dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
     dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    onnx = is_onnx(scheme, typenum)
     steps = []
     step = reading(broadcast(first, shape, "src0"), scale_from(scale.get("src0", 1), "scales['src0']"),
                    zero_point_from(zero.get("src0", 0), "zero_points['src0']", cnp.PyArray_TYPE(first)))
@@ -341,7 +364,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     steps.append(step)
     target = destination(out, typenum, shape, first if (<object>first).shape == shape else second)
     steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
-    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero)
+    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
 
 
 @spoken("srcs")
@@ -531,3 +554,15 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     if target is not result:
         result[...] = target
     return result if out is None else out
+
+
+def look_up(src, table, *, out=None):
+    """The elements of `table`, 256 bytes, that have the bytes of `src` as their index."""
+    cdef cnp.ndarray array = elements(src, "src", BYTES)
+    cdef cnp.ndarray values = elements(table, "table", BYTES), target
+    if cnp.PyArray_SIZE(values) != 256 or not cnp.PyArray_IS_C_CONTIGUOUS(values):
+        raise ValueError(f"table must have 256 elements side by side, got shape {(<object>values).shape}")
+    target = destination(out, cnp.PyArray_TYPE(values), (<object>array).shape, array)
+    if cnp.PyArray_SIZE(target):
+        run([looking_up(array, values, target)])
+    return target

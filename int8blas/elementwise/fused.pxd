@@ -10,6 +10,7 @@ cdef class Step:
     cdef i8_post_op op              # not of the first step
 
 cdef Step reading(cnp.ndarray array, float scale, float zero)
-cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero)
+cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=?)
 cdef object copying(cnp.ndarray array, cnp.ndarray target)
+cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target)
 cdef int run(list fused) except -1

@@ -9,7 +9,7 @@ are evenly spaced in each array, and the outer dimensions. A block is a part of 
 
 from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -26,12 +26,13 @@ from int8blas.core.kernels cimport (
     current_kernels,
     i8_bytes_args,
     i8_bytes_fn,
+    i8_elements_args,
     i8_kernels,
     i8_post_op,
 )
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
-from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order
+from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order, is_dense, lie_alike
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -89,6 +90,7 @@ cdef struct FusedJob:
     compute_fn compute
     Operand out
     float dst_scale, dst_zero
+    bint onnx                       # how integers are stored: see `fuse`
     int count
     Link *links
     i8_bytes_fn bytes_function
@@ -199,6 +201,20 @@ cdef void compute_copy(const FusedJob *job, const Block *block) noexcept nogil:
     copy_runs(job, block, &job.out, NULL, &job.links[0].operand, NULL)
 
 
+cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n) noexcept nogil:
+    """Results, as integers or floats."""
+    cdef i8_elements_args args
+    cdef int32_t zero
+    if not job.onnx:
+        job.kernels.elementwise.store[job.out.type](out, y, n, job.dst_scale, job.dst_zero)
+        return
+    zero = <int32_t>job.dst_zero
+    args.n, args.x, args.out, args.each, args.stream = n, y, out, 0, 0
+    args.parameters[0], args.parameters[1], args.parameters[2] = &job.dst_scale, &zero, &zero
+    # The integers are the first of the types, in the same order.
+    job.kernels.elementwise.quantize_onnx[job.out.type](&args)
+
+
 cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
     cdef float y[FLOATS]
     cdef float z[FLOATS]
@@ -214,8 +230,7 @@ cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil
                 &z[0] if i else &y[0], gather(job, &link.operand, block, buffer), n, link.scale, link.zero)
         if i > 0:
             job.kernels.elementwise.apply(&link.op, y, z, n)
-    job.kernels.elementwise.store[job.out.type](address(job, &job.out, block) if direct else &buffer[0], y, n,
-                                                job.dst_scale, job.dst_zero)
+    store(job, address(job, &job.out, block) if direct else &buffer[0], y, n)
     if not direct:
         scatter(job, block, buffer)
 
@@ -279,12 +294,13 @@ cdef void set_operand(Operand *operand, cnp.ndarray view, int dims, bint whole):
 
 cdef bint one_run(list arrays):
     """Whether all of them are contiguous in the same order."""
-    cdef bint c = True, f = True
-    cdef cnp.ndarray array
+    cdef cnp.ndarray first = arrays[0], array
+    if not is_dense(first):
+        return False
     for array in arrays:
-        c = c and cnp.PyArray_IS_C_CONTIGUOUS(array)
-        f = f and cnp.PyArray_IS_F_CONTIGUOUS(array)
-    return c or f
+        if not lie_alike(first, array):
+            return False
+    return True
 
 
 cdef Fused laid_out(list steps, cnp.ndarray target):
@@ -361,14 +377,14 @@ cdef void make_table(FusedJob *job) noexcept:
     job.kernels.elementwise.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
     for i in range(1, job.count):
         job.kernels.elementwise.apply(&job.links[i].op, y, y, 256)
-    job.kernels.elementwise.store[job.out.type](job.table, y, 256, job.dst_scale, job.dst_zero)
+    store(job, job.table, y, 256)
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
     """Prepare for the kernels of sums and products of bytes, if the steps are one, with numbers of modest size."""
     cdef const Link *link
     cdef double largest[2]
-    cdef double y
+    cdef double y, quotient
     cdef bint relu = job.count == 3
     cdef int i, kind
     if job.count not in (2, 3) or not is_byte(&job.out) or not job.links[1].reads:
@@ -390,22 +406,24 @@ cdef bint set_bytes(FusedJob *job) noexcept:
         largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
     y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
     # Half of 2**31, which leaves room for rounding; the other bound keeps y and the operands finite.
-    if not (max(y, max(largest[0], largest[1])) < 1e38 and y * job.dst_scale + 256 < 1 << 30):
+    quotient = y / job.dst_scale if job.onnx else y * job.dst_scale
+    if not (max(y, max(largest[0], largest[1])) < 1e38 and quotient + 256 < 1 << 30):
         return False
-    job.bytes.dst_scale, job.bytes.dst_zero = job.dst_scale, job.dst_zero
+    job.bytes.dst_scale, job.bytes.dst_zero, job.bytes.onnx = job.dst_scale, job.dst_zero, job.onnx
     job.bytes_function = job.kernels.elementwise.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][
         job.out.type == I8_TYPE_S8]
     return job.bytes_function is not NULL
 
 
-cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero):
+cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
     """Steps, and how `target` is stored: sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for floats.
+    With `onnx`, which is for integers, it is sat(rne(y / dst_scale) + dst_zero).
 
     Nothing of `target` may be read after something else of it has been written.
     """
     cdef Fused self = laid_out(steps, target)
     cdef FusedJob *job = &self.job
-    job.dst_scale, job.dst_zero = dst_scale, dst_zero
+    job.dst_scale, job.dst_zero, job.onnx = dst_scale, dst_zero, onnx
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
         job.compute = compute_lookup
@@ -425,6 +443,15 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
     cdef int64_t block = COPIED // self.job.out.size
     self.job.compute = compute_copy
     set_blocks(&self.job, block, block)
+    return self
+
+
+cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target):
+    """The elements of 256 bytes that an array of bytes has the indices of."""
+    cdef Fused self = laid_out([reading(array, 1, 0)], target)
+    memcpy(self.job.table, cnp.PyArray_DATA(table), 256)
+    self.job.compute = compute_lookup
+    set_blocks(&self.job, BUFFER, LONG_LOOKUP)
     return self
 
 

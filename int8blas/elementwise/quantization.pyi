@@ -11,7 +11,8 @@ _Integer: TypeAlias = np.uint8 | np.int8 | np.int32
 _Reals: TypeAlias = _Real | Sequence[Any] | _Array[np.floating[Any] | np.integer[Any]]
 _ZeroPoints: TypeAlias = SupportsIndex | Sequence[Any] | _Array[np.integer[Any]]
 _Axis: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
-_Scheme: TypeAlias = Literal["float", "doubling", "single"]
+_Scheme: TypeAlias = Literal["float", "doubling", "single", "onnx"]
+_Rounding: TypeAlias = Literal["float", "onnx"]
 
 @overload
 def quantize(
@@ -21,6 +22,7 @@ def quantize(
     dtype: type[np.int8] = ...,
     *,
     axis: _Axis = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[np.int8] | None = None,
 ) -> npt.NDArray[np.int8]: ...
 @overload
@@ -31,6 +33,7 @@ def quantize(
     dtype: type[_Q] | np.dtype[_Q],
     *,
     axis: _Axis = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[_Q] | None = None,
 ) -> npt.NDArray[_Q]: ...
 @overload
@@ -41,6 +44,7 @@ def quantize(
     dtype: npt.DTypeLike = ...,
     *,
     axis: _Axis = None,
+    scheme: _Rounding = "float",
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
@@ -51,6 +55,7 @@ def quantize(
     dtype: npt.DTypeLike = ...,
     *,
     axis: _Axis = None,
+    scheme: _Rounding = "float",
     out: _MemoryT,
 ) -> _MemoryT: ...
 @overload

@@ -6,7 +6,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport (
     axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
-from int8blas.core.kernels cimport I8_FLOAT, I8_S8, I8_S32, I8_U8, current_kernels
+from int8blas.core.kernels cimport I8_DOUBLING, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
 from int8blas.core.verbose import spoken
@@ -39,7 +39,7 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
 
 
 @spoken("x")
-def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
+def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
 
     Division and addition are in float32, in this order; the sum is rounded half to even and saturated to `dtype`. NaN
@@ -58,6 +58,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, each of which is one value or has the shape
         of these dimensions in this order. In the words of oneDNN's documents, the dimensions that the mask selects.
+    scheme : {'float', 'onnx'}, optional
+        "onnx" rounds the quotient alone: ``sat(rne(x / scale) + zero_point)``, where the sum is exact.
     out : ndarray of `dtype`, optional
         Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
 
@@ -78,8 +80,10 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
 
     Notes
     -----
-    This is the quantization of oneDNN's "Primitive Attributes: Quantization" and of ONNX's QuantizeLinear. The result
-    is the same bit for bit on every CPU and for every number of threads.
+    This is the quantization of oneDNN's "Primitive Attributes: Quantization", and with ``scheme="onnx"`` that of ONNX's
+    QuantizeLinear: they differ by one where a quotient is halfway between two integers and the zero point is odd, or
+    where adding the zero point in float32 makes it so. The result is the same bit for bit on every CPU and for every
+    number of threads.
 
     Examples
     --------
@@ -91,15 +95,21 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, out=None):
     >>> int8blas.quantize(x, [0.5, 1], [10, 0], np.uint8, axis=0)
     array([[  8,  10,  12],
            [  0,  64, 255]], dtype=uint8)
+    >>> int8blas.quantize(x[0], 0.5, 1), int8blas.quantize(x[0], 0.5, 1, scheme="onnx")
+    (array([-1,  2,  2], dtype=int8), array([-1,  1,  3], dtype=int8))
     """
     cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    cdef i8_elements_fn function
+    cdef bint onnx
     scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    return apply(current_kernels().elementwise.quantize[t.index], array, out, typenum, axes,
-                 [scales, zero_points, zero_points])
+    onnx = choice(scheme, "scheme", ("float", "onnx"))
+    function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
+        current_kernels().elementwise.quantize[t.index])
+    return apply(function, array, out, typenum, axes, [scales, zero_points, zero_points])
 
 
 @spoken("x")
@@ -164,7 +174,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor, scale of `x` over scale of the result: positive and finite, for ``scheme="float"`` when rounded to
+        The factor, scale of `x` over scale of the result: positive and finite, for "float" and "onnx" when rounded to
         float32. One value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
         In the range of `dtype`.
@@ -172,7 +182,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
         uint8, int8 or int32.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
-    scheme : {'float', 'doubling', 'single'}, optional
+    scheme : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic, see below.
     out : ndarray of `dtype`, optional
         Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
@@ -193,7 +203,8 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
 
     Notes
     -----
-    ``"float"`` is oneDNN's: ``sat(rne(float32(x) * scale + zero_point))``, each step in float32.
+    ``"float"`` is oneDNN's: ``sat(rne(float32(x) * scale + zero_point))``, each step in float32. ``"onnx"`` rounds
+    before the zero point is added, ``sat(rne(float32(x) * scale) + zero_point)``.
 
     The others are integer arithmetic, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
     ``m * 2**(e - 31)``. Both compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
@@ -228,12 +239,14 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     """
     cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_INT32,)), scales, exponents, zero_points
     cdef int typenum = quantized_type(dtype, "dtype"), kind = choice(scheme, "scheme", SCHEMES)
+    cdef bint integral
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32 if kind == I8_FLOAT else cnp.NPY_FLOAT64, shape)
+    integral = kind == I8_DOUBLING or kind == I8_SINGLE
+    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
     exponents = zero_points
-    if kind != I8_FLOAT:
+    if integral:
         scales, exponents = multipliers(scales)
         exponents = limited(exponents, kind)
     return apply(current_kernels().elementwise.requantize[kind][t.index], array, out, typenum, axes,

@@ -196,6 +196,7 @@ cdef inline void set_tile_output(const Gemm *g, i8_tile_output *out, int64_t col
     out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
     out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
     out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
+    out.rounder = s.rounder
     out.relu, out.shifts, out.type, out.integral = s.relu, s.shifts, s.type, s.integral
 
 

@@ -119,7 +119,7 @@ cdef class InnerProduct(QuantizedLayer):
         y = y + f32(sum[g]) * (scale_src * scale_weights[g, oc])        for g = 1, 2, ...
         dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
 
-    The bias is float32 then, and the requantization 'float'.
+    The bias is float32 then, and the requantization 'float' or 'onnx'.
 
     Where a row of a dynamic source (the whole, for 'per_tensor') has an infinity or a NaN, it has no range to be
     quantized by, and all of its results are NaN before the post-ops. An integer destination has no NaN: it gets its

@@ -45,7 +45,8 @@ ELTWISE = {
 # alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
 ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
 # Arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
-SCHEMES = ("float", "doubling", "single")
+SCHEMES = ("float", "doubling", "single", "onnx")
+INTEGER_SCHEMES = ("doubling", "single")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
@@ -305,9 +306,9 @@ class Attributes:
         The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
         is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and
         no zero points then.
-    requantization : {'float', 'doubling', 'single'}, optional
-        The arithmetic from the sums to the destination: float32, or the integer arithmetic of these schemes of
-        :func:`int8blas.requantize`, see below.
+    requantization : {'float', 'doubling', 'single', 'onnx'}, optional
+        The arithmetic from the sums to the destination: float32, the integer arithmetic of these schemes of
+        :func:`int8blas.requantize`, or float32 with ONNX's rounding, see below.
 
     Raises
     ------
@@ -329,6 +330,10 @@ class Attributes:
     limits, ``zp_dst + round(limit / scale_dst)`` with the quotient in float32 and ties away from zero, narrow that
     range. A bias is int32, the source has one scale and is not quantized dynamically. This is the arithmetic of
     TensorFlow Lite's reference kernels for int8.
+
+    With ``requantization="onnx"`` everything is as in float32, but that a destination of 8 bits is rounded before its
+    zero point, which is in the range of its dtype, is added: ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. An int32
+    destination has no zero point then.
 
     Examples
     --------
@@ -372,7 +377,7 @@ class Attributes:
         scheme = self.requantization
         if not isinstance(scheme, str) or scheme not in SCHEMES:
             raise ValueError(f"requantization must be {either(list(map(repr, SCHEMES)))}, got {shown(scheme)}")
-        if scheme == "float":
+        if scheme not in INTEGER_SCHEMES:
             return
         if self.output_scales is not None:
             raise ValueError(f"output_scales must not be given with requantization={scheme!r}")

@@ -11,7 +11,7 @@ from int8blas.core.arrays import dtype_argument, dtype_error, dtype_from, either
 from int8blas.core.file import register
 from int8blas.core.parameters import integer, scale_values, zero_point_values
 from int8blas.gemm.packing import PackedB
-from int8blas.stage.attributes import Attributes
+from int8blas.stage.attributes import INTEGER_SCHEMES, Attributes
 from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups
 
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
@@ -115,9 +115,9 @@ def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_poin
         raise ValueError(
             "attributes must not have output_scales for a convolution whose source is quantized dynamically"
         )
-    if attributes.requantization != "float":
+    if attributes.requantization in INTEGER_SCHEMES:
         raise ValueError(
-            "requantization must be 'float' for a source that is quantized dynamically, got "
+            "requantization must be 'float' or 'onnx' for a source that is quantized dynamically, got "
             f"{attributes.requantization!r}"
         )
     return replace(attributes, scales={**attributes.scales, "src": 0}, zero_points={**attributes.zero_points, "src": 0})

@@ -16,7 +16,8 @@ cdef class Layer:
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
     cdef bint integral              # nothing in the formula is real: the result is exact
-    cdef bint requantizes           # in integers: Attributes.requantization is not "float"
+    cdef bint requantizes           # in integers: Attributes.requantization is one of the integer schemes
+    cdef bint rounds_first          # before the destination's zero point is added: it is "onnx"
     cdef object _bias
     cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"
@@ -31,6 +32,7 @@ cdef class Layer:
     cdef object check_groups(self)
     cdef object checked(self, parameter, tensor, value)
     cdef object one_value(self, str parameter, str tensor, object value)
+    cdef object zero_point_type(self, str tensor)
     cdef dict checked_masks(self, parameter, declared, values)
     cdef object fitted(self, parameter, tensor, array)
     cdef object check_post_ops(self)

@@ -36,6 +36,7 @@ from int8blas.core.kernels cimport (
     I8_PRELU,
     I8_RELU,
     I8_ROUND,
+    I8_ROUNDER,
     I8_SQRT,
     I8_SQUARE,
     I8_SUB,
@@ -64,7 +65,7 @@ from int8blas.stage.columns cimport (
     set_columns,
 )
 from int8blas.stage.requantization cimport check_requantization, set_requantization
-from int8blas.stage.attributes import TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
+from int8blas.stage.attributes import INTEGER_SCHEMES, TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
 cnp.import_array()
 
@@ -150,7 +151,10 @@ cdef class Layer:
         self.check_post_ops()
         self.check_groups()
         check_requantization(attributes, kind, self.dtypes["dst"], self._bias, self.masks["scales"])
-        self.requantizes = attributes.requantization != "float"
+        self.requantizes = attributes.requantization in INTEGER_SCHEMES
+        self.rounds_first = attributes.requantization == "onnx"
+        if self.rounds_first and self.dst_type == cnp.NPY_INT32 and "dst" in self.masks["zero_points"]:
+            raise ValueError("zero_points['dst'] must not be given for int32 with requantization='onnx'")
         self.integral = (
             not self.requantizes and self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
             and attributes.output_scales is None and not attributes.post_ops
@@ -181,8 +185,8 @@ cdef class Layer:
         if self.integer_bias:
             raise TypeError("bias must be float32 with scales by groups of k, whose sums have no unit in common, got "
                             "int32")
-        if self.attributes.requantization != "float":
-            raise ValueError("requantization must be 'float' with scales by groups of k, got "
+        if self.attributes.requantization in INTEGER_SCHEMES:
+            raise ValueError("requantization must be 'float' or 'onnx' with scales by groups of k, got "
                              f"{self.attributes.requantization!r}")
 
     cdef object checked(self, parameter, tensor, value):
@@ -193,8 +197,7 @@ cdef class Layer:
         elif self.dtypes[tensor].kind not in "iu":
             raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         else:
-            # The destination's may be any int32: the range of its real values need not contain 0.
-            dtype = INT32 if tensor == "dst" else self.dtypes[tensor]
+            dtype = self.zero_point_type(tensor)
             array = zero_point_values(value, name, dtype).astype(np.int64)
         if array.ndim == 2 and parameter == "scales" and tensor == "weights":
             if self.group:
@@ -211,7 +214,12 @@ cdef class Layer:
             return None
         if parameter == "scales":
             return one_scale(value, tensor == "dst")
-        return one_integer(value, INT32 if tensor == "dst" else self.dtypes[tensor])
+        return one_integer(value, self.zero_point_type(tensor))
+
+    cdef object zero_point_type(self, str tensor):
+        """Whose range a zero point is in. The destination's may be any int32, as the range of its real values need not
+        contain 0, but where it is added to what has been rounded."""
+        return INT32 if tensor == "dst" and self.attributes.requantization != "onnx" else self.dtypes[tensor]
 
     cdef dict checked_masks(self, parameter, declared, values):
         """The masks that the attributes declare, and for other tensors those that the values have."""
@@ -406,8 +414,12 @@ cdef class Layer:
         if self.integral:
             self.bind_integers(bound, zero_points.get("dst", 0))
             bound.stage.rescales, dst = 0, NO_CHANGE
-        set_columns(&bound.stage.dst_zero, dst, bound._arrays)
         bound.stage.shifts = bool(dst.any())
+        bound.stage.rounder = -0.0
+        if self.rounds_first and bound.stage.shifts:
+            bound.stage.rounder = I8_ROUNDER
+            dst = dst - FLOAT32(I8_ROUNDER)
+        set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
     cdef object bind_integers(self, Bound bound, object zero_points):
         """The destination's zero points as integers: part of the bias, or apart where int32 has no room for both."""

@@ -9,7 +9,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_DOUBLING, I8_FLOAT, i8_requantization
-from int8blas.stage.attributes import SCHEMES
+from int8blas.stage.attributes import INTEGER_SCHEMES, SCHEMES
 
 cnp.import_array()
 
@@ -41,10 +41,11 @@ cdef cnp.ndarray limited(cnp.ndarray exponents, int scheme):
 cdef object check_requantization(object attributes, str kind, object dst_dtype, object bias, dict masks):
     """Refuse what has no place in integer arithmetic."""
     scheme = attributes.requantization
-    if SCHEMES.index(scheme) == I8_FLOAT:
+    if scheme not in INTEGER_SCHEMES:
         return
     if kind == "dynamic":
-        raise ValueError(f"requantization must be 'float' for a source that is quantized dynamically, got {scheme!r}")
+        raise ValueError("requantization must be 'float' or 'onnx' for a source that is quantized dynamically, got "
+                         f"{scheme!r}")
     if np.dtype(dst_dtype).kind not in "iu":
         raise TypeError(f"dst_dtype must be uint8, int8 or int32 with requantization={scheme!r}, got {dst_dtype}")
     if bias is not None and bias.dtype != np.int32:
@@ -84,8 +85,6 @@ cdef object set_requantization(i8_requantization *q, object attributes, dict sca
     """The stage in integers, of scales that are one value or a vector each; `arrays` keeps the memory."""
     one = np.float32(1)
     q.scheme = SCHEMES.index(attributes.requantization)
-    if q.scheme == I8_FLOAT:
-        return
     src, weights, dst = (np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst"))
     whole, exponents = multipliers(np.ascontiguousarray(src * weights / dst))
     op = attributes.post_ops[0] if attributes.post_ops else None

@@ -38,7 +38,7 @@ SCALES = (
 
 
 @every_type
-@pytest.mark.parametrize("name", ["quantize", "dequantize", "float"])
+@pytest.mark.parametrize("name", ["quantize", "quantize onnx", "dequantize", "float", "onnx"])
 def test_every_length(isa, name, dtype, rng):
     for n in LENGTHS:
         ours, oracle, x = call(name, rng, dtype, n)
@@ -165,11 +165,23 @@ def test_requantize_by_every_shift(isa, scheme, rng):
         ("float", [-2, -2, 0, 0, 0, 2, 2]),  # to even
         ("doubling", [-3, -2, -1, 0, 1, 2, 3]),  # away from zero
         ("single", [-2, -1, 0, 0, 1, 2, 3]),  # upwards
+        ("onnx", [-2, -2, 0, 0, 0, 2, 2]),  # to even
     ],
 )
 def test_ties_of_requantization(isa, scheme, expected):
     x = np.array([-10, -6, -2, 0, 2, 6, 10], np.int32)  # times 1/4: -2.5, -1.5, -0.5, ...
     assert int8blas.requantize(x, 0.25, scheme=scheme).tolist() == expected
+
+
+@every_type
+def test_onnx_rounds_before_it_adds_the_zero_point(isa, dtype):
+    x = np.array([0.5, 1.5, 2.5, 3.5, np.nextafter(np.float32(0.5), np.float32(0))] * 7, np.float32)
+    for zero_point in (1, 2, 101):
+        wanted = np.array([0, 2, 2, 4, 0] * 7) + zero_point
+        assert int8blas.quantize(x, 1, zero_point, dtype, scheme="onnx").tolist() == wanted.tolist()
+        sums = np.array([1, 3, 5, 7, 0] * 7, np.int32)
+        assert int8blas.requantize(sums, 0.5, zero_point, dtype, scheme="onnx").tolist() == wanted.tolist()
+    assert int8blas.quantize(x, 1, 1, dtype).tolist() != (np.array([0, 2, 2, 4, 0] * 7) + 1).tolist()
 
 
 def test_doubling_rounds_twice_and_single_once(isa):

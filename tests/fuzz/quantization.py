@@ -12,17 +12,18 @@ WORK = 10
 def problem(draws):
     name = draws.among(shared.FUNCTIONS)
     dtype = draws.among(shared.DTYPES)
-    shape = tuple(draws.sizes(draws.integer(1, 3), WORK if name in ("quantize", "dequantize", "float") else 7))
+    shape = tuple(draws.sizes(draws.integer(1, 3), 7 if name in ("doubling", "single") else WORK))
     axis = draws.among((None, 0, -1))
     generator = draws.generator()
-    if name == "quantize":
-        x, options = shared.random_floats(generator, shape), {"dtype": dtype}
+    if name.startswith("quantize"):
+        scheme = "onnx" if name.endswith("onnx") else "float"
+        x, options = shared.random_floats(generator, shape), {"dtype": dtype, "scheme": scheme}
     elif name == "dequantize":
         x, options = shared.random_integers(generator, dtype, shape), {}
     else:
         x, options = shared.random_integers(generator, np.int32, shape), {"dtype": dtype, "scheme": name}
     scale, zero_point = shared.parameters(generator, dtype, shared.shape_of(x, axis))
-    function = "requantize" if name in shared.SCHEMES else name
+    function = "requantize" if name in shared.SCHEMES else name.removesuffix(" onnx")
     result = np.float32 if name == "dequantize" else dtype
     return {"function": function, "x": x, "scale": scale, "zero_point": zero_point, "axis": axis, "options": options,
             "out": draws.output(result, shape) if draws.below(2) else None}  # fmt: skip

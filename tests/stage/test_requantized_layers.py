@@ -198,7 +198,7 @@ REFUSED = {
     "dynamic": (
         {"src_dtype": np.float32, "dynamic": "per_row"},
         ValueError,
-        "requantization must be 'float' for a source that is quantized dynamically",
+        "requantization must be 'float' or 'onnx' for a source that is quantized dynamically",
     ),
 }  # fmt: skip
 
@@ -212,7 +212,9 @@ def test_what_has_no_place_in_integers_is_refused(name):
 
 
 def test_a_convolution_with_a_dynamic_source_is_refused():
-    with pytest.raises(ValueError, match="requantization must be 'float' for a source that is quantized dynamically"):
+    with pytest.raises(
+        ValueError, match="requantization must be 'float' or 'onnx' for a source that is quantized dynamically"
+    ):
         int8blas.Convolution(
             np.ones((2, 3, 1, 1), np.int8), src_dtype=np.float32, dst_dtype=np.int8, dynamic="per_image",
             attributes=Attributes(requantization="doubling"),
@@ -228,7 +230,9 @@ def test_post_ops_that_are_no_range_are_refused(ops):
 
 
 def test_arguments_of_the_attribute_are_checked():
-    with pytest.raises(ValueError, match="requantization must be 'float', 'doubling' or 'single', got 'triple'"):
+    with pytest.raises(
+        ValueError, match="requantization must be 'float', 'doubling', 'single' or 'onnx', got 'triple'"
+    ):
         Attributes(requantization="triple")
     with pytest.raises(ValueError, match="output_scales must not be given with requantization='single'"):
         Attributes(output_scales=(0, 1.0), requantization="single")

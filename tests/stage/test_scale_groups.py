@@ -357,7 +357,7 @@ CREATION = [
     ({"scales": by_group, "bias": np.zeros(6, np.int32)}, TypeError,
      "bias must be float32 with scales by groups of k, whose sums have no unit in common, got int32"),
     ({"scales": by_group, "attributes": Attributes(requantization="single"), "dst_dtype": np.int8}, ValueError,
-     "requantization must be 'float' with scales by groups of k, got 'single'"),
+     "requantization must be 'float' or 'onnx' with scales by groups of k, got 'single'"),
     ({"scales": by_group, "attributes": Attributes(output_scales=(0, 1))}, ValueError,
      "scales must not be given together with output_scales"),
 ]  # fmt: skip

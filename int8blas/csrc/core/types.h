@@ -20,6 +20,6 @@ typedef struct {
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
 
 /* Schemes of requantization (formulas in stage/requantize_body.h and elementwise/quantize_body.h). */
-enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_SCHEMES };
+enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX, I8_SCHEMES };
 
 #endif

@@ -55,6 +55,7 @@ typedef void (*i8_pool_fn)(const i8_pool_args *);
 /* The sum or the product of bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
  *
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
+ *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is a byte then
  *
  * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and
  * everything must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or
@@ -65,6 +66,7 @@ typedef struct {
     const uint8_t *x[2];
     uint8_t flip[2]; /* 0 or 0x80 */
     float scale[2], zero[2], dst_scale, dst_zero;
+    int onnx;
     uint8_t *out;
 } i8_bytes_args;
 
@@ -95,7 +97,8 @@ typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 /* Element-wise functions, pooling and normalization of a vector width. */
 typedef struct {
     /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
-    i8_elements_fn quantize[I8_INT_TYPES], dequantize[I8_INT_TYPES], requantize[I8_SCHEMES][I8_INT_TYPES];
+    i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
+    i8_elements_fn requantize[I8_SCHEMES][I8_INT_TYPES];
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 

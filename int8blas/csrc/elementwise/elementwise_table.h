@@ -21,9 +21,10 @@
 
 #define I8_ELEMENTWISE(table_lookup)                                                                                   \
     {                                                                                                                  \
-        .quantize = I8_INT_TABLE(i8_quantize), .dequantize = I8_INT_TABLE(i8_dequantize),                              \
+        .quantize = I8_INT_TABLE(i8_quantize), .quantize_onnx = I8_INT_TABLE(i8_quantize_onnx),                        \
+        .dequantize = I8_INT_TABLE(i8_dequantize),                                                                     \
         .requantize = {I8_INT_TABLE(i8_requantize_float), I8_INT_TABLE(i8_requantize_doubling),                        \
-                       I8_INT_TABLE(i8_requantize_single)},                                                            \
+                       I8_INT_TABLE(i8_requantize_single), I8_INT_TABLE(i8_requantize_onnx)},                          \
         .maximum = {i8_maximum_u8, i8_maximum_s8}, .average = {i8_average_u8, i8_average_s8},                          \
         .load = I8_TYPE_TABLE(i8_load_run), .store = I8_TYPE_TABLE(i8_store_run), .apply = i8_apply,                   \
         .lookup = table_lookup, I8_BYTES_SLOT .softmax = i8_softmax, .layer_norm = i8_layer_norm,                      \

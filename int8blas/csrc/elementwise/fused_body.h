@@ -80,7 +80,8 @@ static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *
 #if I8_LANES > 1
 typedef struct {
     i8_vec flip[2];
-    i8_f32 zero[2], scale[2], dst_scale, dst_zero;
+    i8_f32 zero[2], scale[2], dst_scale, dst_zero, rounder;
+    int divides;
 } i8_bytes_constants;
 
 /* A byte x is the low one of the f32 2**23 + x: no conversion, and one exact subtraction leaves x - zero. Interleaving
@@ -101,7 +102,8 @@ I8_INLINE void i8_bytes_step(uint8_t *out, const uint8_t *const *x, ptrdiff_t i,
         y = product ? i8_mul_f32(y, z) : i8_add_f32(y, z);
         if (relu)
             y = i8_max_f32(y, i8_set_f32(0.0f));
-        v[0][j] = i8_round_within_s32(i8_add_f32(i8_mul_f32(y, c->dst_scale), c->dst_zero));
+        y = c->divides ? i8_div_f32(y, c->dst_scale) : i8_mul_f32(y, c->dst_scale);
+        v[0][j] = i8_round_within_s32(i8_add_f32(i8_add_f32(y, c->rounder), c->dst_zero));
     }
     i8_store(out, is_signed ? i8_pack_s8(v[0]) : i8_pack_u8(v[0]));
 }
@@ -110,7 +112,9 @@ I8_INLINE void i8_bytes_run(const i8_bytes_args *t, const int product, const int
 {
     enum { BYTES = 4 * I8_LANES };
     const int64_t whole = t->n / BYTES * BYTES;
-    i8_bytes_constants c = {.dst_scale = i8_set_f32(t->dst_scale), .dst_zero = i8_set_f32(t->dst_zero)};
+    const float rounder = t->onnx ? I8_ROUNDER : -0.0f;
+    i8_bytes_constants c = {.dst_scale = i8_set_f32(t->dst_scale), .dst_zero = i8_set_f32(t->dst_zero - rounder),
+                            .rounder = i8_set_f32(rounder), .divides = t->onnx};
     I8_FOR(k, 2) {
         c.flip[k] = i8_set_8(t->flip[k]);
         c.scale[k] = i8_set_f32(t->scale[k]);

@@ -3,13 +3,18 @@
  * nothing else is said; sat() saturates to the type of `out`.
  *
  *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: zero_point
+ *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
  *   dequantize   out = scale * f32(x - zero_point)                            the difference is exact
  *   requantize   out = sat(rne(f32(f32(x) * scale) + f32(zero_point)))        I8_FLOAT
+ *                out = sat(rne(f32(f32(x) * scale)) + zero_point)             I8_ONNX
  *                out = sat(y + zero_point)                                    I8_DOUBLING, I8_SINGLE: y is s32, as in
  *                                                                             requantize_body.h
  */
 #include <math.h>
 #include <string.h>
+
+/* Magnitudes from here on saturate to bytes, whatever zero point is added. */
+#define I8_FAR_FROM_BYTES 512.0f
 
 #define I8_STREAMS (I8_LANES > 1) /* i8_stream, which writes past the caches */
 
@@ -32,26 +37,33 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
             value;                                                                                                     \
         }                                                                                                              \
     }
-#define I8_CHUNK_FNS(t, size, load, store, rounded, shifted, difference)                                               \
+#define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, difference)                                         \
     I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
                 const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
                 store(I8_OF(out, size), i8_replace_nan(w, rounded, z)))                                                \
+    I8_CHUNK_FN(i8_quantize_onnx_##t, const i8_f32 w = I8_REAL(x); const i8_f32 q = i8_div_f32(w, I8_REAL(factor));    \
+                const i8_vec y = near; store(I8_OF(out, size), i8_replace_nan(w, shifted, z)))                         \
     I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \
                 i8_store_f32(I8_OF(out, 4), i8_mul_f32(I8_REAL(factor), difference)))                                  \
     I8_CHUNK_FN(i8_requantize_float_##t, const i8_f32 w = i8_to_f32(I8_WIDE(x));                                       \
                 const i8_f32 y = i8_add_f32(i8_mul_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
                 store(I8_OF(out, size), rounded))                                                                      \
+    I8_CHUNK_FN(i8_requantize_onnx_##t, const i8_f32 q = i8_mul_f32(i8_to_f32(I8_WIDE(x)), I8_REAL(factor));           \
+                const i8_vec y = near; store(I8_OF(out, size), shifted))                                               \
     I8_CHUNK_FN(i8_requantize_doubling_##t,                                                                            \
                 const i8_vec y = i8_doubling(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                          \
                 store(I8_OF(out, size), shifted))                                                                      \
     I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
                 const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
                 store(I8_OF(out, size), shifted))
-I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), i8_shift_between(y, z, 0, 255),
+/* What is rounded before a zero point is added: less than that of 8 bits can bring back into their range is enough. */
+#define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
+I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
              i8_to_f32(i8_sub(w, z)))
-I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), i8_shift_between(y, z, -128, 127),
+I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), I8_NEAR, i8_shift_between(y, z, -128, 127),
              i8_to_f32(i8_sub(w, z)))
-I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_shift_in_s32(y, z), i8_difference_f32(w, z))
+I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_to_s32(q), i8_shift_in_s32(y, z), i8_difference_f32(w, z))
+#undef I8_NEAR
 #undef I8_REAL
 #undef I8_WIDE
 #undef I8_OF
@@ -75,6 +87,9 @@ I8_INLINE int32_t i8_round_to_s32(float y)
     return r < 0x1p31f ? q : INT32_MAX;
 }
 
+#define I8_NEAR_u8(y) i8_round_between(y, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
+#define I8_NEAR_s8(y) I8_NEAR_u8(y)
+#define I8_NEAR_s32(y) i8_round_to_s32(y)
 #define I8_ROUND_u8(y) i8_round_between(y, 0.0f, 255.0f)
 #define I8_ROUND_s8(y) i8_round_between(y, -128.0f, 127.0f)
 #define I8_ROUND_s32(y) i8_round_to_s32(y)
@@ -107,8 +122,11 @@ I8_INLINE int32_t i8_round_to_s32(float y)
 #define I8_CHUNK_FNS(t, type)                                                                                          \
     I8_CHUNK_FN(i8_quantize_##t, float, type, float,                                                                   \
                 v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : z[j])                                         \
+    I8_CHUNK_FN(i8_quantize_onnx_##t, float, type, float,                                                              \
+                v[j] == v[j] ? I8_SHIFT_##t(I8_NEAR_##t(v[j] / f[j]), z[j]) : z[j])                                    \
     I8_CHUNK_FN(i8_dequantize_##t, type, float, float, f[j] * I8_DIFFERENCE_##t(v[j], z[j]))                           \
     I8_CHUNK_FN(i8_requantize_float_##t, int32_t, type, float, I8_ROUND_##t((float)v[j] * f[j] + (float)z[j]))         \
+    I8_CHUNK_FN(i8_requantize_onnx_##t, int32_t, type, float, I8_SHIFT_##t(I8_NEAR_##t((float)v[j] * f[j]), z[j]))     \
     I8_CHUNK_FN(i8_requantize_doubling_##t, int32_t, type, int32_t,                                                    \
                 I8_SHIFT_##t(i8_doubling(v[j], f[j], s[j]), z[j]))                                                     \
     I8_CHUNK_FN(i8_requantize_single_##t, int32_t, type, int32_t, I8_SHIFT_##t(i8_single(v[j], f[j], s[j]), z[j]))
@@ -178,8 +196,10 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
     static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, x_size, out_size); }
 #define I8_RUNS(t, size)                                                                                               \
     I8_RUN(i8_quantize_##t, 4, size)                                                                                   \
+    I8_RUN(i8_quantize_onnx_##t, 4, size)                                                                              \
     I8_RUN(i8_dequantize_##t, size, 4)                                                                                 \
     I8_RUN(i8_requantize_float_##t, 4, size)                                                                           \
+    I8_RUN(i8_requantize_onnx_##t, 4, size)                                                                            \
     I8_RUN(i8_requantize_doubling_##t, 4, size)                                                                        \
     I8_RUN(i8_requantize_single_##t, 4, size)
 I8_RUNS(u8, 1)

@@ -6,6 +6,22 @@ I8_INLINE ptrdiff_t i8_size(int type)
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
 }
 
+/* Less than a chunk of elements, without a call, as most are 8 bytes or a few: the last bytes in a copy that overlaps
+ * the one before. */
+I8_INLINE void i8_copy_part(char *to, const char *from, int bytes)
+{
+    uint64_t first, last;
+    if (bytes > 16) {
+        memcpy(to, from, (size_t)bytes);
+    } else if (bytes >= 8) {
+        memcpy(&first, from, 8), memcpy(&last, from + bytes - 8, 8);
+        memcpy(to, &first, 8), memcpy(to + bytes - 8, &last, 8);
+    } else {
+        for (int i = 0; i < bytes; ++i)
+            to[i] = from[i];
+    }
+}
+
 /* Store a chunk: sat(rne(y)) for integers, where y is not NaN. */
 I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
@@ -19,7 +35,7 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
     default: i8_floats_store((float *)(void *)to, x);
     }
     if (to == buffer)
-        memcpy(c, buffer, (size_t)(count * i8_size(type)));
+        i8_copy_part(c, buffer, count * (int)i8_size(type));
 }
 
 /* A chunk of contiguous elements as f32, unaligned. */

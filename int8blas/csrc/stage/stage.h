@@ -5,6 +5,10 @@
 
 #include "core/types.h"
 
+/* Adding this rounds numbers of up to 2**22 in magnitude to integers, half to even, and takes the others no nearer to
+ * bytes. */
+#define I8_ROUNDER 12582912.0f /* 1.5 * 2**23 */
+
 /* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
@@ -17,7 +21,8 @@ typedef struct {
     const int32_t *offset, *row_squares;
     i8_column_values scale, bias, dst_scale, dst_zero;
     const float *row_scale;
-    int relu, shifts, type; /* shifts: some dst_zero is not 0 */
+    float rounder;
+    int relu, shifts, type; /* shifts: some zero point of C is not 0 */
     int integral;
     int stream;
     char *c;
@@ -59,11 +64,12 @@ typedef struct {
  *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
  *     y = max(y, 0)                            if relu
  *     y = post-ops(y)
- *     y = y * dst_scale[j] + dst_zero[j]       dst_scale is a reciprocal
+ *     y = (y * dst_scale[j] + rounder) + dst_zero[j]       dst_scale is a reciprocal
  *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
  *
- * in f32, in this order. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What there is none of is
- * 1 for a scale and -0.0 for what is added: both leave every y as it is.
+ * in f32, in this order. The rounder is -0.0, which changes nothing, or I8_ROUNDER for bytes whose zero point is added
+ * after rounding: dst_zero is less by it. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What
+ * there is none of is 1 for a scale and -0.0 for what is added: both leave every y as it is.
  *
  * If `integral`, nothing in the formula is real, and it is another one: C[i, j] = sat_s32(X + offset[j]), in integers.
  * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL.
@@ -74,7 +80,8 @@ typedef struct {
     int bias_first, relu;
     int finite;   /* scale and dst_scale are */
     int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
-    int shifts;   /* some dst_zero is not 0 */
+    int shifts;   /* some zero point of C is not 0 */
+    float rounder;
     int integral;
     const int32_t *offset; /* a value for each column */
     const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */

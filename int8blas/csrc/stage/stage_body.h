@@ -71,11 +71,24 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
     }
 }
 
-/* All rows of a whole chunk of columns where y is just scaled, shifted, clipped at 0 and scaled again. */
-I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdiff_t acc_row, int rows,
-                             const float *row_scale, i8_floats scale, i8_floats bias, i8_floats dst_scale,
-                             i8_floats dst_zero, const int relu, int rescales, const int by_row, const int type)
+/* A chunk of columns, and what the output stage has for it. */
+typedef struct {
+    i8_floats scale, bias, dst_scale, rounder, dst_zero;
+    const int32_t *col_sums; /* where their multiples are all that is added to the sums */
+    const int32_t *less;     /* where only these are subtracted */
+    int compensated;         /* where more is */
+} i8_stage_chunk;
+
+/* All rows of a whole chunk of columns, the sums of the first at acc, where y is just scaled, shifted, clipped at 0 and
+ * scaled again. */
+I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
+                             const int relu, const int by_row, const int type)
 {
+    const i8_floats scale = t->scale, bias = t->bias;
+    const i8_floats dst_scale = t->dst_scale, rounder = t->rounder, dst_zero = t->dst_zero;
+    const float *row_scale = by_row ? o->row_scale : NULL;
+    const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
+    const int rows = o->rows, rescales = o->stage->rescales;
     for (int i = 0; i < rows; ++i, c += c_row, acc += acc_row) {
         i8_floats x = i8_floats_from(acc);
         x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(row_scale[i]), scale) : scale);
@@ -83,7 +96,7 @@ I8_INLINE void i8_stage_rows(char *c, ptrdiff_t c_row, const int32_t *acc, ptrdi
         if (relu)
             x = i8_floats_relu(x);
         if (type <= I8_TYPE_S8 || rescales)
-            x = i8_floats_add(i8_floats_mul(x, dst_scale), dst_zero);
+            x = i8_floats_add(i8_floats_add(i8_floats_mul(x, dst_scale), rounder), dst_zero);
         i8_store_chunk(x, type, c, I8_CHUNK);
     }
 }
@@ -126,13 +139,6 @@ static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int6
     }
 }
 
-/* A chunk of columns, and what the output stage has for it. */
-typedef struct {
-    i8_floats scale, bias, dst_scale, dst_zero;
-    const int32_t *col_sums; /* where they are all that is added to the sums */
-    int compensated;         /* where more is */
-} i8_stage_chunk;
-
 /* Row i of a chunk from column j on, up to the post-ops. */
 I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chunk *t, int i, int j, const int by_row)
 {
@@ -143,6 +149,8 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
         x = i8_floats_load(y);
     } else if (t->col_sums) {
         x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)o->ao[i], t->col_sums);
+    } else if (t->less) {
+        x = i8_floats_from_difference(o->acc32 + i * o->acc_row + j, t->less);
     } else {
         x = i8_floats_from(o->acc32 + i * o->acc_row + j);
     }
@@ -160,7 +168,7 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
     x = i8_floats_mul(x, t->dst_scale);
     if (!ordered)
         x = i8_floats_ordered(x);
-    i8_store_chunk(i8_floats_add(x, t->dst_zero), type, c, count);
+    i8_store_chunk(i8_floats_add(i8_floats_add(x, t->rounder), t->dst_zero), type, c, count);
 }
 
 /* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
@@ -170,27 +178,29 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const i8_stage *s = o->stage;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    const int others = !o->acc32 || o->bo || o->co_col || o->co_row; /* terms of X besides ao * col_sum */
+    const int others = !o->acc32 || o->bo || o->co_row; /* terms of X besides ao * col_sum and co_col */
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
+    int32_t less[I8_CHUNK];
     i8_stage_chunk t;
-    t.col_sums = o->ao && s->col_sums && !others ? s->col_sums + column : NULL;
+    t.col_sums = o->ao && s->col_sums && !others && !o->co_col ? s->col_sums + column : NULL;
+    t.less = o->co_col && !others && !o->ao ? less : NULL;
     t.compensated = others || (o->ao && !t.col_sums);
+    if (t.less)
+        I8_EACH less[v] = (int32_t)(0 - (uint32_t)o->co_col[j + v]);
     t.scale = i8_floats_load(s->scale.values + s->scale.step * column);
     t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
     t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
+    t.rounder = i8_floats_set(s->rounder);
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
     /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
-    if (!has_ops && ordered && !t.compensated && !t.col_sums && !s->bias_first && count == I8_CHUNK) {
-        const float *row_scale = by_row ? o->row_scale : NULL;
+    if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first && count == I8_CHUNK) {
         if (s->relu)
-            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
-                          1, s->rescales, by_row, type);
+            i8_stage_rows(o, c, o->acc32 + j, &t, 1, by_row, type);
         else
-            i8_stage_rows(c, c_row, o->acc32 + j, o->acc_row, rows, row_scale, t.scale, t.bias, t.dst_scale, t.dst_zero,
-                          0, s->rescales, by_row, type);
+            i8_stage_rows(o, c, o->acc32 + j, &t, 0, by_row, type);
         return;
     }
     if (!has_ops) {

@@ -14,12 +14,14 @@
 #endif
 
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors from column `column` on of each of
- * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. y * dst_scale + dst_zero is not
- * below dst_zero where y is not negative, so relu is a bound of the result for integers. */
+ * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. What
+ * y * dst_scale and a zero point make is not below the zero point where y is not negative, so relu is a bound of the
+ * result for integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
                             const int acc_row, const int mr, const int width, const int type, const int by_row,
                             const int shifts)
 {
+    const i8_f32 rounder = i8_set_f32(o->rounder);
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_EACH(j, width) {
         const ptrdiff_t at = column + j * I8_LANES;
@@ -28,7 +30,7 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const in
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
         const i8_f32 zero =
             type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, zero) : smallest;
+        const i8_f32 low = o->relu ? i8_max_f32(smallest, i8_add_f32(zero, rounder)) : smallest;
         I8_EACH(i, mr) {
             char *c = o->c + (row + i) * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
@@ -40,7 +42,9 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const in
                 i8_store(c + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
             else {
                 y = i8_mul_f32(y, dst_scale);
-                i8_store_bounded(c + at, shifts ? i8_add_f32(y, zero) : y, low, type == I8_TYPE_S8);
+                if (shifts)
+                    y = i8_add_f32(i8_add_f32(y, rounder), zero);
+                i8_store_bounded(c + at, y, low, type == I8_TYPE_S8);
             }
         }
     }
