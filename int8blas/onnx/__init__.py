@@ -7,6 +7,7 @@ A file becomes a network, a plan, and then runs without the file::
       -> graph        the Network as plain data, and its nodes in order
         -> fusion       patterns of nodes that are one operator of bytes
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
+          -> lookups      functions of one byte as tables
           -> model        load; Model: feeds are checked, and the calls called
 
     explain         what a plan does                 stored         networks in files of int8blas and pickles

@@ -11,11 +11,12 @@ import numpy as np
 from int8blas.gemm.saturation import would_saturate
 from int8blas.onnx import integer, microsoft
 from int8blas.onnx.plan import Plan, Step
+from int8blas.onnx.table import DOMAIN
 
 # Operators of whose inputs some are bytes.
 OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *microsoft.OPERATORS)} - {
     (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
-}
+} | {(DOMAIN, "Table")}
 
 
 class Call(NamedTuple):

@@ -5,12 +5,14 @@ What static quantization writes as DequantizeLinear, operator, QuantizeLinear::
     Conv, MatMul, Gemm            QLinearConv, QLinearMatMul, QGemm: exact sums instead of sums of float32
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu: a table
     GlobalAveragePool             QLinearGlobalAveragePool
+    Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
     MaxPool, Reshape and so on    the same operator on bytes, if both quantizations are the same
 
 A Relu before QuantizeLinear goes if the zero point is the lowest byte: saturation makes that of everything below 0. And
 what dynamic quantization writes::
 
-    MatMulInteger, Cast, Mul, Add     MatMulIntegerToFloat
+    MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat
+    ConvInteger, Cast, Mul, Add, Relu       ConvIntegerToFloat
 
 And those of floats: what exporters write as its formula, and weights that are stored in 8 bits::
 
@@ -29,6 +31,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node
 from int8blas.onnx.integer import quantize_linear
+from int8blas.onnx.shape import reshape
 from int8blas.onnx.table import DOMAIN
 
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
@@ -76,6 +79,11 @@ class Pattern:
         value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
         return value if isinstance(value, np.ndarray) else None
 
+    def is_one(self, name: str) -> bool:
+        """Whether a tensor is a constant of one element."""
+        value = self.constant(name)
+        return value is not None and value.size == 1
+
     def quantize_constant(self, node: Node) -> None:
         """Make a constant of weights that a QuantizeLinear makes of a constant."""
         if node.kind != "QuantizeLinear" or node.outputs[0] in self.graph.constants:
@@ -84,6 +92,13 @@ class Pattern:
         given = [value for value in values if value is not None]
         if len(given) == len(values):
             self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
+
+    def reshape_constant(self, node: Node) -> None:
+        """Make a constant of what a Reshape makes of one, as quantizers write a bias."""
+        if node.kind == "Reshape" and len(node.inputs) == 2 and node.outputs[0] not in self.graph.constants:
+            value, shape = (self.constant(name) for name in node.inputs)
+            if value is not None and shape is not None:
+                self.graph.constants[node.outputs[0]] = reshape(value, shape, **node.attributes)
 
     def only_taker(self, node: Node, kinds: set[str]) -> Node | None:
         """The one node that takes a node's one result, if it is of these kinds and nobody else needs the result."""
@@ -158,7 +173,8 @@ class Pattern:
         return bias.name if fits and (zero is None or not zero.any()) else None
 
 
-Rewrite = Callable[[Pattern, Node, Node], Node | None]
+# What takes the place of a node and of the QuantizeLinear behind it: one node, or several in their order.
+Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
 def rewritten_conv(pattern: Pattern, node: Node, last: Node) -> Node | None:
@@ -239,28 +255,67 @@ def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
     return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs) if same else None
 
 
+def of_two_inputs(operator: str) -> Rewrite:
+    """A rewriting of an operator of two inputs of bytes."""
+
+    def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
+        pair = [pattern.dequantized(name) for name in node.inputs]
+        found = [x for x in pair if x is not None and pattern.is_one(x.scale)]
+        if len(found) != 2:
+            return None
+        inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), *pattern.ending(last))
+        return Node(operator, MICROSOFT, inputs, last.outputs, node.attributes, node.name)
+
+    return rewrite
+
+
+def rewritten_concat(pattern: Pattern, node: Node, last: Node) -> Node | None:
+    parts = [pattern.dequantized(name) for name in node.inputs]
+    found = [x for x in parts if x is not None and pattern.is_one(x.scale)]
+    if len(found) != len(parts):
+        return None
+    inputs = (*pattern.ending(last), *(name for x in found for name in pattern.triple(x)))
+    return Node("QLinearConcat", MICROSOFT, inputs, last.outputs, node.attributes, node.name)
+
+
+def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None:
+    """The largest of some bytes is that of the largest number: quantization changes no order. So quantization comes
+    first, where there is a Relu in between too, which changes none either.
+    """
+    new = moved(pattern, node, last)
+    if new is not None or len(node.outputs) != 1:
+        return new
+    name = f"{node.outputs[0]} in bytes of int8blas"
+    first = replace(last, inputs=(node.inputs[0], *last.inputs[1:]), outputs=(name,))
+    return [first, replace(node, inputs=(name, *node.inputs[1:]), outputs=last.outputs)]
+
+
 STATIC: dict[str, Rewrite] = {
+    "Add": of_two_inputs("QLinearAdd"),
+    "Mul": of_two_inputs("QLinearMul"),
+    "Concat": rewritten_concat,
     "Conv": rewritten_conv,
     "MatMul": rewritten_matmul,
     "Gemm": rewritten_gemm,
     "GlobalAveragePool": of_one_input("QLinearGlobalAveragePool"),
     **{name: of_one_input(operator) for name, operator in TABLES.items()},
     **dict.fromkeys(MOVES, moved),
+    "MaxPool": pooled,
 }
+
+
+def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
+    """For sums, the node that multiplies them as floats, and by what."""
+    cast = pattern.only_taker(node, {"Cast"})
+    return None if cast is None or cast.attributes.get("to") != FLOAT else chained(pattern, cast, "Mul")
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     """f32(sums) * scale, and a bias that is a vector: bit for bit what the nodes compute."""
-    cast = pattern.only_taker(node, {"Cast"})
-    if cast is None or cast.attributes.get("to") != FLOAT:
+    found = scaled(pattern, node)
+    if found is None:
         return None
-    takers = pattern.takers.get(cast.outputs[0], [])
-    if len(takers) != 1 or takers[0].kind != "Mul" or cast.outputs[0] in pattern.kept:
-        return None
-    last = takers[0]
-    scale = next((name for name in last.inputs if name != cast.outputs[0]), None)
-    if scale is None:
-        return None
+    last, scale = found
     pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
     zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
     inputs = [*node.inputs[:2], scale, "one of int8blas", *zeros]
@@ -272,6 +327,33 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
             last = takers[0]
             inputs.append(bias)
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(inputs), last.outputs, {}, node.name)
+
+
+def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
+    """The same of a convolution, whose bias has a value for each channel; and a Relu behind it."""
+    found = scaled(pattern, node)
+    weights = pattern.constant(node.inputs[1])
+    if found is None or weights is None:
+        return None
+    last, scale = found
+    zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
+    inputs = [*node.inputs[:2], scale, *zeros]
+    plus = chained(pattern, last, "Add")
+    value = None if plus is None else pattern.constant(plus[1])
+    channels = (len(weights), *(1,) * (weights.ndim - 2))
+    if (
+        plus is not None
+        and value is not None
+        and value.dtype == np.float32
+        and value.shape in (channels, (1, *channels))
+    ):
+        last = plus[0]
+        name = f"{plus[1]} as a vector of int8blas"
+        pattern.graph.constants.setdefault(name, value.reshape(-1))
+        inputs.append(name)
+    relu = pattern.only_taker(last, {"Relu"})
+    attributes = {**node.attributes, "relu": int(relu is not None)}
+    return Node("ConvIntegerToFloat", DOMAIN, tuple(inputs), (relu or last).outputs, attributes, node.name)
 
 
 def other(node: Node, name: str) -> str | None:
@@ -347,7 +429,7 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
 
 def fused(network: Network) -> Network:
     """A network with its patterns rewritten; what nobody needs any more is left to the plan to leave out."""
-    opsets: Mapping[str, int] = {MICROSOFT: 1, DOMAIN: 1, **network.opsets}
+    opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
     return Network(fused_graph(network.graph, network.dynamic), opsets, network.dynamic)
 
 
@@ -357,20 +439,23 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     pattern = Pattern.of(graph)
     for node in graph.nodes:
         pattern.quantize_constant(node)
+        pattern.reshape_constant(node)
     replaced: dict[str, Node] = {}
     for node in graph.nodes:
-        new = None
+        new: Node | list[Node] | None = None
         if node.kind in STATIC and len(node.outputs) == 1:
             last = pattern.end(node)
             new = None if last is None else STATIC[node.kind](pattern, node, last)
         elif node.kind == "MatMulInteger":
             new = rewritten_dynamic(pattern, node)
+        elif node.kind == "ConvInteger":
+            new = rewritten_convolution(pattern, node)
         elif node.kind == "Erf":
             new = rewritten_gelu(pattern, node)
         if new is None and node.kind == "MatMul":
             new = rewritten_stored(pattern, node, dynamic)
-        if new is not None:
-            replaced[new.outputs[0]] = new
+        for each in [new] if isinstance(new, Node) else new or ():
+            replaced[each.outputs[0]] = each
     gone = {*replaced, *graph.constants}
     nodes = [node for node in graph.nodes if not gone.intersection(node.outputs)]
     return replace(graph, nodes=[*nodes, *replaced.values()])

@@ -11,6 +11,7 @@ float32, on every CPU.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,34 +24,17 @@ from int8blas.elementwise.quantization import quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import pack_b
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.types import dtype_of
-from int8blas.onnx.windows import padding_of, windows
-from int8blas.stage.attributes import Attributes
+from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
+from int8blas.stage.attributes import Attributes, ReLU
 
 Sizes = Sequence[int]
-# Layouts of 1, 2 and 3 spatial dimensions.
-CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 # Elements of a part of a large tensor.
 PART = 16384
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
-
-
-def shifted(round_to: Callable[[Any], Array], zero_point: Array, dtype: np.dtype[Any], ndim: int, axis: Any) -> Array:
-    """sat(rounded + zero_point), where `round_to` gives what is rounded, saturated to a type.
-
-    Saturation to the type that is wanted, less the zero point, is one to int8 for uint8 with the zero point 128: adding
-    that is turning the highest bit.
-    """
-    if not zero_point.any():
-        return round_to(dtype)
-    if dtype == np.uint8 and (zero_point == 128).all():
-        return (round_to(np.int8).view(np.uint8)) ^ np.uint8(128)
-    rounded = round_to(np.int32)
-    shift = aligned(zero_point.astype(np.int32), ndim, axis)
-    limits = np.iinfo(dtype)
-    np.clip(rounded, limits.min - shift, limits.max - shift, out=rounded)
-    return np.asarray(np.add(rounded, shift, dtype=np.int32)).astype(dtype)
+# ONNX's number of float32.
+FLOAT32 = 1
 
 
 def aligned(values: Array, ndim: int, axis: int | None) -> Array:
@@ -90,28 +74,48 @@ def quantize_linear(
         return quantized(x, y_scale, zero_point, axis, block_size)
     over = along(y_scale, x.ndim, axis, "y_scale")
     factor = scale.reshape(-1) if over is not None else scale.reshape(())
-    if over is None and zero_point.any() and x.size > PART and x.flags.c_contiguous:
-        return quantized_in_parts(x, factor, zero_point)
-    return shifted(
-        lambda kind: np.asarray(quantize(x, factor, 0, kind, axis=over)), zero_point, dtype, x.ndim, over
-    )  # fmt: skip
+    zero = zero_point.reshape(-1) if over is not None and zero_point.size > 1 else zero_point.reshape(-1)[0]
+    return np.asarray(quantize(x, factor, zero, dtype, axis=over, scheme="onnx"))
 
 
-def quantized_in_parts(x: Array, scale: Array, zero_point: Array) -> Array:
-    """A large tensor part by part, so that what is rounded to int32 stays in the cache."""
-    y = np.empty(x.shape, zero_point.dtype)
-    source, target = x.reshape(-1), y.reshape(-1)
-    buffer = np.empty(PART, np.int32)
-    limits, zero = np.iinfo(zero_point.dtype), np.int32(zero_point.reshape(-1)[0])
-    low, high = np.int32(limits.min) - zero, np.int32(limits.max) - zero
-    for start in range(0, x.size, PART):
-        part = source[start : start + PART]
-        rounded = buffer[: part.size]
-        quantize(part, scale, 0, np.int32, out=rounded)
-        np.clip(rounded, low, high, out=rounded)
-        rounded += zero
-        np.copyto(target[start : start + PART], rounded, casting="unsafe")
-    return y
+def prepared_quantize(
+    site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1
+) -> Call:
+    """One constant scale and zero point are looked at once."""
+    general = functools.partial(quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
+    scale, zero = (site.constants.get(i) for i in (1, 2))
+    if scale is None or zero is None or not plain(scale, zero) or block_size:
+        return general
+    factor, shift, dtype = scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype
+
+    def call(x: Array, *constants: Array) -> Array:
+        if x.dtype != np.float32:
+            return general(x, *constants)
+        return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
+
+    return call
+
+
+def plain(scale: Array, zero: Array) -> bool:
+    """Whether this is one scale and one zero point of bytes that int8blas takes."""
+    one = scale.size == zero.size == 1
+    return one and scale.dtype == np.float32 and zero.dtype in BYTES and regular(scale)
+
+
+def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
+    """One constant scale and zero point are looked at once."""
+    general = functools.partial(dequantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
+    scale, zero = (site.constants.get(i) for i in (1, 2))
+    if scale is None or zero is None or not plain(scale, zero) or block_size or output_dtype not in (0, FLOAT32):
+        return general
+    factor, shift, dtype = scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype
+
+    def call(x: Array, *constants: Array) -> Array:
+        if x.dtype != dtype:
+            return general(x, *constants)
+        return np.asarray(dequantize_bytes(x, factor, shift))
+
+    return call
 
 
 def regular(scale: Array) -> bool:
@@ -157,8 +161,10 @@ def dequantize_linear(
 
 def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
     """uint8 in the range of x, which contains 0."""
-    y, scale, zero_point = quantize_whole(x)
-    return y, np.array(scale, np.float32), np.array(zero_point, np.uint8)
+    # What lies with its channels last stays so.
+    to, back = TURNS[x.ndim] if x.ndim in TURNS and not x.flags.c_contiguous else ((), ())
+    y, scale, zero_point = quantize_whole(x.transpose(to) if to else x)
+    return y.transpose(back) if back else y, np.array(scale, np.float32), np.array(zero_point, np.uint8)
 
 
 # ----------------------------------------------------------------------------------------- of matrices ------
@@ -238,13 +244,12 @@ def qlinear_matmul(site: Site) -> Call:
 def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) -> Array:
     """sat(rne(f32(acc) * factor) + zero_point)."""
     over = None if factor.size == 1 else (axis + acc.ndim if axis < 0 else axis)
-    vector = factor.size == 1 or (over is not None and factor.size == acc.shape[over] and zero_point.size == 1)
-    if vector and zero_point.dtype in BYTES and regular(factor) and spans(factor, acc.ndim, over):
+    vector = factor.size == 1 or (over is not None and factor.size == acc.shape[over])
+    fits = zero_point.size == 1 and zero_point.dtype in BYTES
+    if vector and fits and regular(factor) and spans(factor, acc.ndim, over):
         values = factor.reshape(()) if over is None else factor.reshape(-1)
-        return shifted(
-            lambda kind: np.asarray(requantize(acc, values, 0, kind, axis=over)), zero_point, zero_point.dtype,
-            acc.ndim, over,
-        )  # fmt: skip
+        zero = zero_point.reshape(-1)[0]
+        return np.asarray(requantize(acc, values, zero, zero_point.dtype, axis=over, scheme="onnx"))
     limits = np.iinfo(zero_point.dtype)
     rounded = np.rint(acc.astype(np.float32) * factor).astype(np.float64) + zero_point
     return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
@@ -296,14 +301,44 @@ def qlinear_conv(
     return call
 
 
+def conv_to_float(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, pads: Sizes | None = None, relu: int = 0, strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    """f32(sums) * scale + bias, perhaps without what is below 0: the layer does all of it, for bytes of either type."""
+    sums = ConvolutionSums(site, (1, 4, 5), auto_pad, dilations, group, pads, strides)
+    attributes = Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[ReLU()] if relu else [])
+    layers: dict[np.dtype[Any], Convolution] = {}
+
+    def call(
+        x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        if sums.constants is None or scale.size != 1 or scale.dtype != np.float32 or not regular(scale):
+            acc = sums(x, w, x_zero, w_zero, None).astype(np.float32)
+            y = acc * scale if bias is None else acc * scale + bias.reshape(-1, *(1,) * (x.ndim - 2))
+            return np.maximum(y, np.float32(0)) if relu else y
+        sums.check(x, w)
+        layer = layers.get(x.dtype)
+        if layer is None:
+            layer = layers[x.dtype] = sums.layer(
+                w, w_zero, bias, x.dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}
+            )
+        zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
+        return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
+
+    return call
+
+
 def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
     """The result of a layer whose channels are last in memory, the fast layout, as a view with channels second.
 
     Between convolutions tensors stay as they are in memory: functions of elements keep the order of their input, so
     what is copied here is the first image alone, or what came from an operator that does not keep it.
     """
-    image = np.ascontiguousarray(np.moveaxis(x, 1, -1))
-    return np.moveaxis(np.asarray(layer(image, **values)), -1, 1)
+    to, back = TURNS[x.ndim]
+    y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
+    return y.transpose(back)
 
 
 class ConvolutionSums:
@@ -330,7 +365,7 @@ class ConvolutionSums:
         if padding is None:
             padding = padding_of((0,) * n, (1,) * n, (1,) * n, self.pads, self.auto_pad)
         zero: dict[str, Any] = {}
-        if zero_point is not None:
+        if zero_point is not None and zero_point.any():
             zero["weights"] = zero_point.reshape(-1) if zero_point.size > 1 else zero_point.reshape(())
         given: dict[str, Any] = {"dst_dtype": np.int32, "attributes": Attributes(zero_points={"src": 0})}
         if attributes:
@@ -341,12 +376,16 @@ class ConvolutionSums:
             layout=CHANNELS_LAST[n - 1], src_dtype=dtype, zero_points=zero, **given,
         )  # fmt: skip
 
-    def __call__(
-        self, x: Array, w: Array, x_zero_point: Array | None, w_zero_point: Array | None, bias: Array | None
-    ) -> Array:
+    def check(self, x: Array, w: Array) -> None:
+        """That there are windows of this image, whatever the layer finds."""
         if not 3 <= x.ndim <= 5:
             raise ValueError(f"x must have 1 to 3 spatial dimensions, got shape {x.shape}")
         windows(x.shape[2:], w.shape[2:], self.strides, self.pads, self.dilations, self.auto_pad)
+
+    def __call__(
+        self, x: Array, w: Array, x_zero_point: Array | None, w_zero_point: Array | None, bias: Array | None
+    ) -> Array:
+        self.check(x, w)
         layer = self.layers.get(x.dtype) if self.constants else None
         if layer is None:
             layer = self.layer(w, w_zero_point, bias, x.dtype)
@@ -357,9 +396,7 @@ class ConvolutionSums:
 
 
 class RoundingConvolutions:
-    """QLinearConv with constant scales and zero points: the layer rounds ``f32(sum) * factor``, and to bytes at once
-    where the zero point of the result is 0, or 128 of uint8.
-    """
+    """QLinearConv with constant scales and zero points: the layer does all of it."""
 
     def __init__(self, sums: ConvolutionSums, site: Site) -> None:
         x_scale, x_zero, w_scale, y_scale, self.y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
@@ -367,33 +404,30 @@ class RoundingConvolutions:
         self.factor = factor.reshape(-1) if factor.size > 1 else factor.reshape(())
         self.x_zero = int(x_zero.reshape(-1)[0])
         self.sums = sums
-        self.layers: dict[Any, Convolution] = {}
+        self.layers: dict[np.dtype[Any], Convolution] = {}
         self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
 
-    def rounded(self, x: Array, kind: Any) -> Array:
-        """The results before their zero point is added, saturated to a type."""
-        key = x.dtype, np.dtype(kind)
-        layer = self.layers.get(key)
+    def __call__(self, x: Array, *constants: Any) -> Array:
+        layer = self.layers.get(x.dtype)
         if layer is None:
             assert self.sums.constants is not None
             w, zero_point, bias = self.sums.constants
             assert w is not None
-            layer = self.layers[key] = self.sums.layer(
-                w, zero_point, bias, x.dtype, dst_dtype=kind, scales={"weights": self.factor},
-                zero_points={"src": self.x_zero},
+            layer = self.layers[x.dtype] = self.sums.layer(
+                w, zero_point, bias, x.dtype, dst_dtype=self.y_zero.dtype, scales={"weights": self.factor},
+                zero_points={"src": self.x_zero, "dst": int(self.y_zero.reshape(-1)[0])},
+                attributes=Attributes(requantization="onnx"),
             )  # fmt: skip
         return channels_last(layer, x)
 
-    def __call__(self, x: Array, *constants: Any) -> Array:
-        return shifted(lambda kind: self.rounded(x, kind), self.y_zero, self.y_zero.dtype, x.ndim, None)
-
 
 OPERATORS = [
-    Operator("QuantizeLinear", quantize_linear, 10),
-    Operator("DequantizeLinear", dequantize_linear, 10),
+    Operator("QuantizeLinear", prepared_quantize, 10, prepared=True),
+    Operator("DequantizeLinear", prepared_dequantize, 10, prepared=True),
     Operator("DynamicQuantizeLinear", dynamic_quantize_linear, 11),
     Operator("MatMulInteger", matmul_integer, 10, prepared=True),
     Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True),
     Operator("ConvInteger", conv_integer, 10, prepared=True),
     Operator("QLinearConv", qlinear_conv, 10, prepared=True),
+    Operator("ConvIntegerToFloat", conv_to_float, domain=DOMAIN, prepared=True),
 ]

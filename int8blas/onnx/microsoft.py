@@ -16,20 +16,29 @@ from typing import Any
 
 import numpy as np
 
+from int8blas.elementwise.functions import binary as int8blas_binary
+from int8blas.elementwise.functions import look_up
 from int8blas.elementwise.normalization import layer_norm
+from int8blas.elementwise.pooling import avg_pool
+from int8blas.elementwise.quantization import requantize
+from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.onnx import elementwise, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
-    PART,
+    BYTES,
     dequantize_linear,
     dynamic_quantize_linear,
     multiplication,
+    plain,
+    prepared_dequantize,
+    prepared_quantize,
     quantize_linear,
+    regular,
     requantized,
 )
 from int8blas.onnx.table import Call, Operator, Site
-from int8blas.onnx.windows import average_pool
+from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
 DOMAIN = "com.microsoft"
 # ONNX's directions, as the layer has them.
@@ -38,6 +47,8 @@ LAYER_DIRECTIONS: dict[str, Any] = {
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
+# So many bytes, less a zero point, have a sum in int32.
+LARGEST_COUNT = 1 << 22
 Sizes = Sequence[int] | None
 
 
@@ -48,39 +59,42 @@ def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
 # --------------------------------------------------------------------------------------------- elements ------
 
 
-def binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    def operator(
+def binary(site: Site, name: str, function: Callable[[Array, Array], Array]) -> Call:
+    """Both dequantized, added or multiplied, and quantized: in one pass, where scales and zero points are constant."""
+    fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
+    numbers = [value for value in fixed if value is not None and value.size == 1]
+    if len(numbers) == len(fixed) and all(regular(value) for value in numbers[::2][:2] + numbers[4:5]):
+        return fused_binary(name, numbers)
+
+    def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
         end = np.zeros((), a.dtype) if zero is None else zero
+        return quantize_linear(function(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), scale, end)
 
-        def part(a: Array, b: Array) -> Array:
-            return quantize_linear(function(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), scale, end)
-
-        return in_parts(part, a, b, end.dtype) if a.size > PART and gapless(a, b) else part(a, b)
-
-    return operator
+    return call
 
 
-def gapless(a: Array, b: Array) -> bool:
-    """Whether both have the same shape and order in memory, without gaps."""
-    return a.shape == b.shape and a.strides == b.strides and bool(in_order(a).flags.c_contiguous)
+def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
+    a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in numbers)
+    scales = {"src0": a_scale, "src1": b_scale, "dst": scale}
+    zeros = {"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}
+    dtype = numbers[5].dtype
+
+    def call(a: Array, _a: Array, _a_zero: Array, b: Array, *_: Array) -> Array:
+        y: Array = int8blas_binary(name, a, b, scales=scales, zero_points=zeros, dst_dtype=dtype, scheme="onnx")
+        return y
+
+    return call
 
 
-def in_order(x: Array) -> Array:
-    """A view whose dimensions are in the order that they have in memory."""
-    return x.transpose(np.argsort([-stride for stride in x.strides], kind="stable"))
+def add_bytes(site: Site) -> Call:
+    return binary(site, "add", np.add)
 
 
-def in_parts(function: Callable[[Array, Array], Array], a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
-    """A function of elements of large tensors part by part, so that floats between bytes stay in the cache."""
-    y = np.empty_like(a, dtype)
-    left, right, target = (in_order(x).reshape(-1) for x in (a, b, y))
-    for start in range(0, a.size, PART):
-        place = slice(start, start + PART)
-        target[place] = function(left[place], right[place])
-    return y
+def multiply_bytes(site: Site) -> Call:
+    return binary(site, "mul", np.multiply)
 
 
 def by_table(function: Callable[..., Array]) -> Callable[..., Call]:
@@ -103,7 +117,8 @@ def by_table(function: Callable[..., Array]) -> Callable[..., Call]:
                 table = values(x.dtype, scale, zero, y_scale, y_zero)
                 if fixed:
                     tables[x.dtype] = table
-            return table[x.view(np.uint8)]
+            y: Array = look_up(x, table)
+            return y
 
         return call
 
@@ -142,11 +157,27 @@ def average(
     auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Array:  # fmt: skip
-    y = np.moveaxis(real(x, scale, zero), -1, 1) if channels_last else real(x, scale, zero)
-    y = average_pool(y, kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
-                     count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
+    """The mean of bytes is f32(sum) / count; the rest is as everywhere."""
+    image = np.moveaxis(x, -1, 1) if channels_last else x
+    if count_include_pad or ceil_mode or x.dtype not in BYTES or image.ndim not in TURNS or scale.size > 1:
+        y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
+                         count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
+    else:
+        at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad)
+        y = pooled(avg_pool, image, at, dst_dtype=np.float32)
+        y = (y - np.float32(0 if zero is None else zero.item())) * scale.reshape(())
     y = np.moveaxis(y, 1, -1) if channels_last else y
     return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+
+def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.int64) -> Array:
+    """Sums over pixels are a product with ones, where the channels lie side by side."""
+    if x.ndim in TURNS and axes == tuple(range(2, x.ndim)) and x.strides[1] == 1 and len(x) == 1 and x.size:
+        pixels = x.transpose(TURNS[x.ndim][0]).reshape(-1, x.shape[1])
+        sums = np.empty((1, x.shape[1]), dtype)
+        matmul(np.ones((1, len(pixels)), np.uint8), pixels, out=sums)
+        return sums.reshape(1, -1, *(1,) * (x.ndim - 2)) if keep else sums
+    return np.asarray(np.sum(x, axes, dtype, keepdims=keep))
 
 
 def mean_of_bytes(
@@ -154,18 +185,37 @@ def mean_of_bytes(
 ) -> Array:
     """The sum is an exact integer; f32(sum) * (scale / (count * y_scale)) is rounded."""
     count = math.prod(x.shape[axis] for axis in axes)
-    sums = np.sum(x, axes, np.int64, keepdims=keep) - count * (0 if zero is None else int(zero.item()))
+    sums = sum_of_bytes(x, axes, keep) - count * (0 if zero is None else int(zero.item()))
     limits = np.iinfo(np.int32)
     sums = np.clip(sums, limits.min, limits.max).astype(np.int32)
     factor = scale.astype(np.float32) / (np.float32(count) * y_scale.astype(np.float32))
     return requantized(sums, np.asarray(factor), np.zeros((), x.dtype) if y_zero is None else y_zero)
 
 
-def global_average(
-    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, channels_last: int = 0
-) -> Array:
-    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
-    return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True)
+def global_average(site: Site, *, channels_last: int = 0) -> Call:
+    fixed = [site.constants.get(i) for i in (1, 2, 3, 4)]
+    numbers = [value for value in fixed if value is not None and value.size == 1]
+
+    def call(
+        x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
+    ) -> Array:  # fmt: skip
+        axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+        return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True)
+
+    if len(numbers) < len(fixed) or channels_last or not plain(*numbers[2:]) or not plain(*numbers[:2]):
+        return call
+    scale, zero, y_scale, y_zero = (value.reshape(-1)[0] for value in numbers)
+
+    def call_constant(x: Array, *constants: Array) -> Array:
+        count = math.prod(x.shape[2:])
+        if not 0 < count < LARGEST_COUNT:
+            return call(x, *constants)
+        sums = sum_of_bytes(x, tuple(range(2, x.ndim)), True, np.int32)
+        sums -= np.int32(count * int(zero))
+        factor = scale / (np.float32(count) * y_scale)
+        return np.asarray(requantize(sums, factor, int(y_zero), y_zero.dtype, scheme="onnx"))
+
+    return call_constant
 
 
 def reduce_mean(
@@ -393,13 +443,13 @@ def gelu(x: Array) -> Array:
 PREPARED: dict[str, Callable[..., Call]] = {
     "QLinearSigmoid": sigmoid_table, "QLinearLeakyRelu": leaky_relu_table, "QGemm": qgemm,
     "MatMulIntegerToFloat": matmul_to_float, "DynamicQuantizeMatMul": dynamic_matmul,
-    "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention,
+    "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention, "QLinearAdd": add_bytes,
+    "QLinearMul": multiply_bytes, "QLinearGlobalAveragePool": global_average,
+    "QuantizeLinear": prepared_quantize, "DequantizeLinear": prepared_dequantize,
 }  # fmt: skip
 PLAIN: dict[str, Callable[..., Any]] = {
-    "QLinearAdd": binary(np.add), "QLinearMul": binary(np.multiply), "QLinearSoftmax": softmax,
-    "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearGlobalAveragePool": global_average,
-    "QLinearReduceMean": reduce_mean, "QEmbedLayerNormalization": embed_layer_norm, "QuantizeLinear": quantize_linear,
-    "DequantizeLinear": dequantize_linear, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
+    "QLinearSoftmax": softmax, "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearReduceMean": reduce_mean,
+    "QEmbedLayerNormalization": embed_layer_norm, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
 }  # fmt: skip
 OPERATORS = [
     *(Operator(name, function, domain=DOMAIN, prepared=True) for name, function in PREPARED.items()),

@@ -7,12 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value, ordered
 from int8blas.onnx.limits import TooLargeError, limited
+from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
@@ -20,6 +21,10 @@ from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 # would stay in memory: what a model takes is bounded by what its file has. Bytes that become int64 grow eightfold.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
+
+
+# A call before its tensors have slots: the function, the names of its arguments, and the node whose results it makes.
+Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
 class Step(NamedTuple):
@@ -134,7 +139,8 @@ class Planner:
     def plan(self, graph: Graph, captured: Sequence[str] = ()) -> Plan:
         """The plan of a graph; one of a subgraph has what it takes from around it as further inputs."""
         constants: dict[str, Any] = dict(graph.constants)
-        calls: list[tuple[Call, tuple[str, ...], Node]] = []
+        calls: list[Bound] = []
+        tables = Tables()
         for node in needed(ordered(graph, frozenset(captured)), graph.outputs):
             operator = TABLE.find(node, self.opsets)
             assert operator is not None  # check_operators
@@ -142,11 +148,12 @@ class Planner:
             call, names = self.bound(operator, node, known)
             folded = fold(operator, call, node, names, constants)
             if folded is None:
-                calls.append((call, names, node))
+                calls.append(tables.follow(node, call, constants) or (call, names, node))
             else:
                 constants.update(zip(node.outputs, folded, strict=False))
         inputs = [*(value.name for value in graph.inputs), *captured]
-        return assembled(calls, constants, inputs, [value.name for value in graph.outputs])
+        outputs = [value.name for value in graph.outputs]
+        return assembled(taken(calls, outputs), constants, inputs, outputs)
 
     def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> tuple[Call, tuple[str, ...]]:
         """The function of a node, and the names of its arguments."""
@@ -176,6 +183,17 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
     return result[::-1]
 
 
+def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:
+    """The calls whose results somebody takes."""
+    names = set(outputs)
+    result = []
+    for bound in reversed(calls):
+        if names.intersection(bound[2].outputs) - {""}:
+            result.append(bound)
+            names.update(bound[1])
+    return result[::-1]
+
+
 def fold(
     operator: Operator, call: Call, node: Node, names: Sequence[str], constants: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
@@ -199,7 +217,7 @@ def fold(
 
 
 def assembled(
-    calls: Sequence[tuple[Call, tuple[str, ...], Node]],
+    calls: Sequence[Bound],
     constants: Mapping[str, Any],
     inputs: Sequence[str],
     outputs: Sequence[str],

@@ -18,6 +18,9 @@ from int8blas.onnx.table import Operator
 Sizes = Sequence[int]
 # With 1, 2 and 3 spatial dimensions.
 LAYOUTS: tuple[Any, ...] = ("ncw", "nchw", "ncdhw")
+CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
+# For each number of dimensions, the orders that bring channels from the second place to the last, and back.
+TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
 
@@ -30,6 +33,11 @@ class Windows(NamedTuple):
     dilations: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
+
+    def is_whole(self, spatial: Sizes) -> bool:
+        """Whether there is no room for more windows than there are, as ceil_mode may leave some out."""
+        all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
+        return all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
         """For each position in a window: it, and what all windows have there, in the padded image."""
@@ -188,11 +196,8 @@ def max_pool(
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
 ) -> Any:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and not ceil_mode and x.size:
-        layout: Any = LAYOUTS[x.ndim - 3]
-        return pooling.max_pool(
-            x, at.kernel, strides=at.strides, padding=at.padding, dilation=at.dilations, layout=layout
-        )
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and at.is_whole(x.shape[2:]) and x.size:
+        return pooled(pooling.max_pool, x, at, dilation=at.dilations)
     image = padded(x, at.padding, lowest(x.dtype))
     y: Array | None = None
     for _, index in at.taps():
@@ -200,6 +205,16 @@ def max_pool(
         y = values.copy() if y is None else np.maximum(y, values, out=y)
     assert y is not None
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
+
+
+def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> Array:
+    """A pooling of int8blas, in the order that the image has in memory."""
+    given = {"strides": at.strides, "padding": at.padding, **more}
+    if x.strides[1] != x.itemsize:
+        return np.asarray(function(x, at.kernel, layout=LAYOUTS[x.ndim - 3], **given))
+    to, back = TURNS[x.ndim]
+    y: Array = function(x.transpose(to), at.kernel, layout=CHANNELS_LAST[x.ndim - 3], **given)
+    return y.transpose(back)
 
 
 def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
@@ -247,6 +262,15 @@ def counts(spatial: Sizes, at: Windows, pads: Sizes | None, auto_pad: str) -> Ar
     return total
 
 
+def global_mean(x: Array) -> Array:
+    """The mean over all pixels; where channels lie side by side, all of them at once."""
+    if x.dtype == np.float32 and x.ndim in TURNS and x.strides[1] == x.itemsize and x.size:
+        pixels = x.transpose(TURNS[x.ndim][0]).reshape(len(x), -1, x.shape[1])
+        sums: Array = np.add.reduce(pixels, 1)
+        return (sums / np.float32(pixels.shape[1])).reshape(*sums.shape, *(1,) * (x.ndim - 2))
+    return np.asarray(np.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)
+
+
 def global_pool(function: Callable[..., Any]) -> Callable[..., Array]:
     def operator(x: Array) -> Array:
         return np.asarray(function(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)
@@ -259,6 +283,6 @@ OPERATORS = [
     Operator("ConvTranspose", conv_transpose, 1),
     Operator("MaxPool", max_pool, 1),
     Operator("AveragePool", average_pool, 1),
-    Operator("GlobalAveragePool", global_pool(np.mean), 1),
+    Operator("GlobalAveragePool", global_mean, 1),
     Operator("GlobalMaxPool", global_pool(np.max), 1),
 ]

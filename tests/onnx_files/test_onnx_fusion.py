@@ -25,8 +25,10 @@ def numbers(array):
 
 def unfused(text, feeds):
     """What the nodes compute one by one."""
-    network = read(model_of(text))
-    return make_plan(network).run([feeds[value.name] for value in network.graph.inputs])
+    network = read(model_of(text, microsoft=True))
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr("int8blas.onnx.lookups.ELEMENTS", frozenset())
+        return make_plan(network).run([feeds[value.name] for value in network.graph.inputs])
 
 
 def constants(**values):
@@ -149,8 +151,8 @@ def test_a_quantized_gemm_is_one_node(transposed, alpha, isa):
 @pytest.mark.parametrize(
     ("operator", "kind"),
     [
-        ("Sigmoid(f)", "com.microsoft.QLinearSigmoid"),
-        ("LeakyRelu<alpha = 0.2>(f)", "com.microsoft.QLinearLeakyRelu"),
+        ("Sigmoid(f)", "int8blas.Table"),
+        ("LeakyRelu<alpha = 0.2>(f)", "int8blas.Table"),
         ("GlobalAveragePool(f)", "com.microsoft.QLinearGlobalAveragePool"),
     ],
 )
@@ -180,7 +182,9 @@ def test_moves_are_of_bytes_where_these_mean_the_same(name, same):
     text = f"""g (uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ f = DequantizeLinear(x, xs, xz) y = {MOVES[name]}
         z = QuantizeLinear(y, xs, yz) }}"""
     model = loaded(text)
-    assert kinds(model) == ([name] if same else ["DequantizeLinear", name, "QuantizeLinear"])
+    first = ["int8blas.Table"] if name == "MaxPool" else ["DequantizeLinear"]
+    last = [] if name == "MaxPool" else ["QuantizeLinear"]
+    assert kinds(model) == ([name] if same else [*first, name, *last])
     np.testing.assert_array_equal(model.run(None, {"x": IMAGE})[0], unfused(text, {"x": IMAGE})[0])
 
 
@@ -264,3 +268,37 @@ def test_loading_leaves_the_callers_model_alone():
     before = proto.SerializeToString()
     int8blas.onnx.load(proto)
     assert proto.SerializeToString() == before
+
+
+@pytest.mark.parametrize("bias", ["", "1,6,1,1", "6,1,1", "1,6,8,1"])
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_dynamic_convolution_is_one_node_with_the_same_bits(bias, relu, turned, isa):
+    x = RNG.normal(0, 1, (1, 4, 8, 9)).astype(F)
+    shape = [int(size) for size in (bias or "1,6,1,1").split(",")]
+    values = constants(w=(W.astype(np.int16) + 128).clip(0, 255).astype(np.uint8), wz=one(131, np.uint8),
+                       ws=one(0.004), c=RNG.normal(0, 1, np.prod(shape)).astype(F), shape=np.array(shape))  # fmt: skip
+    add = f"cr = Reshape(c, shape) m = Add({'cr, y' if turned else 'y, cr'})" if bias else "m = Identity(y)"
+    end = "z = Relu(m)" if relu else "z = Neg(m)"
+    text = f"""g (float[1,4,8,9] x) => (float z) <{values}> {{ q, s, zp = DynamicQuantizeLinear(x)
+        sums = ConvInteger<pads = [1, 1, 1, 1]>(q, w, zp, wz) real = Cast<to = 1>(sums) scale = Mul(s, ws)
+        y = Mul({"scale, real" if turned else "real, scale"}) {add} {end} }}"""
+    model = loaded(text)
+    found = kinds(model)
+    assert "int8blas.ConvIntegerToFloat" in found
+    assert {"Cast", "ConvInteger"}.isdisjoint(found)
+    assert ("Add" in found) == (bias == "1,6,8,1")
+    assert ("Relu" in found) == (relu and bias in ("", "1,6,8,1"))
+    for feed in (x, np.zeros_like(x), x.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)):
+        np.testing.assert_array_equal(model.run(None, {"x": feed})[0], unfused(text, {"x": feed})[0])
+
+
+def test_a_dynamic_convolution_with_a_scale_for_each_channel():
+    values = constants(w=W, ws=WS.reshape(1, 6, 1, 1), c=np.ones((1, 6, 1, 1), F))
+    text = f"""g (float[1,4,8,9] x) => (float z) <{values}> {{ q, s, zp = DynamicQuantizeLinear(x)
+        sums = ConvInteger(q, w, zp) real = Cast<to = 1>(sums) scale = Mul(s, ws) y = Mul(real, scale) m = Add(y, c)
+        z = Relu(m) }}"""
+    model = loaded(text)
+    assert "int8blas.ConvIntegerToFloat" in kinds(model)
+    x = RNG.normal(0, 1, (1, 4, 8, 9)).astype(F)
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])

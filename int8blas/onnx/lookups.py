@@ -1,0 +1,116 @@
+"""Functions of one byte. Where all that lies between two tensors of bytes is functions of elements and numbers, each
+byte of one depends on the same byte of the other alone. Its 256 values are computed at load, by the nodes themselves,
+so that they are the same bits, and a run looks them up: a HardSwish that is seven nodes is one pass over bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.elementwise.functions import look_up
+from int8blas.onnx.graph import Array, Node
+from int8blas.onnx.table import DOMAIN, Call
+
+BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
+# Operators of elements that take bytes, and where the zero points of these are among their inputs.
+OF_BYTES = {
+    "DequantizeLinear": {0: 2}, "com.microsoft.DequantizeLinear": {0: 2}, "com.microsoft.QLinearSigmoid": {0: 2},
+    "com.microsoft.QLinearLeakyRelu": {0: 2}, "com.microsoft.QLinearAdd": {0: 2, 3: 5},
+    "com.microsoft.QLinearMul": {0: 2, 3: 5},
+}  # fmt: skip
+# All operators of elements.
+ELEMENTS = {
+    *OF_BYTES, "QuantizeLinear", "com.microsoft.QuantizeLinear", "com.microsoft.Gelu", "Abs", "Add", "Ceil", "Celu",
+    "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",
+    "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus",
+    "Softsign", "Sqrt", "Sub", "Swish", "Tanh", "ThresholdedRelu",
+}  # fmt: skip
+
+
+class Function(NamedTuple):
+    """A tensor that is a function of one of bytes.
+
+    Parameters
+    ----------
+    source : str
+        The tensor of bytes.
+    dtype : numpy.dtype
+        Of the source.
+    values : ndarray
+        For each byte of the source, taken as a number from 0 to 255.
+    ndim : int
+        The dimensions that the tensor has at least, by those of numbers.
+    """
+
+    source: str
+    dtype: np.dtype[Any]
+    values: Array
+    ndim: int
+
+
+class Tables:
+    """What is known of the tensors of a plan while it is made."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+
+    def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
+        """An input that is not constant: a function, or bytes that begin one."""
+        name = node.inputs[position]
+        zero_at = OF_BYTES.get(node.kind, {}).get(position)
+        if name in self.functions or zero_at is None or zero_at >= len(node.inputs):
+            return self.functions.get(name)
+        zero = constants.get(node.inputs[zero_at])
+        if not isinstance(zero, np.ndarray) or zero.dtype not in BYTES or zero.size != 1:
+            return None
+        return Function(name, zero.dtype, np.arange(256, dtype=np.uint8).view(zero.dtype), 1)
+
+    def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
+        """Take note of a node, which comes after those that it needs: the call that takes its place if it is a function
+        from bytes to bytes."""
+        if node.kind not in ELEMENTS or len(node.outputs) != 1:
+            return None
+        arguments: list[Array | None] = []
+        functions: list[Function] = []
+        ndim = 1
+        for i, name in enumerate(node.inputs):
+            value = constants.get(name) if name else None
+            if name and value is None:
+                function = self.argument(node, i, constants)
+                if function is None:
+                    return None
+                functions.append(function)
+                value, ndim = function.values, max(ndim, function.ndim)
+            elif value is not None:
+                if not isinstance(value, np.ndarray) or value.size != 1:
+                    return None
+                ndim = max(ndim, value.ndim)
+            arguments.append(value)
+        if len({function.source for function in functions}) != 1:
+            return None
+        source, dtype = functions[0][:2]
+        with np.errstate(all="ignore"):
+            values = np.asarray(call(*arguments))
+        if values.size != 256:
+            return None
+        values = np.ascontiguousarray(values.reshape(-1))
+        self.functions[node.outputs[0]] = Function(source, dtype, values, ndim)
+        if values.dtype not in BYTES:
+            return None
+        looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name)
+        return table(values, dtype, ndim), (source,), looked_up
+
+
+def table(values: Array, dtype: np.dtype[Any], ndim: int) -> Call:
+    """The call that looks bytes up."""
+
+    def call(x: Array) -> Array:
+        if x.dtype != dtype:
+            raise TypeError(f"bytes must be {dtype.name}, as their zero point is, got {x.dtype.name}")
+        y: Array = look_up(x, values)
+        return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
+
+    return call
