@@ -81,5 +81,5 @@ assert_type(int8blas.gather(a, [0, 1]), Floats)
 int8blas.matmul(x, b)  # type: ignore[arg-type]
 int8blas.matmul(a, b, out=x)  # type: ignore[type-var]
 int8blas.matmul(a, b, out=[0])  # type: ignore[call-overload]
-int8blas.quantize(x, 0.5, scheme="float")  # type: ignore[call-overload]
+int8blas.quantize(x, 0.5, scheme="single")  # type: ignore[call-overload]
 int8blas.PackedB(b)  # type: ignore[arg-type]
