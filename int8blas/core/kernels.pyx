@@ -42,8 +42,8 @@ def available_isas():
     Returns
     -------
     tuple of str
-        Some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, and always ``'ref'``, the
-        portable C kernels. The first is the default.
+        On x86-64 some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, on 64-bit Arm of
+        ``'i8mm'``, ``'dotprod'``, ``'neon'``, and always ``'ref'``, the portable C kernels. The first is the default.
 
     See Also
     --------

@@ -7,8 +7,10 @@ a larger cache changes nothing about them, a smaller one makes them smaller.
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
 from int8blas.core.kernels cimport (
+    I8_ARRANGED_K,
     I8_DOT2,
     I8_DOT4,
+    I8_DOT_ARRANGED,
     I8_GROUP,
     I8_MATRIX_K,
     I8_MAX_IN_TURN,
@@ -44,6 +46,9 @@ from int8blas.gemm.plan cimport (
     tile_rows,
 )
 cdef enum:
+    # Rows of A, and panels of a block, from which on an arrangement of A pays.
+    ARRANGED_ROWS = 12
+    ARRANGED_PANELS = 4
     # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
     WIDEN_ROWS = 8
     # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, or a quarter of a smaller L2
@@ -288,6 +293,15 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
         p.keeps_a = fits and p.nc < columns
 
 
+cdef void set_arrangement(const Gemm *g, Plan *p) noexcept nogil:
+    """Whether A is packed in an arrangement of its own, even one that tiles could read in place."""
+    p.arranges = (
+        g.kernels.gemm.tiles[I8_DOT_ARRANGED] is not NULL and not g.saturating and not is_made(g)
+        and g.scale_groups is NULL and g.m >= ARRANGED_ROWS and p.nc >= ARRANGED_PANELS and p.kc <= I8_ARRANGED_K
+    )
+    p.direct_a = p.direct_a and not p.arranges
+
+
 cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
     """Tiles, blocks, slabs and threads of PATH_BLOCKS."""
     set_forms(g, p)
@@ -295,3 +309,4 @@ cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
     set_memory(g, p)
     split_threads(g, p)
     set_block_sizes(g, p)
+    set_arrangement(g, p)

@@ -85,7 +85,7 @@ NAMES = {
 MULTIPLY_ADDS = {
     "widened": "widened to 16 bits",
     "outliers": "as a dense part and outliers",
-    "pairs": "by VPMADDUBSW, two products added in 16 bits",
+    "pairs": "with two products added in 16 bits",
     "two groups": "with two groups of k added in 16 bits",
     "many groups": "with six groups of k or more added in 16 bits",
 }
@@ -213,10 +213,12 @@ class Explanation:
         if self.wide_sums:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
             lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
+        missing = "dot product" if self.isa == "neon" else "VNNI"
         if self.may_widen and self.path == "triangle":
-            lines.append("  no VNNI: panels are widened to 16 bits, once for both operands")
+            lines.append(f"  no {missing}: panels are widened to 16 bits, once for both operands")
         elif self.may_widen:
-            lines.append("  no VNNI: panels with a certificate use VPMADDUBSW, the others are widened to 16 bits")
+            how = "add two products in 16 bits" if self.isa == "neon" else "use VPMADDUBSW"
+            lines.append(f"  no {missing}: panels with a certificate {how}, the others are widened to 16 bits")
             if self.certified_panels is not None:
                 lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
             if self.split_panels is not None:

@@ -10,6 +10,7 @@ from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_DOT8,
+    I8_DOT_ARRANGED,
     I8_DOT_SMALL,
     I8_SHORT_TILE,
     I8_GROUP,
@@ -69,7 +70,9 @@ cdef struct Waiting:
 
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
-    """A block of A into micro-panels, one for each tile of rows; or as rows, where it is in no memory."""
+    """A block of A into micro-panels, one for each tile of rows, arranged if that is planned; or as rows, where it is
+    in no memory."""
+    cdef uint8_t flip = g.a.flip ^ (g.kernels.gemm.arranged_flip if p.arranges else 0)
     cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
     cdef int height, some, t
     cdef int starts[PACKED_TILES + 1]
@@ -84,14 +87,19 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
             for t in range(some + 1):
                 starts[t] = <int>(leading_share(rows, i + t, tiles) - first)
             g.kernels.packing.pack_tiles(w.a + first * groups * 4, starts, some, k, address(&g.a, row + first, k0),
-                                         g.a.column, g.m - row - first, g.a.flip)
+                                         g.a.column, g.m - row - first, flip)
             i += some
-        return
-    for i in range(tiles):
-        first = leading_share(rows, i, tiles)
-        height = <int>(leading_share(rows, i + 1, tiles) - first)
-        g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
-                                     address(&g.a, row + first, k0), g.a.row, g.a.column, g.a.flip)
+    else:
+        for i in range(tiles):
+            first = leading_share(rows, i, tiles)
+            height = <int>(leading_share(rows, i + 1, tiles) - first)
+            g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
+                                         address(&g.a, row + first, k0), g.a.row, g.a.column, flip)
+    if p.arranges and g.kernels.gemm.arrange_a is not NULL:
+        for i in range(tiles):
+            first = leading_share(rows, i, tiles)
+            height = <int>(leading_share(rows, i + 1, tiles) - first)
+            g.kernels.gemm.arrange_a(w.a + first * groups * 4, height, groups)
 
 
 cdef void widen_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
@@ -168,7 +176,7 @@ cdef Choice choose_dot(const Gemm *g, const Plan *p, const Slab *s, const Area *
     """What `width` panels of the slab are multiplied by, for a block of rows."""
     cdef Choice c
     c.groups, c.is_split = 0, False
-    c.dot = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact
+    c.dot = I8_DOT4_SAT if g.saturating else I8_DOT_ARRANGED if p.arranges else g.kernels.gemm.exact
     if not p.may_widen:
         return c
     c.groups = groups_of(g, p, s, m, panel, width)
@@ -185,7 +193,7 @@ cdef int64_t tiles_beside(const Gemm *g, const Plan *p, const Slab *s, const Are
     same dot, one that needs no B but their own."""
     cdef int64_t count = 1
     most = min(most, (g.n - q.column) // (q.width * I8_PANEL))
-    if q.choice.dot == I8_DOT2 or q.choice.dot == I8_DOT8 or q.choice.dot == I8_DOT_SMALL:
+    if q.choice.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_ARRANGED):
         return 1
     if not p.may_widen:
         return max(<int64_t>1, most)

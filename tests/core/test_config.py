@@ -1,6 +1,7 @@
 """Selecting instruction sets and threads, the environment, and what the package says about itself."""
 
 import contextlib
+import platform
 import re
 import threading
 
@@ -13,7 +14,10 @@ from processes import run_python
 
 import int8blas
 
-ISAS = ("amx", "avx512vnni", "avx512bw", "avxvnni", "avx2", "ref")
+ISAS = {
+    "arm": ("i8mm", "dotprod", "neon", "ref"),
+    "x86": ("amx", "avx512vnni", "avx512bw", "avxvnni", "avx2", "ref"),
+}["arm" if platform.machine().lower() in ("aarch64", "arm64") else "x86"]
 LARGE = np.ones((512, 512), np.uint8), np.ones((512, 512), np.int8)
 EXPLAIN_LARGE = """
 import int8blas

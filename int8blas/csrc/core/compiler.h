@@ -7,6 +7,11 @@
 #define I8_X86_64 1
 #endif
 
+/* Without Visual C, whose types of vectors are not those of Arm's language extensions, and without big-endian ones. */
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__AARCH64EB__)
+#define I8_AARCH64 1
+#endif
+
 /* A process has to ask its operating system for AMX; how is known here for Linux. */
 #if defined(I8_X86_64) && defined(__GNUC__) && defined(__linux__)
 #define I8_AMX 1
@@ -49,6 +54,8 @@
 /* Costs no instruction: leaves a vector in a register, where GCC would copy it between accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
+#elif defined(I8_AARCH64)
+#define I8_PIN(x) __asm__("" : "+w"((x).low), "+w"((x).high))
 #else
 #define I8_PIN(x) (void)(x)
 #endif

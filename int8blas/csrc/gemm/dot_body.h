@@ -9,6 +9,9 @@
  *
  * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
  *
+ * Where I8_STEP takes operands of one sign, x is shifted to that of y: I8_SHIFT is what a vector y then adds to a sum,
+ * for each unit of its own sum.
+ *
  * Where I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y), whose
  * s16 sums of I8_HALVES_STEPS loads of x fit: they are widened no more often than that.
  */
@@ -25,6 +28,12 @@
     } while (0)
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
+
+#ifdef I8_SHIFT
+#define I8_FLIP_X(t) ((uint8_t)((t)->x_flip ^ 0x80))
+#else
+#define I8_FLIP_X(t) (t)->x_flip
+#endif
 
 #ifdef I8_STEP_16
 #define I8_ADD_HALVES(load)                                                                                            \
@@ -51,7 +60,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
     const int bytes = 4 * lanes, sums = rows * vectors;
     const uint8_t *y = t->y, *ahead = x + rows * t->x_row;
     const ptrdiff_t x_row = t->x_row;
-    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const uint32_t flip4 = 0x01010101u * I8_FLIP_X(t);
     const i8_vec flip = i8_broadcast(&flip4);
     I8_FOR(i, sums) acc[i] = i8_zero();
     for (int64_t k = t->k; k > 0;) {
@@ -87,13 +96,13 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     i8_vec acc[4][I8_DOT_SUMS];
     const uint8_t *y = t->y;
     const ptrdiff_t x_row = t->x_row;
-    const uint32_t flip4 = 0x01010101u * t->x_flip;
+    const uint32_t flip4 = 0x01010101u * I8_FLIP_X(t);
     const i8_vec flip = i8_broadcast(&flip4);
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
     if (columns > 4) {
-        if (t->x_flip == 0)
+        if (I8_FLIP_X(t) == 0)
             for (; k >= depth * bytes; k -= depth * bytes)
                 I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_repeat(x + i * x_row, bytes));
         for (; k >= depth * bytes; k -= depth * bytes)
@@ -117,6 +126,25 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
 
     I8_FOR(d, depth - 1) I8_FOR(i, sums) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
     I8_FOR(i, sums) total[i] = acc[0][i];
+}
+#endif
+
+#ifdef I8_SHIFT
+/* What the vectors y add to all their sums. */
+I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, const int columns)
+{
+    const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
+    i8_vec acc[4];
+    const uint8_t *y = t->y;
+    I8_FOR(j, vectors) acc[j] = i8_zero();
+    for (int64_t k = t->k; k > 0; k -= 4 * lanes, y += 4 * I8_LANES * vectors)
+        I8_FOR(j, vectors) I8_STEP(acc[j], i8_set_8(1), i8_load(y + 4 * I8_LANES * j));
+    I8_FOR(j, columns) shifts[j] = 0;
+    I8_FOR(j, vectors) {
+        int32_t sums[I8_LANES];
+        i8_store(sums, acc[j]);
+        I8_FOR(l, I8_LANES) shifts[columns > 4 ? l / lanes : j] += (uint32_t)sums[l] * (uint32_t)(I8_SHIFT);
+    }
 }
 #endif
 
@@ -153,6 +181,11 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
         order[j] = 4 * (column / 2) + 2 * row + column % 2;
         starts[j] = t->start ? t->start[column] : 0;
     }
+#ifdef I8_SHIFT
+    uint32_t shifts[I8_LANES];
+    I8_NAME(column_shifts)(shifts, t, columns);
+    I8_FOR(j, I8_LANES) starts[j] = (int32_t)((uint32_t)starts[j] + shifts[j % columns]);
+#endif
     const i8_vec start = i8_load(starts);
     const uint8_t *x = t->x;
     int32_t *dst = t->dst;
@@ -192,6 +225,8 @@ I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
 #undef I8_DEFINE
 #undef I8_FOLD
 #undef I8_ADD_BYTES
+#undef I8_FLIP_X
+#undef I8_SHIFT
 #undef I8_STEP_16
 #undef I8_STEP
 #undef I8_PREFIX

@@ -10,6 +10,9 @@
  * which also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the
  * shuffles.
  *
+ * Where I8_STEP takes operands of one sign, B is shifted to that of A: I8_SHIFT is what a row of A then adds to a sum,
+ * for each unit of its own sum.
+ *
  * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for
  * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
@@ -33,20 +36,45 @@
         }                                                                                                              \
     }
 
+#ifdef I8_SHIFT
+/* What the rows of A add to all their sums. */
+I8_INLINE void I8_NAME(row_shifts)(int32_t *shifts, const i8_few_rows_args *t, const int mr)
+{
+    const int64_t all = t->groups + (t->b_tail > 0);
+    I8_FOR(i, mr) {
+        i8_vec sum = i8_zero();
+        int32_t lanes[I8_LANES];
+        for (int64_t g = 0; g < all; ++g)
+            I8_STEP(sum, i8_broadcast(t->a + g * t->a_group + i * 4), i8_set_8(1));
+        i8_store(lanes, sum);
+        shifts[i] = (int32_t)((uint32_t)lanes[0] * (uint32_t)(I8_SHIFT));
+    }
+}
+#endif
+
 /* `blocks` blocks of columns; 4 vectors of each, or the 2 of one half. */
-I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int mr,
-                              const int blocks,
-                              const int vectors, const int half, const int fetch)
+I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int32_t *shifts,
+                              const int mr, const int blocks, const int vectors, const int half, const int fetch)
 {
     i8_vec acc[I8_FEW_ROWS_MR][16];
     const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
+#ifdef I8_SHIFT
+    const i8_vec b_flip = i8_xor(i8_broadcast(&t->b_flip), i8_set_8(0x80));
+#else
     const i8_vec b_flip = i8_broadcast(&t->b_flip);
+#endif
 
     sums += 2 * half * I8_LANES;
     I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
         acc[i][w * vectors + q] =
             t->first ? i8_zero() : i8_load(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES);
+#ifdef I8_SHIFT
+    I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
+        acc[i][w * vectors + q] = i8_add(acc[i][w * vectors + q], i8_set_32(shifts[i]));
+#else
+    (void)shifts;
+#endif
     for (int64_t g = t->groups; g > 0; --g) {
         I8_ADD_ROWS(a, 4);
         a += a_group;
@@ -125,10 +153,10 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b
         if ((mr) == 1)                                                                                                 \
             I8_NAME(strip_of_row)(t, b, acc, blocks, fetch);                                                           \
         else                                                                                                           \
-            I8_NAME(strip)(t, b, acc, mr, blocks, 4, 0, fetch);                                                        \
+            I8_NAME(strip)(t, b, acc, NULL, mr, blocks, 4, 0, fetch);                                                  \
     } while (0)
 #else
-#define I8_STRIP(mr, blocks) I8_NAME(strip)(t, b, acc, mr, blocks, 4, 0, fetch)
+#define I8_STRIP(mr, blocks) I8_NAME(strip)(t, b, acc, shifts, mr, blocks, 4, 0, fetch)
 #endif
 
 /* `together` blocks at a time; 0 stands for half a block. */
@@ -137,6 +165,12 @@ I8_INLINE void I8_NAME(body)(const i8_few_rows_args *t, const int mr, const int 
     const uint8_t *b = t->b;
     int32_t *acc = t->acc;
     int64_t blocks = t->blocks;
+#ifdef I8_SHIFT
+    int32_t shifts[I8_FEW_ROWS_MR];
+    I8_NAME(row_shifts)(shifts, t, mr);
+#else
+    const int32_t *shifts = NULL;
+#endif
     if (together > 1)
         for (; blocks >= together; blocks -= together, b += together * 4 * I8_LANES, acc += together * t->acc_block)
             I8_STRIP(mr, together);
@@ -148,8 +182,8 @@ I8_INLINE void I8_NAME(body)(const i8_few_rows_args *t, const int mr, const int 
         if (together > 0) {
             I8_STRIP(mr, 1);
         } else {
-            I8_NAME(strip)(t, b, acc, mr, 1, 2, 0, fetch);
-            I8_NAME(strip)(t, b, acc, mr, 1, 2, 1, 0);
+            I8_NAME(strip)(t, b, acc, shifts, mr, 1, 2, 0, fetch);
+            I8_NAME(strip)(t, b, acc, shifts, mr, 1, 2, 1, 0);
         }
 }
 
@@ -188,6 +222,7 @@ I8_DEFINE(4, 0)
 #undef I8_DEFINE_GEMV
 #undef I8_STRIP
 #undef I8_ADD_ROWS
+#undef I8_SHIFT
 #undef I8_STEP_16
 #undef I8_STEP
 #undef I8_PREFIX

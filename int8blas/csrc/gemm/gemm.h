@@ -266,8 +266,13 @@ typedef struct {
  *                VPADDD); exact for the dense part of a B' that is split (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time, as many as two sums of all their products fit s16
  *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all); for one segment of A, and nearly full tiles
- *                alone, of I8_MR rows or one less, I8_NP panels or one less: I8_DOT8 takes the others */
-enum { I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_KINDS = 5 };
+ *                alone, of I8_MR rows or one less, I8_NP panels or one less: I8_DOT8 takes the others
+ *   I8_DOT_ARRANGED  I8_DOT4 of a packed A in an arrangement of its own (i8_gemm_kernels.arrange_a), for one segment
+ *                of up to I8_ARRANGED_K k, of one panel */
+enum {
+    I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_ARRANGED = 5, I8_DOT_KINDS = 6
+};
+enum { I8_ARRANGED_K = 1024 };
 
 /* All scale groups of a tile, whose y is written: those of A and B lie one behind the other, t->groups dwords each, and
  * so do the 16 values of a panel in scale and col_sum. Of t the tiles, A and B are looked at; acc, rows, panels, bo and
@@ -281,6 +286,10 @@ typedef struct {
     int exact;  /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     const i8_tiles *tiles[I8_DOT_KINDS];
     int tile_output; /* whether they take i8_tile_args.output */
+    /* For I8_DOT_ARRANGED, if there are such tiles: what the bytes of A' are XORed with; and NULL, or what arranges a
+     * packed micro-panel of `height` rows in place. */
+    uint8_t arranged_flip;
+    void (*arrange_a)(uint8_t *a, int height, int64_t groups);
 
     int few_rows_mr, few_rows_columns;       /* the largest row kernel, and the columns of a block */
     i8_few_rows_fn few_rows[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */

@@ -4,6 +4,10 @@
  *   I8_ISA             its name
  *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
+ *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
+ *   I8_MATMUL          optional, for I8_DOT_ARRANGED: 1 if there is i8_matmul, 0 if A is arranged for I8_DOT_BY_DWORD
+ *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
  */
 
 #include "gemm/in_place_body.h"
@@ -12,7 +16,14 @@
 #include "stage/tile_output.h"
 
 #define I8_PREFIX I8_OF_ISA(dot4)
+#ifdef I8_DOT_BY_DWORD
+#define I8_A i8_dword
+#define I8_LOAD_A(p) (I8_MIXED ? i8_load_dword(p) : i8_load_flipped_dword(p))
+#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
+#define I8_SHIFTS_A !I8_MIXED
+#else
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#endif
 #define I8_WIDENS I8_PAIRED
 #include "gemm/tile_body.h"
 static const i8_tiles i8_dot4_tiles = I8_TILES(I8_OF_ISA(dot4));
@@ -36,29 +47,64 @@ static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
 static const i8_tiles i8_dot_small_tiles = I8_FULL_TILES(I8_OF_ISA(dot_small));
 #endif
 
+#ifdef I8_MATMUL
+#define I8_PREFIX I8_OF_ISA(arranged)
+#if I8_MATMUL
+#include "gemm/matmul_body.h"
+#else
+#define I8_A i8_dword
+#define I8_LOAD_A(p) i8_load_dword(p)
+#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
+#define I8_SHIFTS_A 1
+#endif
+#define I8_ARRANGED 1
+#include "gemm/tile_body.h"
+static const i8_tiles i8_arranged_tiles = I8_ARRANGED_TILES(I8_OF_ISA(arranged));
+#endif
+
 #define I8_PREFIX i8_few_rows_a_unsigned
+#if I8_PAIRED || I8_MIXED
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#else
+#define I8_STEP(acc, a, b) (acc) = i8_dot_unsigned(acc, a, b)
+#define I8_SHIFT -128
+#endif
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, a, b)
 #endif
 #include "gemm/few_rows_body.h"
 
 #define I8_PREFIX i8_few_rows_b_unsigned
+#if I8_PAIRED || I8_MIXED
 #define I8_STEP(acc, a, b) I8_DOT(acc, b, a)
+#else
+#define I8_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
+#define I8_SHIFT 128
+#endif
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, b, a)
 #endif
 #include "gemm/few_rows_body.h"
 
 #define I8_PREFIX i8_dots_x_unsigned
+#if I8_PAIRED || I8_MIXED
 #define I8_STEP(acc, x, y) I8_DOT(acc, x, y)
+#else
+#define I8_STEP(acc, x, y) (acc) = i8_dot_signed(acc, x, y)
+#define I8_SHIFT 128
+#endif
 #if I8_PAIRED
 #define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, x, y)
 #endif
 #include "gemm/dot_body.h"
 
 #define I8_PREFIX i8_dots_y_unsigned
+#if I8_PAIRED || I8_MIXED
 #define I8_STEP(acc, x, y) I8_DOT(acc, y, x)
+#else
+#define I8_STEP(acc, x, y) (acc) = i8_dot_unsigned(acc, x, y)
+#define I8_SHIFT -128
+#endif
 #if I8_PAIRED
 #define I8_STEP_16(acc, x, y) (acc) = i8_dot_16(acc, y, x)
 #endif
@@ -93,6 +139,14 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .tiles[I8_DOT4] = &i8_dot4_tiles,
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
+#ifdef I8_MATMUL
+    .tiles[I8_DOT_ARRANGED] = &i8_arranged_tiles,
+#if I8_MATMUL
+    .arrange_a = i8_arrange_a,
+#else
+    .arranged_flip = 0x80,
+#endif
+#endif
     .few_rows_mr = I8_FEW_ROWS_MR,
     .few_rows_columns = 4 * I8_LANES,
     .few_rows = {I8_ROWS(i8_few_rows_a_unsigned), I8_ROWS(i8_few_rows_b_unsigned)},

@@ -17,7 +17,7 @@ typedef struct {
 /* 1, 4, 16, 32 or 64 bytes. */
 I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src, const int n, uint8_t flip)
 {
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     const uint32_t flip4 = 0x01010101u * flip;
     if (n >= 4 * I8_LANES) {
         const i8_vec f = i8_broadcast(&flip4);
@@ -26,10 +26,9 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         return;
     }
     if (n >= 16) {
-        const __m128i f = _mm_set1_epi8((char)flip);
+        const i8_unit f = i8_set_unit(flip);
         for (int at = 0; at < n; at += 16)
-            _mm_storeu_si128((__m128i *)(void *)(dst + at),
-                             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(src + at)), f));
+            i8_store_unit(dst + at, i8_xor_unit(i8_load_unit(src + at), f));
         return;
     }
 #endif

@@ -7,14 +7,54 @@
  * segments a lane has the products of as many k as a segment has, so only the sum of the lanes is in s64: to stop for
  * that after each segment would take 2 % of the time where vectors come from memory.
  *
- * With VNNI a step is a vector of bytes. Of two operands of the same sign x is shifted by 128, and the sums of y, which
- * undo that, are products with a vector of ones: one more multiply-add for each vector y, while loads are what limits.
- * Without it half a vector of bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8
- * instructions for 64 bytes of AVX2, where halves of bytes, which have to be made first, would take 7.5 for operands of
- * different signs and 10.5 for others, and shifts 9.
+ * With multiply-adds of bytes a step is a vector of them. Where there is none for the signs of the operands, x is
+ * shifted by 128, and the sums of y, which undo that, are products with a vector of ones: one more multiply-add for
+ * each vector y, while loads are what limits. VNNI multiplies u8 by s8; of AArch64, the dot product takes operands of
+ * the same sign (I8_ALIKE), and the matrix multiplication's adds those of different ones. Without them half a vector of
+ * bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8 instructions for 64 bytes of AVX2,
+ * where halves of bytes, which have to be made first, would take 7.5 for operands of different signs and 10.5 for
+ * others, and shifts 9.
  */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)
+
+#ifndef I8_ALIKE
+#define I8_ALIKE 0
+#endif
+/* acc += x * y in bytes. */
+#if I8_ALIKE
+#define I8_LONG_K_DOT(acc, x, y, x_signed, y_signed)                                                                   \
+    do {                                                                                                               \
+        if ((x_signed) && (y_signed))                                                                                  \
+            (acc) = i8_dot_signed(acc, x, y);                                                                          \
+        else if (x_signed)                                                                                             \
+            I8_DOT(acc, y, x);                                                                                         \
+        else if (y_signed)                                                                                             \
+            I8_DOT(acc, x, y);                                                                                         \
+        else                                                                                                           \
+            (acc) = i8_dot_unsigned(acc, x, y);                                                                        \
+    } while (0)
+#else
+#define I8_LONG_K_DOT(acc, x, y, x_signed, y_signed)                                                                   \
+    do {                                                                                                               \
+        if (y_signed)                                                                                                  \
+            I8_DOT(acc, x, y);                                                                                         \
+        else                                                                                                           \
+            I8_DOT(acc, y, x);                                                                                         \
+    } while (0)
+#endif
+
+/* Whether x is shifted. */
+I8_INLINE int i8_long_k_shifts(const int x_signed, const int y_signed)
+{
+#if I8_PAIRED
+    (void)x_signed;
+    (void)y_signed;
+    return 0;
+#else
+    return x_signed == y_signed ? !I8_ALIKE : !I8_MIXED;
+#endif
+}
 
 static const int8_t i8_before_end[2 * 64] = {[64] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -39,7 +79,7 @@ I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdif
                               ptrdiff_t y_row, const void *mask, const int rows, const int columns, const int x_signed,
                               const int y_signed)
 {
-    const int same = x_signed == y_signed;
+    const int shifts = i8_long_k_shifts(x_signed, y_signed);
     i8_vec yv[4];
     I8_FOR(j, columns) {
         yv[j] = i8_long_k_load(y + j * y_row, y_signed, 0);
@@ -47,31 +87,21 @@ I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdif
             yv[j] = i8_and(yv[j], i8_long_k_load(mask, 1, 0));
     }
 #if I8_PAIRED
-    (void)same;
+    (void)shifts;
     (void)sum;
     I8_FOR(i, rows) {
         const i8_vec xv = i8_long_k_load(x + i * x_row, x_signed, 0);
-        I8_FOR(j, columns) acc[i * columns + j] = i8_dot2(acc[i * columns + j], xv, yv[j]);
+        I8_FOR(j, columns) acc[i * columns + j] = i8_dot2_any(acc[i * columns + j], xv, yv[j]);
     }
 #else
-    if (same) {
+    if (shifts) {
         const uint32_t one4 = 0x01010101u;
         const i8_vec ones = i8_broadcast(&one4);
-        I8_FOR(j, columns) {
-            if (y_signed)
-                I8_DOT(sum[j], ones, yv[j]);
-            else
-                I8_DOT(sum[j], yv[j], ones);
-        }
+        I8_FOR(j, columns) I8_LONG_K_DOT(sum[j], ones, yv[j], I8_ALIKE && y_signed, y_signed);
     }
     I8_FOR(i, rows) {
-        const i8_vec xv = i8_long_k_load(x + i * x_row, x_signed, same);
-        I8_FOR(j, columns) {
-            if (y_signed)
-                I8_DOT(acc[i * columns + j], xv, yv[j]);
-            else
-                I8_DOT(acc[i * columns + j], yv[j], xv);
-        }
+        const i8_vec xv = i8_long_k_load(x + i * x_row, x_signed, shifts);
+        I8_FOR(j, columns) I8_LONG_K_DOT(acc[i * columns + j], xv, yv[j], shifts ? !x_signed : x_signed, y_signed);
     }
 #endif
 }
@@ -105,8 +135,8 @@ I8_INLINE int64_t i8_long_k_total(const i8_vec acc)
 I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, const uint8_t *y, int64_t k,
                                  const int rows, const int columns, const int x_signed, const int y_signed)
 {
-    const int n = rows * columns, step = I8_LONG_K_STEP, same = !I8_PAIRED && x_signed == y_signed;
-    const int chains = n + same * columns, depth = chains > 4 ? 1 : chains > 2 ? 2 : 4;
+    const int n = rows * columns, step = I8_LONG_K_STEP, shifts = i8_long_k_shifts(x_signed, y_signed);
+    const int chains = n + shifts * columns, depth = chains > 4 ? 1 : chains > 2 ? 2 : 4;
     const ptrdiff_t x_row = t->x_row, y_row = t->y_row;
     i8_vec acc[4][16], sum[4][4];
     int32_t sums[16], y_sums[16];
@@ -139,7 +169,7 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
     }
     if (all <= I8_LONG_K_SEGMENT) {
         i8_long_k_fold(sums, acc[0], n);
-        if (same)
+        if (shifts)
             i8_long_k_fold(y_sums, sum[0], columns);
     }
     I8_FOR(i, rows) {
@@ -147,8 +177,8 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
         I8_FOR(j, columns) {
             const int at = i * columns + j;
             int64_t total = all <= I8_LONG_K_SEGMENT ? sums[at] : i8_long_k_total(acc[0][at]);
-            if (same)
-                total += (y_signed ? -128 : 128) *
+            if (shifts)
+                total += (x_signed ? -128 : 128) *
                          (all <= I8_LONG_K_SEGMENT ? (int64_t)y_sums[j] : i8_long_k_total(sum[0][j]));
             dst[j * t->dst_column] += total;
         }

@@ -1,5 +1,5 @@
 /* Packing, and what is computed from packed panels. Included by each kernel file, so that it is compiled for its
- * instruction set; with I8_SSE2 the two common strides go through 128-bit transposes, which every x86-64 CPU has. */
+ * instruction set; with I8_UNITS the two common strides go through transposes of units (units.h). */
 #include <string.h>
 
 #include "core/dwords.h"
@@ -14,7 +14,7 @@ I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, 
     return i8_read32(bytes);
 }
 
-#ifdef I8_SSE2
+#ifdef I8_UNITS
 /* A whole dword. */
 I8_INLINE uint32_t i8_gather_4(const uint8_t *src, ptrdiff_t k_stride)
 {
@@ -38,7 +38,7 @@ static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint
         for (int i = 0; i < rows; ++i) {
             const uint8_t *s = src + i * row_stride + 4 * g * k_stride;
             uint8_t *d = dst + 4 * (g * width + i);
-#ifdef I8_SSE2
+#ifdef I8_UNITS
             if (valid == 4) {
                 i8_write32(d, i8_gather_4(s, k_stride) ^ 0x01010101u * flip);
                 continue;
@@ -49,32 +49,32 @@ static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint
     }
 }
 
-#ifdef I8_SSE2
+#ifdef I8_UNITS
 /* 1, 2 or 4 rows from `from` on, with k contiguous, 16 bytes of each at a time: a transpose of dwords. */
 I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t row_stride, uint8_t flip)
 {
-    const __m128i f = _mm_set1_epi8((char)flip);
+    const i8_unit f = i8_set_unit(flip);
     const uint8_t *s = src + from * row_stride;
     uint8_t *d = dst + 4 * from;
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
-        __m128i v[4];
-        I8_FOR(i, rows) v[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + i * row_stride)), f);
+        i8_unit v[4];
+        I8_FOR(i, rows) v[i] = i8_xor_unit(i8_load_unit(s + i * row_stride), f);
         if (rows == 4) {
             i8_transpose_unit(v);
-            I8_FOR(i, 4) _mm_storeu_si128((__m128i *)(void *)(d + 4 * i * width), v[i]);
+            I8_FOR(i, 4) i8_store_unit(d + 4 * i * width, v[i]);
         } else if (rows == 2) {
-            const __m128i low = _mm_unpacklo_epi32(v[0], v[1]), high = _mm_unpackhi_epi32(v[0], v[1]);
-            _mm_storel_epi64((__m128i *)(void *)d, low);
-            _mm_storel_epi64((__m128i *)(void *)(d + 4 * width), _mm_unpackhi_epi64(low, low));
-            _mm_storel_epi64((__m128i *)(void *)(d + 8 * width), high);
-            _mm_storel_epi64((__m128i *)(void *)(d + 12 * width), _mm_unpackhi_epi64(high, high));
+            const i8_unit low = i8_zip_low_32(v[0], v[1]), high = i8_zip_high_32(v[0], v[1]);
+            i8_store_half_unit(d, low);
+            i8_store_half_unit(d + 4 * width, i8_zip_high_64(low, low));
+            i8_store_half_unit(d + 8 * width, high);
+            i8_store_half_unit(d + 12 * width, i8_zip_high_64(high, high));
         } else {
-            i8_write32(d, (uint32_t)_mm_cvtsi128_si32(v[0]));
-            i8_write32(d + 4 * width, (uint32_t)_mm_extract_epi32(v[0], 1));
-            i8_write32(d + 8 * width, (uint32_t)_mm_extract_epi32(v[0], 2));
-            i8_write32(d + 12 * width, (uint32_t)_mm_extract_epi32(v[0], 3));
+            i8_write32(d, i8_dword_of(v[0], 0));
+            i8_write32(d + 4 * width, i8_dword_of(v[0], 1));
+            i8_write32(d + 8 * width, i8_dword_of(v[0], 2));
+            i8_write32(d + 12 * width, i8_dword_of(v[0], 3));
         }
     }
     const uint32_t flip4 = 0x01010101u * flip;
@@ -86,13 +86,6 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* 0xff in the first `count` bytes, 0 in the others. */
-I8_INLINE __m128i i8_first_bytes(const int count)
-{
-    const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm_cmpgt_epi8(_mm_set1_epi8((char)count), number);
-}
-
 /* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the
  * bytes of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before
  * dst + 4 * width * ceil(k / 4). */
@@ -100,27 +93,27 @@ I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const i
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
-    const __m128i f = _mm_and_si128(_mm_set1_epi8((char)flip), i8_first_bytes(rows));
+    const i8_unit f = i8_and_unit(i8_set_unit(flip), i8_first_bytes(rows));
     /* What is stored behind the end of a group belongs to the next ones, which are stored later. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
-        __m128i r[4];
+        i8_unit r[4];
         if (k >= 4)
-            I8_FOR(j, 4) r[j] = _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f);
+            I8_FOR(j, 4) r[j] = i8_xor_unit(i8_load_bytes(src + j * k_stride, rows), f);
         else
             I8_FOR(j, 4)
-                r[j] = j < k ? _mm_xor_si128(i8_load_bytes(src + j * k_stride, rows), f) : _mm_setzero_si128();
-        const __m128i lo01 = _mm_unpacklo_epi8(r[0], r[1]), lo23 = _mm_unpacklo_epi8(r[2], r[3]);
-        const __m128i hi01 = _mm_unpackhi_epi8(r[0], r[1]), hi23 = _mm_unpackhi_epi8(r[2], r[3]);
-        const __m128i units[4] = {_mm_unpacklo_epi16(lo01, lo23), _mm_unpackhi_epi16(lo01, lo23),
-                                  _mm_unpacklo_epi16(hi01, hi23), _mm_unpackhi_epi16(hi01, hi23)};
+                r[j] = j < k ? i8_xor_unit(i8_load_bytes(src + j * k_stride, rows), f) : i8_zero_unit();
+        const i8_unit lo01 = i8_zip_low_8(r[0], r[1]), lo23 = i8_zip_low_8(r[2], r[3]);
+        const i8_unit hi01 = i8_zip_high_8(r[0], r[1]), hi23 = i8_zip_high_8(r[2], r[3]);
+        const i8_unit units[4] = {i8_zip_low_16(lo01, lo23), i8_zip_high_16(lo01, lo23),
+                                  i8_zip_low_16(hi01, hi23), i8_zip_high_16(hi01, hi23)};
         if (stored == 64)
             i8_store_units(d, units);
         else {
-            _mm_storeu_si128((__m128i *)(void *)d, units[0]);
+            i8_store_unit(d, units[0]);
             if (stored == 32)
-                _mm_storeu_si128((__m128i *)(void *)(d + 16), units[1]);
+                i8_store_unit(d + 16, units[1]);
         }
         if (d == last)
             memcpy(dst, last, 4 * (size_t)(width < 16 ? width : 16));
@@ -156,7 +149,7 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     const uint32_t flip4 = 0x01010101u * flip;
     const i8_vec f = i8_broadcast(&flip4);
     for (; i + 4 * I8_LANES <= k; i += 4 * I8_LANES)
@@ -175,7 +168,7 @@ I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, con
         i8_pack_row(dst, k, src, flip);
         return;
     }
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows >= 16)) {
         i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
         return;
@@ -183,7 +176,7 @@ I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, con
 #endif
     if (rows < width)
         memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     if (k_stride == 1) {
         int packed = 0;
         for (; packed + 4 <= rows; packed += 4)
@@ -211,7 +204,7 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
             const int height = first[t + 1] - first[t];
             uint8_t *d = dst + 4 * (first[t] * groups + g * height);
             const uint8_t *s = src + 4 * g * k_stride + first[t];
-#ifdef I8_SSE2
+#ifdef I8_UNITS
             if (height > 4 && readable - first[t] >= 8) {
                 i8_pack_line(d, 4 * (groups - g) * height, height, 8, some, s, k_stride, flip);
                 continue;
@@ -223,7 +216,7 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
     }
 }
 
-#ifdef I8_SSE2
+#ifdef I8_UNITS
 /* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
  * memory sees a few sequential streams, and fetches what follows in them by hand (few_rows_body.h). A row of I8_LANES /
  * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
@@ -266,7 +259,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
                            ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip)
 {
     int64_t packed = 0;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     const int lines = column_stride == 1 && k_stride != 1;
     if (lines && columns >= I8_PANEL * I8_PACK_PANELS)
         packed = i8_pack_lines(dst, panel_stride, columns / I8_PANEL, k, src, k_stride, flip);
@@ -276,7 +269,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         const int width = rest < I8_PANEL ? (int)rest : I8_PANEL;
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         if (lines) { /* as i8_pack_panel would, but for 5 to 10 ns, a twentieth of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
@@ -294,18 +287,16 @@ static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t
     return sum;
 }
 
-#ifdef I8_SSE2
+#ifdef I8_UNITS
 static int64_t i8_sum_contiguous(int64_t k, const uint8_t *src, uint8_t flip)
 {
-    const __m128i f = _mm_set1_epi8((char)flip), zero = _mm_setzero_si128();
-    __m128i sum[2] = {zero, zero};
+    const i8_unit f = i8_set_unit(flip);
+    i8_unit sum[2] = {i8_zero_unit(), i8_zero_unit()};
     int64_t i = 0;
-    for (; i + 32 <= k; i += 32) {
-        const __m128i *p = (const __m128i *)(const void *)(src + i);
-        I8_FOR(j, 2) sum[j] = _mm_add_epi64(sum[j], _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(p + j), f), zero));
-    }
+    for (; i + 32 <= k; i += 32)
+        I8_FOR(j, 2) sum[j] = i8_add_bytes(sum[j], i8_xor_unit(i8_load_unit(src + i + 16 * j), f));
     int64_t lanes[2];
-    _mm_storeu_si128((__m128i *)(void *)lanes, _mm_add_epi64(sum[0], sum[1]));
+    i8_store_unit(lanes, i8_add_qwords(sum[0], sum[1]));
     return lanes[0] + lanes[1] + i8_sum(k - i, src + i, 1, flip);
 }
 #endif
@@ -323,7 +314,7 @@ static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *s
         return;
     }
     for (int64_t i = 0; i < rows; ++i) {
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         if (k_stride == 1) {
             sums[i] = i8_sum_contiguous(k, src + i * row_stride, flip);
             continue;
@@ -341,7 +332,7 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
         /* 2**20 groups of four bytes stay far inside s32. */
         const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
         int32_t part[I8_PANEL] = {0};
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         /* The dot product with ones: pair sums are far inside s16. */
         const uint32_t one4 = 0x01010101;
         const i8_vec ones = i8_broadcast(&one4);
@@ -368,7 +359,7 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
 I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
     int64_t i = 0;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     /* The last vector overlaps the one before. */
     const int whole = 2 * I8_LANES;
     const i8_vec f = i8_set_16(flip);
@@ -402,7 +393,7 @@ static void i8_widen_a(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptr
 static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_t groups)
 {
     for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += 4 * I8_PANEL)
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         I8_FOR(v, I8_VECS) {
             const i8_vec x = i8_load(src + v * 4 * I8_LANES);
             i8_store(dst + v * 2 * I8_LANES, i8_widen_pairs(x, 0));

@@ -19,7 +19,7 @@ I8_INLINE int64_t i8_sum_squares(int64_t k, const uint8_t *src, ptrdiff_t k_stri
     return total;
 }
 
-#ifdef I8_SSE2
+#ifdef I8_UNITS
 I8_INLINE int64_t i8_sum_squares_contiguous(int64_t k, const uint8_t *src, const int is_signed)
 {
     enum { BYTES = 4 * I8_LANES };
@@ -33,8 +33,8 @@ I8_INLINE int64_t i8_sum_squares_contiguous(int64_t k, const uint8_t *src, const
             const i8_vec x = i8_load(src);
             const i8_vec even = is_signed ? i8_even_s8(x) : i8_even_u8(x);
             const i8_vec odd = is_signed ? i8_odd_s8(x) : i8_odd_u8(x);
-            acc[0] = i8_dot2(acc[0], even, even);
-            acc[1] = i8_dot2(acc[1], odd, odd);
+            acc[0] = i8_dot2_any(acc[0], even, even);
+            acc[1] = i8_dot2_any(acc[1], odd, odd);
         }
         int32_t lanes[2 * I8_LANES];
         i8_store(lanes, acc[0]);
@@ -78,7 +78,7 @@ I8_INLINE void i8_row_squares_of(int64_t *sums, int64_t rows, int64_t k, const u
         return;
     }
     for (int64_t i = 0; i < rows; ++i) {
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         if (k_stride == 1) {
             sums[i] = i8_sum_squares_contiguous(k, src + i * row_stride, is_signed);
             continue;
@@ -104,7 +104,7 @@ static void i8_panel_squares(int64_t *sums, const int8_t *panel, int64_t groups)
     while (groups > 0) {
         const int64_t chunk = groups < I8_SQUARES / 4 ? groups : I8_SQUARES / 4;
         int32_t part[I8_PANEL] = {0};
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         i8_vec acc[2][I8_VECS];
         I8_FOR(d, 2) I8_FOR(v, I8_VECS) acc[d][v] = i8_zero();
         for (int64_t g = 0; g < chunk; ++g, panel += 4 * I8_PANEL)

@@ -6,6 +6,10 @@
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
  *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16, t->small_groups of which are added
  *                        before they are widened; nearly full tiles alone are defined then
+ *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A that I8_STEP takes; else i8_vec, i8_broadcast(p)
+ *   I8_SHIFTS_A          optional, 1 where I8_STEP takes A' - 128: the tiles add 128 * B'
+ *   I8_ARRANGED          optional, 1 for tiles of one panel alone, of I8_DOT_ARRANGED
+ *   I8_PREPARE(t, mr, np)  optional: what <prefix>_add_products, which is defined already then, needs before the tiles
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
  *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
@@ -24,7 +28,7 @@
         if (I8_KEEPS_B && mr > 1)                                                                                      \
             I8_FOR(j, width) I8_PIN(bv[j]);                                                                            \
         I8_FOR(i, mr) {                                                                                                \
-            const i8_vec av = i8_broadcast((a_) + i * (a_row_));                                                       \
+            const I8_A av = I8_LOAD_A((a_) + i * (a_row_));                                                            \
             I8_FOR(j, width) I8_STEP(acc_[i][j], av, bv[j]);                                                           \
         }                                                                                                              \
     } while (0)
@@ -52,6 +56,13 @@
         ahead += (groups_) * t->ahead_step;                                                                            \
     }
 
+#ifndef I8_A
+#define I8_A i8_vec
+#define I8_LOAD_A(p) i8_broadcast(p)
+#endif
+#ifndef I8_SHIFTS_A
+#define I8_SHIFTS_A 0
+#endif
 #ifndef I8_WIDENS
 #define I8_WIDENS 0
 #endif
@@ -59,6 +70,7 @@
 #define I8_KEEPS_B 0
 #endif
 
+#ifndef I8_PREPARE
 /* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are
  * widened no more often, and B is multiplied as it lies. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
@@ -225,6 +237,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
 }
 
+#ifndef I8_ARRANGED
 /* The same, one panel after the other. */
 I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                     const uint8_t *a, const int8_t *b, const int mr, const int np)
@@ -236,6 +249,32 @@ I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], con
         I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][p * I8_VECS + v] = part[i][v];
     }
 }
+#endif
+#endif
+
+#if I8_SHIFTS_A
+/* 128 * the sums of the columns of `np` panels, of all that a tile multiplies. */
+I8_INLINE void I8_NAME(shifts)(i8_vec *sums, const i8_tile_args *t, const int8_t *b, const int np)
+{
+    I8_FOR(j, np * I8_VECS) sums[j] = i8_zero();
+    for (int64_t more = t->more_segments; more >= 0; --more) {
+        const int64_t groups = t->groups + (more == 0 && t->a_tail);
+        for (int64_t g = 0; g < groups; ++g, b += 4 * I8_PANEL)
+            I8_FOR(p, np) I8_FOR(v, I8_VECS) {
+                const i8_vec bv = i8_load(b + p * t->b_panel + v * 4 * I8_LANES);
+                sums[p * I8_VECS + v] = i8_add_shift(sums[p * I8_VECS + v], bv);
+            }
+        b += t->b_segment;
+    }
+}
+I8_INLINE void I8_NAME(shifted_columns)(int32_t *col_init, const i8_tile_args *t, const int np)
+{
+    i8_vec sums[I8_ROW_NP * I8_VECS];
+    I8_NAME(shifts)(sums, t, t->b, np);
+    I8_FOR(j, np * I8_VECS)
+        i8_store(col_init + j * I8_LANES, t->col_init ? i8_add(sums[j], i8_load(t->col_init + j * I8_LANES)) : sums[j]);
+}
+#endif
 
 /* Tile number `tile`. */
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
@@ -251,6 +290,14 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
         I8_FOR(i, mr) acc[i][j] = start;
     }
+#if I8_SHIFTS_A
+    /* Where there is one tile of these columns. Others have it in col_init. */
+    if (mr <= I8_SHORT_TILE(I8_NP)) {
+        i8_vec shifts[I8_ROW_NP * I8_VECS];
+        I8_NAME(shifts)(shifts, t, b, np);
+        I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_add(acc[i][j], shifts[j]);
+    }
+#endif
     if (t->acc_in)
         I8_FOR(i, mr) I8_FOR(j, width)
             acc[i][j] = i8_add(acc[i][j], i8_load(t->acc_in + (row + i) * t->acc_row + column + j * I8_LANES));
@@ -262,9 +309,11 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     if (t->fetch)
         I8_FOR(i, mr) I8_FOR(j, width)
             I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + (column + j * I8_LANES) * 4);
+#ifndef I8_ARRANGED
     if (np > 1 && mr <= I8_MAX_IN_TURN && t->in_turn)
         I8_NAME(add_in_turn)(acc, t, row, a, b, mr, np);
     else
+#endif
         I8_NAME(add_products)(acc, t, row, a, b, looks_ahead && tile == 0 ? t->ahead : NULL, mr, np);
 
     if (t->output) {
@@ -285,6 +334,22 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     }
 }
 
+#ifdef I8_PREPARE
+#elif I8_SHIFTS_A
+/* What tiles below each other add for their columns, once for all of them. */
+#define I8_PREPARE(t, mr, np)                                                                                          \
+    int32_t col_init[(np)*I8_PANEL];                                                                                   \
+    i8_tile_args with_shifts;                                                                                          \
+    if ((mr) > I8_SHORT_TILE(I8_NP)) {                                                                                 \
+        I8_NAME(shifted_columns)(col_init, t, np);                                                                     \
+        with_shifts = *t;                                                                                              \
+        with_shifts.col_init = col_init;                                                                               \
+        t = &with_shifts;                                                                                              \
+    }
+#else
+#define I8_PREPARE(t, mr, np)
+#endif
+
 /* A tile is a function of its own: compilers would prepare all kinds of tiles before the loop. */
 #define I8_DEFINE(mr, np)                                                                                              \
     I8_NOINLINE void I8_NAME(tile_##mr##x##np)(const i8_tile_args *t, int64_t tile)                                    \
@@ -293,6 +358,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     }                                                                                                                  \
     static void I8_NAME(mr##x##np)(const i8_tile_args *t)                                                              \
     {                                                                                                                  \
+        I8_PREPARE(t, mr, np);                                                                                         \
         for (int64_t tile = 0; tile < t->tiles; ++tile)                                                                \
             I8_NAME(tile_##mr##x##np)(t, tile);                                                                        \
     }
@@ -316,7 +382,7 @@ I8_DEFINE(6, 1)
 I8_DEFINE(7, 1)
 I8_DEFINE(8, 1)
 #endif
-#if I8_NP == 1 && I8_ROW_NP == 3
+#if I8_NP == 1 && I8_ROW_NP == 3 && !defined(I8_ARRANGED)
 I8_DEFINE(1, 2)
 I8_DEFINE(1, 3)
 #endif
@@ -336,10 +402,15 @@ I8_DEFINE(8, 3)
 
 #undef I8_DEFINE_ROWS
 #undef I8_DEFINE
+#undef I8_PREPARE
 #undef I8_FETCH_AHEAD
 #undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
 #undef I8_WIDENS
+#undef I8_SHIFTS_A
+#undef I8_ARRANGED
+#undef I8_LOAD_A
+#undef I8_A
 #undef I8_STEP_2
 #undef I8_STEP_SMALL
 #undef I8_STEP

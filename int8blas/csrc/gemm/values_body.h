@@ -1,20 +1,9 @@
 /* How large the values of operands are, for products whose sums fit s16 (I8_DOT_SMALL and so on in gemm.h). Without
- * SSE2 nothing asks for it, but the functions are there, for the reference of their tests. */
+ * units (units.h) nothing asks for it, but the functions are there, for the reference of their tests. */
 
 /* Vectors after which the values so far are looked at: whether they are within bounds is known soon where they are not,
  * and costs nothing where they are. */
 enum { I8_VALUES_STEPS = 64 };
-
-#ifdef I8_SSE2
-/* The smallest and the largest of 16 bytes. */
-I8_INLINE int i8_smallest_byte(__m128i x)
-{
-    /* VPHMINPOSUW finds the smallest of 8 words. */
-    const __m128i pairs = _mm_min_epu8(x, _mm_srli_epi16(x, 8));
-    return _mm_extract_epi16(_mm_minpos_epu16(_mm_and_si128(pairs, _mm_set1_epi16(0xff))), 0);
-}
-I8_INLINE int i8_largest_byte(__m128i x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
-#endif
 
 static int i8_widens_range(int *low, int *high, int x)
 {
@@ -38,18 +27,18 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
     }
     for (int64_t row = 0; row < rows; ++row, src += row_stride) {
         int64_t i = 0;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
         if (k_stride == 1 && k >= 16) {
-            const __m128i f = _mm_set1_epi8((char)flip);
-            __m128i smallest = _mm_set1_epi8((char)low), largest = _mm_set1_epi8((char)high);
+            const i8_unit f = i8_set_unit(flip);
+            i8_unit smallest = i8_set_unit(low), largest = i8_set_unit(high);
             while (i < k) {
                 const int64_t end = k - i < 16 * I8_VALUES_STEPS ? k : i + 16 * I8_VALUES_STEPS;
                 for (; i < end; i += 16) {
                     /* The last vector overlaps the one before. */
                     const uint8_t *s = src + (k - i < 16 ? k - 16 : i);
-                    const __m128i x = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)s), f);
-                    smallest = _mm_min_epu8(smallest, x);
-                    largest = _mm_max_epu8(largest, x);
+                    const i8_unit x = i8_xor_unit(i8_load_unit(s), f);
+                    smallest = i8_smaller_bytes(smallest, x);
+                    largest = i8_larger_bytes(largest, x);
                 }
                 low = i8_smallest_byte(smallest);
                 high = i8_largest_byte(largest);
@@ -81,16 +70,14 @@ static int i8_panel_pair_sum(const int8_t *panel, int64_t groups, int enough)
     int largest = 0;
     while (groups > 0) {
         const int64_t some = groups < I8_VALUES_STEPS / 4 ? groups : I8_VALUES_STEPS / 4;
-#ifdef I8_SSE2
-        const __m128i zero = _mm_setzero_si128(), ones = _mm_set1_epi8(1);
-        __m128i most = zero, least = zero;
+#ifdef I8_UNITS
+        i8_unit most = i8_zero_unit(), least = most;
         for (int64_t i = 0; i < 4 * some; ++i) {
-            const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(panel + 16 * i));
-            most = _mm_max_epi16(most, _mm_maddubs_epi16(ones, _mm_max_epi8(x, zero)));
-            least = _mm_min_epi16(least, _mm_maddubs_epi16(ones, _mm_min_epi8(x, zero)));
+            const i8_unit x = i8_load_unit(panel + 16 * i);
+            most = i8_most_of_pairs(most, x);
+            least = i8_least_of_pairs(least, x);
         }
-        most = _mm_max_epi16(most, _mm_sub_epi16(zero, least));
-        const int found = 0xffff - _mm_extract_epi16(_mm_minpos_epu16(_mm_xor_si128(most, _mm_set1_epi16(-1))), 0);
+        const int found = i8_largest_of_pairs(most, least);
         largest = found > largest ? found : largest;
 #else
         for (int64_t i = 0; i < 4 * I8_PANEL * some; i += 2) {

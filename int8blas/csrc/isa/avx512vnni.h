@@ -17,3 +17,4 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #endif
 #define I8_ISA avx512vnni
 #define I8_PAIRED 0
+#define I8_MIXED 1

@@ -23,3 +23,4 @@ I8_TARGET_BEGIN("avx2,f16c,fma,avxvnni")
 #endif
 #define I8_ISA avxvnni
 #define I8_PAIRED 0
+#define I8_MIXED 1

@@ -1,4 +1,5 @@
-/* What the CPU and the operating system offer: CPUID, and XGETBV for the registers that the system saves. */
+/* What the CPU and the operating system offer: of x86-64 by CPUID, and by XGETBV for the registers that the system
+ * saves; of AArch64 by what the system says. */
 #define _GNU_SOURCE
 #include "core/compiler.h"
 #include "isa/cpu.h"
@@ -131,9 +132,6 @@ void i8_cpu_caches(int64_t bytes[3])
 
 #else
 
-int i8_cpu_features(void) { return 0; }
-const char *i8_cpu_name(void) { return ""; }
-
 #ifdef __APPLE__
 #include <stddef.h>
 #include <sys/sysctl.h>
@@ -151,6 +149,18 @@ static int64_t control(const char *name)
     return size == sizeof narrow ? narrow : wide;
 }
 
+#ifdef I8_AARCH64
+static int has_dotprod(void) { return control("hw.optional.arm.FEAT_DotProd") != 0; }
+static int has_i8mm(void) { return control("hw.optional.arm.FEAT_I8MM") != 0; }
+#endif
+
+const char *i8_cpu_name(void)
+{
+    static char name[65];
+    size_t size = sizeof name - 1;
+    return sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) == 0 ? name : "";
+}
+
 /* Of the fast cores, where there are others. */
 void i8_cpu_caches(int64_t bytes[3])
 {
@@ -166,7 +176,42 @@ void i8_cpu_caches(int64_t bytes[3])
         bytes[1] /= sharing;
 }
 #else
+const char *i8_cpu_name(void) { return ""; }
 void i8_cpu_caches(int64_t bytes[3]) { bytes[0] = bytes[1] = bytes[2] = 0; }
+
+#if defined(I8_AARCH64) && defined(__linux__)
+#include <sys/auxv.h>
+/* Bits of <asm/hwcap.h>, which older systems do not name. */
+static int has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+static int has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
+#elif defined(I8_AARCH64) && defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+/* Numbers of <winnt.h>, which older kits do not name: dot products, and matrix products of 8-bit integers. */
+static int has_dotprod(void) { return IsProcessorFeaturePresent(43); }
+static int has_i8mm(void) { return IsProcessorFeaturePresent(66); }
+#elif defined(I8_AARCH64)
+#ifdef __ARM_FEATURE_DOTPROD
+static int has_dotprod(void) { return 1; }
+#else
+static int has_dotprod(void) { return 0; }
+#endif
+#ifdef __ARM_FEATURE_MATMUL_INT8
+static int has_i8mm(void) { return 1; }
+#else
+static int has_i8mm(void) { return 0; }
+#endif
+#endif
+#endif
+
+#ifdef I8_AARCH64
+int i8_cpu_features(void)
+{
+    const int dotprod = has_dotprod();
+    return I8_CPU_NEON | (dotprod ? I8_CPU_DOTPROD : 0) | (dotprod && has_i8mm() ? I8_CPU_I8MM : 0);
+}
+#else
+int i8_cpu_features(void) { return 0; }
 #endif
 
 #endif

@@ -6,7 +6,7 @@
 
 enum {
     I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16,
-    I8_CPU_AMX = 32
+    I8_CPU_AMX = 32, I8_CPU_NEON = 64, I8_CPU_DOTPROD = 128, I8_CPU_I8MM = 256
 };
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);

@@ -4,7 +4,7 @@
 #include "isa/kernels.h"
 
 extern const i8_kernels i8_kernels_amx, i8_kernels_avx512vnni, i8_kernels_avxvnni, i8_kernels_avx512bw, i8_kernels_avx2,
-    i8_kernels_ref;
+    i8_kernels_i8mm, i8_kernels_dotprod, i8_kernels_neon, i8_kernels_ref;
 
 const i8_kernels *const i8_all_kernels[] = {
 #ifdef I8_X86_64
@@ -15,6 +15,11 @@ const i8_kernels *const i8_all_kernels[] = {
     &i8_kernels_avxvnni,
     &i8_kernels_avx512bw,
     &i8_kernels_avx2,
+#endif
+#ifdef I8_AARCH64
+    &i8_kernels_i8mm,
+    &i8_kernels_dotprod,
+    &i8_kernels_neon,
 #endif
     &i8_kernels_ref,
     NULL,

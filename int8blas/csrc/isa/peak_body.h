@@ -1,13 +1,16 @@
 /* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
  * An <isa>.c includes this file after defining I8_STEP(acc, a, b), as for tile_body.h.
  *
- * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all) cover the latency of a
- * multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler take `a` for another
- * value each time, so that no part of a multiply-add of several instructions leaves the loop. Where there is no such
- * thing, there is no peak.
+ * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all, or of two registers each) cover
+ * the latency of a multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler
+ * take `a` for another value each time, so that no part of a multiply-add of several instructions leaves the loop.
+ * Where there is no such thing, there is no peak.
  */
 #if defined(__GNUC__)
-#if I8_LANES == 16
+#ifdef I8_AARCH64
+#define I8_PEAK 12
+#define I8_OPAQUE(x) __asm__ volatile("" : "+w"((x).low), "+w"((x).high))
+#elif I8_LANES == 16
 #define I8_PEAK 16
 #define I8_OPAQUE(x) __asm__ volatile("" : "+v"(x))
 #else

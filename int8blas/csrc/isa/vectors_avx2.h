@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define I8_WIDTH_NAME avx2
-#define I8_SSE2 1
 #define I8_LANES 8
 #define I8_MR 6
 #define I8_NP 1
@@ -14,6 +13,8 @@
 #define I8_DOT_SUMS 8
 #define I8_SMALL_K_ROWS 2
 #define I8_SMALL_K_GROUPS 4
+
+#include "isa/units.h"
 
 typedef __m256i i8_vec;
 
@@ -39,27 +40,9 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     if (from < to)
         memcpy(p + from, lanes + from, sizeof(int32_t) * (size_t)(to - from));
 }
-/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
-I8_INLINE __m128i i8_load_bytes(const uint8_t *p, const int count)
-{
-    uint64_t low = p[0], high = 0;
-    if (count == 16)
-        return _mm_loadu_si128((const __m128i *)(const void *)p);
-    if (count >= 8) {
-        memcpy(&low, p, 8);
-        memcpy(&high, p + count - 8, 8);
-        high = count > 8 ? high >> (8 * (16 - count)) : 0;
-    } else if (count >= 4) {
-        uint32_t first, last;
-        memcpy(&first, p, 4);
-        memcpy(&last, p + count - 4, 4);
-        low = first | (uint64_t)last << (8 * (count - 4));
-    } else if (count > 1)
-        low |= (uint64_t)p[count / 2] << (8 * (count / 2)) | (uint64_t)p[count - 1] << (8 * (count - 1));
-    return _mm_set_epi64x((int64_t)high, (int64_t)low);
-}
+I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count) { return i8_load_first_bytes(p, count); }
 /* 64 bytes, in stores of whole vectors: a load of a vector that waits for several stores waits until they are done. */
-I8_INLINE void i8_store_units(void *p, const __m128i units[4])
+I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     I8_FOR(v, 2)
         i8_store((char *)p + 32 * v, _mm256_set_m128i(units[2 * v + 1], units[2 * v]));
@@ -99,6 +82,8 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 /* In s16, for as many as fit. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+/* The same products, any two of which are added in a lane. */
+#define i8_dot2_any i8_dot2
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define I8_WIDTH_NAME avx512
-#define I8_SSE2 1
 #define I8_LANES 16
 #define I8_MR 8
 #define I8_NP 3
@@ -14,6 +13,8 @@
 #define I8_DOT_SUMS 16
 #define I8_SMALL_K_ROWS 4
 #define I8_SMALL_K_GROUPS 8
+
+#include "isa/units.h"
 
 typedef __m512i i8_vec;
 
@@ -39,12 +40,12 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
 /* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
-I8_INLINE __m128i i8_load_bytes(const uint8_t *p, const int count)
+I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
 }
 /* 64 bytes, in stores of whole vectors: a load of a vector that waits for several stores waits until they are done. */
-I8_INLINE void i8_store_units(void *p, const __m128i units[4])
+I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     const __m256i low = _mm256_set_m128i(units[1], units[0]), high = _mm256_set_m128i(units[3], units[2]);
     i8_store(p, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
@@ -84,6 +85,8 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 /* In s16, for as many as fit. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi16(acc, _mm512_maddubs_epi16(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
+/* The same products, any two of which are added in a lane. */
+#define i8_dot2_any i8_dot2
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm512_xor_si512(x, y); }
 

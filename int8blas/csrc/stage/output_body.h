@@ -102,7 +102,7 @@ I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const 
 {
     const int32_t offset = o->co_row[i];
     int v = 0;
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     const i8_vec offsets = i8_set_32(offset);
     for (; v + I8_LANES <= n; v += I8_LANES) {
         const i8_vec x = i8_load(acc + v);

@@ -1,49 +1,43 @@
 /* Turning a tile: what was computed row by row goes to a C whose columns lie apart, as in Fortran order or where
- * channels come before pixels. On x86-64, where a column's elements lie side by side, by transposes of 128-bit vectors,
- * which every CPU has there. */
+ * channels come before pixels. Where a column's elements lie side by side, by transposes of units (units.h). */
 #include <string.h>
 
-#ifdef I8_SSE2
-#include <emmintrin.h>
-
-I8_INLINE __m128i i8_load_unit(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
-I8_INLINE void i8_store_unit(void *p, __m128i x) { _mm_storeu_si128((__m128i *)p, x); }
-
+#ifdef I8_UNITS
 /* 4 vectors as the rows of a matrix of 4 x 4 dwords, which is transposed. */
-I8_INLINE void i8_transpose_unit(__m128i *v)
+I8_INLINE void i8_transpose_unit(i8_unit *v)
 {
-    const __m128i lo01 = _mm_unpacklo_epi32(v[0], v[1]), hi01 = _mm_unpackhi_epi32(v[0], v[1]);
-    const __m128i lo23 = _mm_unpacklo_epi32(v[2], v[3]), hi23 = _mm_unpackhi_epi32(v[2], v[3]);
-    v[0] = _mm_unpacklo_epi64(lo01, lo23);
-    v[1] = _mm_unpackhi_epi64(lo01, lo23);
-    v[2] = _mm_unpacklo_epi64(hi01, hi23);
-    v[3] = _mm_unpackhi_epi64(hi01, hi23);
+    const i8_unit lo01 = i8_zip_low_32(v[0], v[1]), hi01 = i8_zip_high_32(v[0], v[1]);
+    const i8_unit lo23 = i8_zip_low_32(v[2], v[3]), hi23 = i8_zip_high_32(v[2], v[3]);
+    v[0] = i8_zip_low_64(lo01, lo23);
+    v[1] = i8_zip_high_64(lo01, lo23);
+    v[2] = i8_zip_low_64(hi01, hi23);
+    v[3] = i8_zip_high_64(hi01, hi23);
 }
 
 /* 4 rows of 4 dwords to 4 columns. */
 I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
-    __m128i v[4];
+    i8_unit v[4];
     I8_FOR(i, 4) v[i] = i8_load_unit(tile + i * tile_row);
     i8_transpose_unit(v);
     I8_FOR(i, 4) i8_store_unit(c + i * c_col, v[i]);
 }
 
 /* 4 rows of 16 bytes as dwords of a byte from each, 4 to a vector. */
-I8_INLINE void i8_interleave_unit(__m128i *v)
+I8_INLINE void i8_interleave_unit(i8_unit *v)
 {
-    const __m128i lo01 = _mm_unpacklo_epi8(v[0], v[1]), hi01 = _mm_unpackhi_epi8(v[0], v[1]);
-    const __m128i lo23 = _mm_unpacklo_epi8(v[2], v[3]), hi23 = _mm_unpackhi_epi8(v[2], v[3]);
-    v[0] = _mm_unpacklo_epi16(lo01, lo23);
-    v[1] = _mm_unpackhi_epi16(lo01, lo23);
-    v[2] = _mm_unpacklo_epi16(hi01, hi23);
-    v[3] = _mm_unpackhi_epi16(hi01, hi23);
+    const i8_unit lo01 = i8_zip_low_8(v[0], v[1]), hi01 = i8_zip_high_8(v[0], v[1]);
+    const i8_unit lo23 = i8_zip_low_8(v[2], v[3]), hi23 = i8_zip_high_8(v[2], v[3]);
+    v[0] = i8_zip_low_16(lo01, lo23);
+    v[1] = i8_zip_high_16(lo01, lo23);
+    v[2] = i8_zip_low_16(hi01, hi23);
+    v[3] = i8_zip_high_16(hi01, hi23);
 }
 
 /* 4 rows of 16 bytes to 16 columns. */
 I8_INLINE void i8_transpose_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
-    __m128i v[4];
+    i8_unit v[4];
     uint32_t columns[16];
     I8_FOR(i, 4) v[i] = i8_load_unit(tile + i * tile_row);
     i8_interleave_unit(v);
@@ -54,9 +48,9 @@ I8_INLINE void i8_transpose_lines(char *c, ptrdiff_t c_col, const char *tile, pt
 /* 16 rows of 16 bytes to 16 columns. */
 I8_INLINE void i8_transpose_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
-    __m128i v[4][4];
+    i8_unit v[4][4];
     I8_FOR(q, 4) {
-        __m128i r[4];
+        i8_unit r[4];
         I8_FOR(i, 4) r[i] = i8_load_unit(tile + (4 * q + i) * tile_row);
         i8_interleave_unit(r);
         I8_FOR(i, 4) v[i][q] = r[i];
@@ -107,7 +101,7 @@ static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const 
             memcpy(c + i * c_row, tile + i * tile_row, (size_t)(cols * size));
         return;
     }
-#ifdef I8_SSE2
+#ifdef I8_UNITS
     const int width = size == 4 ? 4 : 16, height = size == 1 && rows >= 16 ? 16 : 4;
     if (c_row == size && (size == 1 || size == 4) && rows >= height && cols >= width) {
         /* The last block in each direction overlaps the one before. */

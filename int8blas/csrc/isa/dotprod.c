@@ -1,0 +1,32 @@
+#include "isa/cpu.h"
+#include "isa/names.h"
+
+#ifdef I8_AARCH64
+#include "isa/dotprod.h"
+
+#define I8_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
+#include "isa/peak_body.h"
+I8_TARGET_END
+
+static int supported(void) { return (i8_cpu_features() & I8_CPU_DOTPROD) != 0; }
+
+const i8_kernels i8_kernels_dotprod = {
+    .name = "dotprod",
+    .supported = supported,
+    .a_bytes = 256 << 10,
+    .kc = 1024,
+    .nc = 60,
+    .thread_work = 1e6,
+    .tiny_work = 1 << 20,
+    .few_rows_limit = 48,
+    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
+    .gemm = &i8_gemm_dotprod,
+    .convolution = &i8_convolution_dotprod,
+    .packing = &i8_packing_neon,
+    .stage = &i8_stage_neon,
+    .elementwise = &i8_elementwise_neon,
+    .recurrent = &i8_recurrent_neon,
+    .neighbors = &i8_neighbors_neon,
+    .limits = I8_LIMITS,
+};
+#endif

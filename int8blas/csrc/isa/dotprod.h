@@ -1,0 +1,27 @@
+/* Armv8.2 with the dot product: Cortex-A55, A75 to A78 and X1, Neoverse N1, Graviton 2, Ampere Altra, Apple A11 to A14
+ * and M1.
+ *
+ *   SDOT, UDOT .4s   16 products of equal signs; latency 4, or 1 for the sum (N1), 3 (Apple); two a cycle (N1), four
+ *                    (Apple)
+ *
+ * u8 by s8 is a = (a - 128) + 128, the first by SDOT. Where 128 b is not added once for many a, it is 64 b twice.
+ */
+I8_TARGET_BEGIN(I8_DOTPROD)
+#include "isa/vectors_neon.h"
+
+#include "isa/dots_neon.h"
+I8_BY_DWORD_FUNCTION(i8_dot_by_dword, "sdot")
+
+/* acc + 128 * the sums of four s8. */
+I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
+{
+    return i8_dot_signed(i8_dot_signed(acc, i8_set_8(64), b), i8_set_8(64), b);
+}
+
+#define I8_DOT(acc, a, b) (acc) = i8_dot_signed(i8_add_shift(acc, b), i8_xor(a, i8_set_8(0x80)), b)
+#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b) /* a less 128 */
+#define I8_ISA dotprod
+#define I8_PAIRED 0
+#define I8_MIXED 0
+#define I8_ALIKE 1
+#define I8_MATMUL 0

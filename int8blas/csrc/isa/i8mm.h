@@ -1,0 +1,29 @@
+/* Armv8.6, or the matrix multiplication of Armv8.2 to 8.5: Cortex-A510, A710, X2, Neoverse V1, N2 and V2, Graviton 3
+ * and 4, Grace, AmpereOne, Apple A15, M2 and later.
+ *
+ *   USDOT .4s    16 products of u8 and s8; latency 3, or 1 for the sum; four a cycle (V1, V2, Apple), two (N2)
+ *   USMMLA .4s   32 products, 2 rows of 8 by 2 columns of 8; latency 3, or 1; four a cycle (V1, V2, Apple), two (N2)
+ *
+ * With an element of a register SUDOT takes s8 by u8, the element: A is the latter.
+ */
+I8_TARGET_BEGIN(I8_I8MM)
+#include "isa/vectors_neon.h"
+
+#include "isa/dots_neon.h"
+I8_DOT_FUNCTION(i8_dot_mixed, "usdot")
+I8_BY_DWORD_FUNCTION(i8_dot_by_dword, "sudot")
+
+/* acc + 2 rows of 8 u8 by 2 columns of 8 s8. */
+I8_INLINE int32x4_t i8_matmul(int32x4_t acc, i8_unit a, i8_unit b)
+{
+    __asm__("usmmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+}
+
+#define I8_DOT(acc, a, b) (acc) = i8_dot_mixed(acc, a, b)
+#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b)
+#define I8_ISA i8mm
+#define I8_PAIRED 0
+#define I8_MIXED 1
+#define I8_ALIKE 1
+#define I8_MATMUL 1

@@ -1,0 +1,41 @@
+/* Units of 128 bits, which every x86-64 and AArch64 CPU has: what packing and transposing need of them, whatever the
+ * width of an i8_vec. Also for drivers, which are compiled for every CPU of the target. */
+#ifndef I8_UNITS_H
+#define I8_UNITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "core/compiler.h"
+
+#if defined(I8_X86_64)
+#define I8_UNITS 1
+#include "isa/units_x86.h"
+#elif defined(I8_AARCH64)
+#define I8_UNITS 1
+#include "isa/units_neon.h"
+#endif
+
+#ifdef I8_UNITS
+/* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
+I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
+{
+    uint64_t low = p[0], high = 0;
+    if (count == 16)
+        return i8_load_unit(p);
+    if (count >= 8) {
+        memcpy(&low, p, 8);
+        memcpy(&high, p + count - 8, 8);
+        high = count > 8 ? high >> (8 * (16 - count)) : 0;
+    } else if (count >= 4) {
+        uint32_t first, last;
+        memcpy(&first, p, 4);
+        memcpy(&last, p + count - 4, 4);
+        low = first | (uint64_t)last << (8 * (count - 4));
+    } else if (count > 1)
+        low |= (uint64_t)p[count / 2] << (8 * (count / 2)) | (uint64_t)p[count - 1] << (8 * (count - 1));
+    return i8_unit_of_qwords(low, high);
+}
+#endif
+
+#endif
