@@ -33,7 +33,24 @@ void __libc_free(void *);
 
 static _Thread_local long left, seen;
 static _Thread_local int counting, refused;
+
+/* The blocks that int8blas has. It is not told from the place of a call to free(), which may be a jump. */
+enum { PLACES = 1 << 14, WINDOW = 64 };
+static void *held[PLACES];
 static long live;
+
+static int exchanged(void *memory, void *wanted, void *other)
+{
+    const size_t first = ((size_t)memory >> 4) * 0x9E3779B97F4A7C15u >> 50;
+    for (size_t i = 0; i < WINDOW; ++i) {
+        void **place = &held[(first + i) % PLACES], *old = wanted;
+        if (__atomic_compare_exchange_n(place, &old, other, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return 1;
+    }
+    return 0;
+}
+
+long blocks(void) { return live; }
 
 /* Counts the allocations of this thread from now on, and refuses the one of this number. */
 void start(long number)
@@ -51,9 +68,6 @@ long stop(int *was_refused)
     return seen;
 }
 
-/* Blocks that int8blas has. */
-long blocks(void) { return live; }
-
 static int is_ours(void *caller)
 {
     Dl_info info;
@@ -68,14 +82,17 @@ void *malloc(size_t size)
             errno = ENOMEM;
             return NULL;
         }
-        __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+        void *memory = __libc_malloc(size);
+        if (memory && exchanged(memory, NULL, memory))
+            __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+        return memory;
     }
     return __libc_malloc(size);
 }
 
 void free(void *memory)
 {
-    if (memory && is_ours(__builtin_return_address(0)))
+    if (memory && exchanged(memory, memory, NULL))
         __atomic_add_fetch(&live, -1, __ATOMIC_RELAXED);
     __libc_free(memory);
 }
