@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport elements, widened
+from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.threads cimport max_threads
@@ -30,7 +30,7 @@ def quantize_whole(x):
     zero_point : int
         From 0 to 255.
     """
-    cdef cnp.ndarray source = np.ascontiguousarray(widened(elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), "x"))
+    cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
     cdef cnp.ndarray y = empty_of((<object>source).shape, cnp.NPY_UINT8)
     cdef float scale
     cdef int zero

@@ -18,7 +18,7 @@ cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport choice, elements, elements_output, integers, widened
+from int8blas.core.arrays cimport choice, elements_output, float32s, integers
 from int8blas.core.file import register
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.results cimport empty_of
@@ -286,7 +286,7 @@ cdef class DynamicLSTM:
 
 cdef cnp.ndarray real_numbers(x, str name):
     """float32, contiguous."""
-    return np.ascontiguousarray(widened(elements(x, name, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), name))
+    return np.ascontiguousarray(float32s(x, name))
 
 
 def _restore(cells, units, lead, direction):

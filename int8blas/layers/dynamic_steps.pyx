@@ -20,7 +20,7 @@ from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, run_team
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.plan cimport Gemm
 from int8blas.layers.recurrent cimport L2_BYTES, STRETCH_BYTES, Direction, Layer, layer_threads, multiply
-from int8blas.stage.by_range cimport quantize_by_range, range_parameters
+from int8blas.stage.by_range cimport quantize_by_range, range_parameters, widen_range
 
 cdef enum:
     GATES = 4
@@ -108,10 +108,7 @@ cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes,
     for row in range(layer.rows):
         kernels.stage.source_range(ends, <const char *>(state + row * layer.state_row), I8_TYPE_F32, sizeof(float),
                                    layer.units)
-        if ends[0] != ends[0] or ends[0] < whole[0]:
-            whole[0] = ends[0]
-        if ends[1] != ends[1] or ends[1] > whole[1]:
-            whole[1] = ends[1]
+        widen_range(whole, ends)
     range_parameters(whole, scale, zero)
     for row in range(layer.rows):
         kernels.stage.quantize_rounded(bytes + row * layer.state_row, state + row * layer.state_row, layer.units,

@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport elements, widened
+from int8blas.core.arrays cimport float32s
 from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels, i8_real_tile_args
 from int8blas.core.memory cimport acquire, release
@@ -112,8 +112,7 @@ cdef class RealProduct:
 
     def __call__(self, x):
         """``x @ (weights * scale)``, of an array of float32 (..., k), float16 or bfloat16."""
-        cdef cnp.ndarray source = np.ascontiguousarray(widened(elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)),
-                                                               "x"))
+        cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
         cdef Job job
         cdef int threads, status

@@ -33,9 +33,8 @@ from int8blas.onnx.graph import Array, Graph, Network, Node
 from int8blas.onnx.integer import quantize_linear
 from int8blas.onnx.shape import reshape
 from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.types import BYTES, FLOAT32
 
-BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
-FLOAT = 1
 MICROSOFT = "com.microsoft"
 # Operators that give some of their input's elements.
 MOVES = {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Tile"}
@@ -307,7 +306,7 @@ STATIC: dict[str, Rewrite] = {
 def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
     """For sums, the node that multiplies them as floats, and by what."""
     cast = pattern.only_taker(node, {"Cast"})
-    return None if cast is None or cast.attributes.get("to") != FLOAT else chained(pattern, cast, "Mul")
+    return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
@@ -415,7 +414,7 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
         return None
     for name in product.inputs:
         cast, scale_name = pattern.makers.get(name), other(product, name)
-        if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT or scale_name is None:
+        if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
             continue
         weights, scale = pattern.constant(cast.inputs[0]), pattern.constant(scale_name)
         if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8 or not weights.size:

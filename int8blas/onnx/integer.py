@@ -25,16 +25,11 @@ from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import pack_b
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
-from int8blas.onnx.types import dtype_of
+from int8blas.onnx.types import BYTES, FLOAT32, dtype_of
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes, ReLU
 
 Sizes = Sequence[int]
-# Elements of a part of a large tensor.
-PART = 16384
-BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
-# ONNX's number of float32.
-FLOAT32 = 1
 
 
 def aligned(values: Array, ndim: int, axis: int | None) -> Array:

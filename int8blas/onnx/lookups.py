@@ -13,8 +13,8 @@ import numpy as np
 from int8blas.elementwise.functions import look_up
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.table import DOMAIN, Call
+from int8blas.onnx.types import BYTES
 
-BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 # Operators of elements that take bytes, and where the zero points of these are among their inputs.
 OF_BYTES = {
     "DequantizeLinear": {0: 2}, "com.microsoft.DequantizeLinear": {0: 2}, "com.microsoft.QLinearSigmoid": {0: 2},

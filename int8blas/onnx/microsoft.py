@@ -26,7 +26,6 @@ from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.onnx import elementwise, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
-    BYTES,
     dequantize_linear,
     dynamic_quantize_linear,
     multiplication,
@@ -38,6 +37,7 @@ from int8blas.onnx.integer import (
     requantized,
 )
 from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.types import BYTES
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
 DOMAIN = "com.microsoft"
@@ -63,7 +63,7 @@ def binary(site: Site, name: str, function: Callable[[Array, Array], Array]) -> 
     """Both dequantized, added or multiplied, and quantized: in one pass, where scales and zero points are constant."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
-    if len(numbers) == len(fixed) and all(regular(value) for value in numbers[::2][:2] + numbers[4:5]):
+    if len(numbers) == len(fixed) and all(map(regular, numbers[::2])):
         return fused_binary(name, numbers)
 
     def call(

@@ -3,6 +3,14 @@ from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_kernels
 
+cdef inline void widen_range(float *whole, const float *ends) noexcept nogil:
+    """Make a range, of which 0 is a part at first, contain another; NaN where either is."""
+    if ends[0] != ends[0] or ends[0] < whole[0]:
+        whole[0] = ends[0]
+    if ends[1] != ends[1] or ends[1] > whole[1]:
+        whole[1] = ends[1]
+
+
 cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil

@@ -65,10 +65,7 @@ cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float
     run_parts(part_range, &job, parts, parts)
     whole[0] = whole[1] = 0
     for i in range(parts):
-        if ends[2 * i] != ends[2 * i] or ends[2 * i] < whole[0]:
-            whole[0] = ends[2 * i]
-        if ends[2 * i + 1] != ends[2 * i + 1] or ends[2 * i + 1] > whole[1]:
-            whole[1] = ends[2 * i + 1]
+        widen_range(whole, ends + 2 * i)
     range_parameters(whole, scale, zero)
     job.scale, job.zero = scale[0], <float>zero[0]
     run_parts(quantize_part, &job, parts, parts)

@@ -171,6 +171,20 @@ class Draws:
         return (self.generator().standard_normal(shape) * spread).astype(np.float32)
 
 
+def stored(output, function, *arguments, **options):
+    """The result of a function; if there is an output, the memory around the `out` that it is stored in."""
+    if output is None:
+        return function(*arguments, **options)
+    memory, out = output.fresh()
+    assert function(*arguments, **options, out=out) is out
+    return memory
+
+
+def held(output, values):
+    """What `stored` has to be."""
+    return values if output is None else output.holding(values)
+
+
 def dense(shape):
     """Strides of C order, in elements."""
     strides, unit = [], 1

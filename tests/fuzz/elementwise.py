@@ -9,6 +9,7 @@ from reference_quantized import BINARY
 
 import int8blas
 
+from .draws import held, stored
 from .layer import canonical
 
 WORK = 12
@@ -67,13 +68,10 @@ def problem(draws):
 
 def run(problem):
     function = getattr(int8blas, problem["function"])
-    if problem["out"] is None:
-        return (function(*problem["arguments"], **problem["options"]),)
-    memory, out = problem["out"].fresh()
-    function(*problem["arguments"], **problem["options"], out=out)
-    return (canonical(memory, problem["out"]),)
+    found = stored(problem["out"], function, *problem["arguments"], **problem["options"])
+    return (canonical(found, problem["out"]),)
 
 
 def oracle(problem):
     expected = getattr(reference, problem["function"])(*problem["arguments"], **problem["options"])
-    return (expected if problem["out"] is None else canonical(problem["out"].holding(expected), problem["out"]),)
+    return (canonical(held(problem["out"], expected), problem["out"]),)

@@ -6,6 +6,8 @@ from arrays import SIGN_PAIRS
 
 import int8blas
 
+from .draws import held, stored
+
 WORK = 15
 
 
@@ -36,15 +38,11 @@ def problem(draws):
 def run(problem):
     keywords = {name: problem[name] for name in ("ao", "bo", "dtype")}
     b = int8blas.pack_b(problem["b"]) if problem["packed"] else problem["b"]
-    if problem["out"] is None:
-        return (np.asarray(int8blas.matmul(problem["a"], b, **keywords)),)
-    memory, out = problem["out"].fresh()
-    assert int8blas.matmul(problem["a"], b, out=out, **keywords) is out
-    return (memory,)
+    return (np.asarray(stored(problem["out"], int8blas.matmul, problem["a"], b, **keywords)),)
 
 
 def oracle(problem):
     a, b = problem["a"].astype(np.float64) - problem["ao"], problem["b"].astype(np.float64) - problem["bo"]
     exact = np.matmul(a, b).astype(np.int64)
     expected = exact if problem["dtype"] == np.int64 else np.asarray(reference.saturate(exact))
-    return (expected if problem["out"] is None else problem["out"].holding(expected),)
+    return (held(problem["out"], expected),)

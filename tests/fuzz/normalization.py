@@ -6,6 +6,7 @@ import reference_normalization as reference
 
 import int8blas
 
+from .draws import held, stored
 from .layer import canonical
 
 SRC_DTYPES = (np.uint8, np.int8, np.int32, np.float32, np.float16)
@@ -40,13 +41,9 @@ def problem(draws):
 
 def run(problem):
     function = getattr(int8blas, problem["function"])
-    if problem["out"] is None:
-        return (function(problem["x"], **problem["options"]),)
-    memory, out = problem["out"].fresh()
-    function(problem["x"], **problem["options"], out=out)
-    return (canonical(memory, problem["out"]),)
+    return (canonical(stored(problem["out"], function, problem["x"], **problem["options"]), problem["out"]),)
 
 
 def oracle(problem):
     expected = getattr(reference, problem["function"])(problem["x"], **problem["options"])
-    return (expected if problem["out"] is None else canonical(problem["out"].holding(expected), problem["out"]),)
+    return (canonical(held(problem["out"], expected), problem["out"]),)

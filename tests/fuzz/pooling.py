@@ -6,6 +6,8 @@ from convolutions import LAYOUTS
 
 import int8blas
 
+from .draws import held, stored
+
 CHANNELS = (1, 3, 16, 17, 64, 100)
 
 
@@ -39,13 +41,9 @@ def problem(draws):
 
 def run(problem):
     function = getattr(int8blas, problem["function"])
-    if problem["out"] is None:
-        return (function(*problem["arguments"], **problem["options"]),)
-    memory, out = problem["out"].fresh()
-    function(*problem["arguments"], **problem["options"], out=out)
-    return (memory,)
+    return (stored(problem["out"], function, *problem["arguments"], **problem["options"]),)
 
 
 def oracle(problem):
     expected = getattr(reference_pooling, problem["function"])(*problem["arguments"], **problem["options"])
-    return (expected if problem["out"] is None else problem["out"].holding(expected),)
+    return (held(problem["out"], expected),)

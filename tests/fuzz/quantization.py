@@ -6,6 +6,8 @@ import reference_quantization as reference
 
 import int8blas
 
+from .draws import held, stored
+
 WORK = 10
 
 
@@ -32,15 +34,11 @@ def problem(draws):
 def run(problem):
     function, options = getattr(int8blas, problem["function"]), problem["options"]
     arguments = (problem["x"], problem["scale"], problem["zero_point"])
-    if problem["out"] is None:
-        return (function(*arguments, axis=problem["axis"], **options),)
-    memory, out = problem["out"].fresh()
-    function(*arguments, axis=problem["axis"], out=out, **options)
-    return (memory,)
+    return (stored(problem["out"], function, *arguments, axis=problem["axis"], **options),)
 
 
 def oracle(problem):
     x, axis = problem["x"], problem["axis"]
     scale, zero_point = (reference.along(problem[name], axis, x.ndim) for name in ("scale", "zero_point"))
     expected = getattr(reference, problem["function"])(x, scale, zero_point, **problem["options"])
-    return (expected if problem["out"] is None else problem["out"].holding(expected),)
+    return (held(problem["out"], expected),)

@@ -6,6 +6,8 @@ import reference_reorder
 
 import int8blas
 
+from .draws import held, stored
+
 DTYPES = (np.float32, np.int32, np.int8, np.uint8)
 LETTERS = ("nc", "ncw", "nchw", "oi", "oihw", "goi", "goihw")
 
@@ -53,11 +55,7 @@ def gathered(draws):
 def run(problem):
     if "table" in problem:
         arguments = [problem[name] for name in ("table", "indices", "scale", "zero_point")]
-        if problem["out"] is None:
-            return (int8blas.gather(*arguments, axis=problem["axis"]),)
-        memory, out = problem["out"].fresh()
-        int8blas.gather(*arguments, axis=problem["axis"], out=out)
-        return (memory,)
+        return (stored(problem["out"], int8blas.gather, *arguments, axis=problem["axis"]),)
     x = problem["x"].transpose([problem["letters"].index(letter) for letter in problem["order"]])
     return (
         int8blas.reorder(
@@ -73,7 +71,7 @@ def oracle(problem):
             reference_quantization.along(problem[name], problem["axis"], 2) for name in ("scale", "zero_point")
         )
         expected = reference_quantization.dequantize(problem["table"], *parameters)[problem["indices"]]
-        return (expected if problem["out"] is None else problem["out"].holding(expected),)
+        return (held(problem["out"], expected),)
     return (
         reference_reorder.expected_values(problem["x"], problem["dtype"], problem["mask"], **problem["parameters"]),
     )

@@ -87,53 +87,21 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return _mm256_add_epi
 
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return _mm256_xor_si256(x, y); }
 
-/* The bytes of 4 vectors interleaved: dwords of one byte from each. Works within 128-bit lanes; see few_rows_body.h. */
-I8_INLINE void i8_interleave(i8_vec *v)
-{
-    const __m256i lo01 = _mm256_unpacklo_epi8(v[0], v[1]), hi01 = _mm256_unpackhi_epi8(v[0], v[1]);
-    const __m256i lo23 = _mm256_unpacklo_epi8(v[2], v[3]), hi23 = _mm256_unpackhi_epi8(v[2], v[3]);
-    v[0] = _mm256_unpacklo_epi16(lo01, lo23);
-    v[1] = _mm256_unpackhi_epi16(lo01, lo23);
-    v[2] = _mm256_unpacklo_epi16(hi01, hi23);
-    v[3] = _mm256_unpackhi_epi16(hi01, hi23);
-}
+/* See interleave.h. */
+I8_INLINE i8_vec i8_low_8(i8_vec x, i8_vec y) { return _mm256_unpacklo_epi8(x, y); }
+I8_INLINE i8_vec i8_high_8(i8_vec x, i8_vec y) { return _mm256_unpackhi_epi8(x, y); }
+I8_INLINE i8_vec i8_low_16(i8_vec x, i8_vec y) { return _mm256_unpacklo_epi16(x, y); }
+I8_INLINE i8_vec i8_high_16(i8_vec x, i8_vec y) { return _mm256_unpackhi_epi16(x, y); }
+I8_INLINE i8_vec i8_low_32(i8_vec x, i8_vec y) { return _mm256_unpacklo_epi32(x, y); }
+I8_INLINE i8_vec i8_high_32(i8_vec x, i8_vec y) { return _mm256_unpackhi_epi32(x, y); }
+I8_INLINE i8_vec i8_low_64(i8_vec x, i8_vec y) { return _mm256_unpacklo_epi64(x, y); }
+I8_INLINE i8_vec i8_high_64(i8_vec x, i8_vec y) { return _mm256_unpackhi_epi64(x, y); }
+#include "isa/interleave.h"
 
-/* The bytes of 2 vectors widened to 16 bits and interleaved, to 4 vectors, in the order of i8_interleave. */
-I8_INLINE void i8_interleave_words(i8_vec *v)
-{
-    const __m256i low = _mm256_unpacklo_epi8(v[0], v[1]), high = _mm256_unpackhi_epi8(v[0], v[1]);
-    const __m256i zero = _mm256_setzero_si256();
-    v[0] = _mm256_unpacklo_epi8(low, zero);
-    v[1] = _mm256_unpackhi_epi8(low, zero);
-    v[2] = _mm256_unpacklo_epi8(high, zero);
-    v[3] = _mm256_unpackhi_epi8(high, zero);
-}
-
-/* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
-I8_INLINE void i8_transpose_lanes(i8_vec *v)
-{
-    const __m256i lo01 = _mm256_unpacklo_epi32(v[0], v[1]), hi01 = _mm256_unpackhi_epi32(v[0], v[1]);
-    const __m256i lo23 = _mm256_unpacklo_epi32(v[2], v[3]), hi23 = _mm256_unpackhi_epi32(v[2], v[3]);
-    v[0] = _mm256_unpacklo_epi64(lo01, lo23);
-    v[1] = _mm256_unpackhi_epi64(lo01, lo23);
-    v[2] = _mm256_unpacklo_epi64(hi01, hi23);
-    v[3] = _mm256_unpackhi_epi64(hi01, hi23);
-}
-
-/* Bytes of x and y by turns: columns of each 128-bit lane, the first or the last 8. */
-I8_INLINE i8_vec i8_interleave_pair(i8_vec x, i8_vec y, const int half)
-{
-    return half ? _mm256_unpackhi_epi8(x, y) : _mm256_unpacklo_epi8(x, y);
-}
-/* Pairs of bytes of x and y by turns: the first or the last 4 of each 128-bit lane. */
-I8_INLINE i8_vec i8_interleave_quad(i8_vec x, i8_vec y, const int half)
-{
-    return half ? _mm256_unpackhi_epi16(x, y) : _mm256_unpacklo_epi16(x, y);
-}
 /* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
 I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int half)
 {
-    const i8_vec both = half ? _mm256_unpackhi_epi16(low, high) : _mm256_unpacklo_epi16(low, high);
+    const i8_vec both = i8_interleave_quad(low, high, half);
     return _mm256_add_epi32(acc, _mm256_madd_epi16(both, _mm256_set1_epi32(16 << 16 | 1)));
 }
 I8_INLINE i8_vec i8_broadcast_16(const void *p)
@@ -141,15 +109,6 @@ I8_INLINE i8_vec i8_broadcast_16(const void *p)
     int16_t x;
     memcpy(&x, p, sizeof x);
     return _mm256_set1_epi16(x);
-}
-
-/* The first two vectors of i8_interleave, or the last two. */
-I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
-{
-    const __m256i v01 = half ? _mm256_unpackhi_epi8(v[0], v[1]) : _mm256_unpacklo_epi8(v[0], v[1]);
-    const __m256i v23 = half ? _mm256_unpackhi_epi8(v[2], v[3]) : _mm256_unpacklo_epi8(v[2], v[3]);
-    v[0] = _mm256_unpacklo_epi16(v01, v23);
-    v[1] = _mm256_unpackhi_epi16(v01, v23);
 }
 
 /* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */

@@ -6,24 +6,24 @@
 #define I8_OUTPUT_APART 0
 #endif
 #if I8_OUTPUT_APART
-#define I8_EACH(i, n) for (int i = 0; i < (n); ++i)
+#define I8_OUTPUT_FOR(i, n) for (int i = 0; i < (n); ++i)
 #define I8_OUTPUT_PART I8_NOINLINE
 #else
-#define I8_EACH(i, n) I8_FOR(i, n)
+#define I8_OUTPUT_FOR(i, n) I8_FOR(i, n)
 #define I8_OUTPUT_PART I8_INLINE
 #endif
 
 /* The output stage of i8_tile_output, applied to sums in registers: `width` vectors from column `column` on of each of
- * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. What
- * y * dst_scale and a zero point make is not below the zero point where y is not negative, so relu is a bound of the
- * result for integers. */
+ * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. What y * dst_scale
+ * and a zero point make is not below the zero point where y is not negative, so relu is a bound of the result for
+ * integers. */
 I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
                             const int acc_row, const int mr, const int width, const int type, const int by_row,
                             const int shifts)
 {
     const i8_f32 rounder = i8_set_f32(o->rounder);
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
-    I8_EACH(j, width) {
+    I8_OUTPUT_FOR(j, width) {
         const ptrdiff_t at = column + j * I8_LANES;
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
@@ -31,7 +31,7 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const in
         const i8_f32 zero =
             type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
         const i8_f32 low = o->relu ? i8_max_f32(smallest, i8_add_f32(zero, rounder)) : smallest;
-        I8_EACH(i, mr) {
+        I8_OUTPUT_FOR(i, mr) {
             char *c = o->c + (row + i) * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
             y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[row + i]), scale) : scale);
@@ -53,9 +53,9 @@ I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const in
 I8_INLINE void i8_widen_tile(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
                              const int acc_row, const int mr, const int width, const int stream)
 {
-    I8_EACH(i, mr) {
+    I8_OUTPUT_FOR(i, mr) {
         char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int64_t);
-        I8_EACH(j, width) {
+        I8_OUTPUT_FOR(j, width) {
             i8_store_s64(c, acc[i * acc_row + j], stream);
             c += I8_LANES * sizeof(int64_t);
         }
@@ -65,10 +65,10 @@ I8_INLINE void i8_widen_tile(const i8_tile_output *o, const int64_t row, const i
 I8_INLINE void i8_store_distances(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
                                   const int acc_row, const int mr, const int width)
 {
-    I8_EACH(i, mr) {
+    I8_OUTPUT_FOR(i, mr) {
         char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
         const i8_vec squares = i8_set_32(o->row_squares[row + i]);
-        I8_EACH(j, width) {
+        I8_OUTPUT_FOR(j, width) {
             const i8_vec x = acc[i * acc_row + j], y = i8_load(o->offset + column + j * I8_LANES);
             i8_store(c + j * I8_LANES * sizeof(int32_t), i8_sub(i8_add(squares, y), i8_add(x, x)));
         }
@@ -90,14 +90,14 @@ I8_OUTPUT_PART void i8_output_sums(const i8_tile_output *o, const int64_t row, c
         return;
     }
     if (o->offset)
-        I8_EACH(j, width) {
+        I8_OUTPUT_FOR(j, width) {
             const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
-            I8_EACH(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
+            I8_OUTPUT_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
     if (o->integral) {
-        I8_EACH(i, mr) {
+        I8_OUTPUT_FOR(i, mr) {
             char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
-            I8_EACH(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
+            I8_OUTPUT_FOR(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
         }
         return;
     }
