@@ -99,7 +99,7 @@ cdef class Convolution(ConvolutionLayer):
 
     Weights less their zero points are packed where int8 has room for all of these, as for uint8 and 128: then they cost
     nothing. Where it has not, each execution adds up the windows of the source, once for all outputs of a group, in
-    8 bytes for each pixel and group.
+    8 bytes for each pixel and group; filters of single channels are packed as two, or three, whose sum they are.
 
     A float source is quantized to an array of its size in 8 bits; one that has gaps in memory is copied before. Padding
     is 0.0. Where a number is infinite or NaN, all results of its image, or of all of them, are NaN, which an integer

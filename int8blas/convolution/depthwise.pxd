@@ -27,8 +27,10 @@ cdef struct DepthwiseJob:
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
+    cdef int parts                  # filters whose sum the weights less their zero points are; 1 for the weights alone
     cdef int64_t together           # output lines that are computed from the same interleaved lines
 
+    cdef object split_weights(self, weights)
     cdef bint is_strided(self, const Gemm *g) noexcept
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 

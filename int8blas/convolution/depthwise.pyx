@@ -4,6 +4,10 @@ The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), w
 unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
 Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
 copied first.
+
+Weights less their zero points, which int8 may have no room for, are the sum of two filters of int8 that see the same
+lines: a window that is two planes deep, both of them the same plane of the image. Where a weight can be 255 above its
+zero point, there are three.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -250,9 +254,14 @@ cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, 
 cdef class DepthwiseFilters(Filters):
     """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
 
-    def __init__(self, shape, strides, dilation, before, partial):
+    def __init__(self, shape, strides, dilation, before, partial, zeros):
         groups, outputs, _, *kernel = shape
-        self.shape = shape
+        self.shape, self.zeros = shape, zeros
+        self.parts = 1 if zeros is None else 2 if zeros.min() > -128 else 3
+        if kernel[0] > 1 or self.parts * kernel[1] > MAX_LINES:
+            self.parts = 1
+        if self.parts > 1:
+            kernel[0], dilation = self.parts, (0, *dilation[1:])
         self.partial = partial
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
@@ -264,19 +273,30 @@ cdef class DepthwiseFilters(Filters):
 
     cdef tuple matrix_shape(self):
         # Zeros up to whole groups of lines, and up to what the widest kernel reads.
-        lines = round_up(self.shape[3] * self.shape[4], I8_GROUP)
+        lines = round_up(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
         return (self.together * self.shape[5] * lines,
                 round_up(self.channels, I8_MAX_DEPTHWISE))
 
     cdef object matrix(self, weights):
         cdef int i
         k, n = self.matrix_shape()
-        lines, width, step = self.shape[3] * self.shape[4], self.shape[5], self.window.stride[1]
+        lines, width, step = self.window.kernel[0] * self.window.kernel[1], self.shape[5], self.window.stride[1]
+        if self.parts > 1:
+            weights = self.split_weights(weights)
         padded = np.zeros((self.together, width, k // (self.together * width), n), np.int8)
         for i in range(self.together):
             padded[i, :, i * step:i * step + lines, :self.channels] = weights.reshape(
                 self.channels, lines, width).transpose(2, 1, 0)
         return padded.reshape(k, n)
+
+    cdef object split_weights(self, weights):
+        """Weights less their zero points, as filters whose sum they are."""
+        rest = weights.astype(np.int16) - self.zeros.reshape(*self.shape[:2], 1, 1, 1, 1)
+        filters = []
+        for _ in range(self.parts):
+            filters.append(rest.clip(-128, 127))
+            rest = rest - filters[-1]
+        return np.concatenate(filters, 3)
 
     cdef object column_sums(self):
         return self.packed._sums // self.together
@@ -305,6 +325,8 @@ cdef class DepthwiseFilters(Filters):
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
         j.g.a.flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
+        if self.parts > 1:
+            j.g.b.zeros = NULL
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
@@ -347,7 +369,7 @@ cdef class DepthwiseFilters(Filters):
         if is_empty(dst):
             return 0
         parts = self.prepare(&j, bound, src, dst, flip)
-        if bound._bo_cols is not None:
+        if bound._bo_cols is not None and self.parts == 1:
             _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
         lay_out(&j, &w, NULL, &size)
         return self.run_path(do_part, &j, &j.g, bound, parts, size, name, "depthwise")

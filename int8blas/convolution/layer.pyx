@@ -200,7 +200,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         shape = shape[:3] + absent + shape[3:]
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
         if not self._saturating and is_depthwise(shape, bias, has_zeros, strides, dilation):
-            filters = DepthwiseFilters(shape, strides, dilation, before, partial)
+            filters = DepthwiseFilters(shape, strides, dilation, before, partial, self._zeros)
         elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
             filters = GroupFilters(shape, strides, dilation, before, partial)
         elif not self._saturating and has_lines(shape, strides, dilation):

@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target
-from int8blas.convolution.window_sums cimport take_off, window_sums
+from int8blas.convolution.window_sums cimport window_sums
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4,
@@ -248,7 +248,8 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             o.rows = <int>(end - top)
             o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
             o.c = c + top * j.steps[3]
-            take_off(&j.windows, g.b.zeros, w.tiles, o.acc_row, o.row, o.rows, s.channel, o.cols)
+            if j.windows.sums is not NULL:
+                o.bo, o.row_term = g.b.zeros + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
             g.kernels.stage.output(o)
             top = end
 

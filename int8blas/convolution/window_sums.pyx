@@ -15,6 +15,7 @@ import numpy as np
 
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport acquire, release
+from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
 from int8blas.gemm.plan cimport Gemm
 
@@ -29,19 +30,31 @@ cdef struct SumsJob:
     int64_t *sums
 
 
+cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t lines, int64_t length) noexcept nogil:
+    """Add `lines` lines, `step` apart, to those of dst, which lie one behind the other."""
+    cdef int64_t i, j
+    if length == 1:
+        for i in range(lines):
+            dst[i] += src[i * step]
+        return
+    for i in range(lines):
+        for j in range(length):
+            dst[i * length + j] += src[i * step + j]
+
+
 cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, int64_t before,
                    int64_t behind) noexcept nogil:
     """The sums along dimension d of the window, of `before` times the sizes of d and of the dimensions behind."""
-    cdef int64_t i, o, k, at, v
+    cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
-    for i in range(before):
-        for o in range(m.out[d]):
-            for k in range(m.kernel[d]):
-                at = o * m.stride[d] - m.before[d] + k * m.dilation[d]
-                if not 0 <= at < m.size[d]:
-                    continue
-                for v in range(behind):
-                    dst[(i * m.out[d] + o) * behind + v] += src[(i * m.size[d] + at) * behind + v]
+    for k in range(m.kernel[d]):
+        # The outputs whose tap k is in the image: at = o * stride + offset, from 0 to the size.
+        at = k * m.dilation[d] - m.before[d]
+        first = ceil_div(-at, m.stride[d]) if at < 0 else 0
+        end = min(m.out[d], ceil_div(m.size[d] - at, m.stride[d]) if at < m.size[d] else 0)
+        for i in range(before):
+            add_lines(dst + (i * m.out[d] + first) * behind,
+                      src + (i * m.size[d] + first * m.stride[d] + at) * behind, step, end - first, behind)
 
 
 cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept nogil:

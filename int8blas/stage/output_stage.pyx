@@ -412,9 +412,10 @@ cdef class Layer:
         bound.stage.integral, bound.stage.offset = self.integral, NULL
         dst = zero_points["dst"].astype(FLOAT32) if "dst" in zero_points else NO_CHANGE
         if self.integral:
-            self.bind_integers(bound, zero_points.get("dst", 0))
+            if dst is not NO_CHANGE:
+                self.bind_integers(bound, zero_points["dst"])
             bound.stage.rescales, dst = 0, NO_CHANGE
-        bound.stage.shifts = bool(dst.any())
+        bound.stage.shifts = dst is not NO_CHANGE and bool(dst.any())
         bound.stage.rounder = -0.0
         if self.rounds_first and bound.stage.shifts:
             bound.stage.rounder = I8_ROUNDER

@@ -288,16 +288,31 @@ static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t
 }
 
 #ifdef I8_UNITS
+/* The sum of 8 bytes side by side: those at even places and at odd ones, then four sums of 16 bits. */
+static inline int64_t i8_sum_of_8(const uint8_t *src, uint8_t flip)
+{
+    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff), ones = UINT64_C(0x0001000100010001);
+    uint64_t x;
+    memcpy(&x, src, sizeof(x));
+    x ^= flip * UINT64_C(0x0101010101010101);
+    return (int64_t)(((x & even) + (x >> 8 & even)) * ones >> 48);
+}
+
 static int64_t i8_sum_contiguous(int64_t k, const uint8_t *src, uint8_t flip)
 {
     const i8_unit f = i8_set_unit(flip);
     i8_unit sum[2] = {i8_zero_unit(), i8_zero_unit()};
-    int64_t i = 0;
+    int64_t i = 0, tail = 0;
     for (; i + 32 <= k; i += 32)
         I8_FOR(j, 2) sum[j] = i8_add_bytes(sum[j], i8_xor_unit(i8_load_unit(src + i + 16 * j), f));
+    for (; i + 16 <= k; i += 16)
+        sum[0] = i8_add_bytes(sum[0], i8_xor_unit(i8_load_unit(src + i), f));
+    /* Pixels have few channels: 8 of them in a general register. */
+    for (; i + 8 <= k; i += 8)
+        tail += i8_sum_of_8(src + i, flip);
     int64_t lanes[2];
     i8_store_unit(lanes, i8_add_qwords(sum[0], sum[1]));
-    return lanes[0] + lanes[1] + i8_sum(k - i, src + i, 1, flip);
+    return lanes[0] + lanes[1] + tail + i8_sum(k - i, src + i, 1, flip);
 }
 #endif
 

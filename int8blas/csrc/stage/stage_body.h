@@ -74,7 +74,8 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
 /* A chunk of columns, and what the output stage has for it. */
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
-    const int32_t *col_sums; /* where their multiples are all that is added to the sums */
+    const int32_t *col_sums; /* where their multiples are all that is subtracted from the sums, */
+    const int64_t *factors;  /* by such a factor for each row */
     const int32_t *less;     /* where only these are subtracted */
     int compensated;         /* where more is */
 } i8_stage_chunk;
@@ -148,7 +149,7 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
         i8_compensated_sums(o, i, j, y);
         x = i8_floats_load(y);
     } else if (t->col_sums) {
-        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)o->ao[i], t->col_sums);
+        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)t->factors[i], t->col_sums);
     } else if (t->less) {
         x = i8_floats_from_difference(o->acc32 + i * o->acc_row + j, t->less);
     } else {
@@ -178,13 +179,20 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const i8_stage *s = o->stage;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    const int others = !o->acc32 || o->bo || o->co_row; /* terms of X besides ao * col_sum and co_col */
+    const int by_term = o->bo && o->acc32 && !o->ao && !o->co_row && !o->co_col; /* bo * row_term is all there is */
+    /* Terms of X besides ao * col_sum and co_col. */
+    const int others = !by_term && (!o->acc32 || o->bo || o->co_row);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
     int32_t less[I8_CHUNK];
     i8_stage_chunk t;
     t.col_sums = o->ao && s->col_sums && !others && !o->co_col ? s->col_sums + column : NULL;
+    t.factors = o->ao;
+    if (by_term) {
+        I8_EACH less[v] = (int32_t)(uint32_t)o->bo[j + v];
+        t.col_sums = less, t.factors = o->row_term;
+    }
     t.less = o->co_col && !others && !o->ao ? less : NULL;
     t.compensated = others || (o->ao && !t.col_sums);
     if (t.less)
