@@ -174,7 +174,7 @@ class BuildExt(build_ext):
         def arguments_for(source):
             """The compiler's arguments beyond those of all, for one file of C."""
             if CSRC in source.parents:
-                return own_args
+                return own_args + (["-O2"] if source.stem.endswith("_ref") else [])
             return cython_args + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
 
         for ext in self.extensions:

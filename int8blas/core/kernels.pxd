@@ -449,6 +449,10 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_tiles:
         i8_tile_fn of[8][3]
 
+    ctypedef struct i8_scaled_tiles:
+        int mr
+        i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP]
+
     ctypedef struct i8_gemm_kernels:
         int mr
         int np
@@ -483,8 +487,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
         void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
                            int64_t rows, int64_t k, uint8_t flip) noexcept nogil
-        int scale_groups_mr
-        i8_scale_groups_fn scale_groups[I8_MAX_SCALED_MR][I8_MAX_NP]
+        const i8_scaled_tiles *scaled_tiles
 
     ctypedef struct i8_packing_kernels:
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

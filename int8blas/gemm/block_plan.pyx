@@ -234,10 +234,11 @@ cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
         # The groups are its blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
-            g.kernels.gemm.scale_groups_mr > (0 if g.m == 1 else 1) and not g.saturating and not has_zero(&g.b)
+            g.kernels.gemm.scaled_tiles is not NULL
+            and g.kernels.gemm.scaled_tiles.mr >= min(g.m, <int64_t>2) and not g.saturating and not has_zero(&g.b)
         )
         if p.scaled_tiles:
-            p.mr = g.kernels.gemm.scale_groups_mr
+            p.mr = g.kernels.gemm.scaled_tiles.mr
     if p.splits:
         p.kc = g.split.k
         p.k_blocks = ceil_div(g.k, p.kc)

@@ -120,7 +120,7 @@ cdef void multiply_scale_groups(const Gemm *g, const Plan *p, const Workspace *w
                 a.col_sum = g.scale_groups.col_sums + (s.first + c) * a.panel_step
             t.b, t.b_panel = s.data + c * s.panel_size, s.panel_size
             if p.scaled_tiles:
-                g.kernels.gemm.scale_groups[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
+                g.kernels.gemm.scaled_tiles.of[height - 1][width - 1](&t, &a, g.k // g.scale_groups.size)
             else:
                 add_groups(g, w, s, &t, &a, dot, r, m.rows, height, width)
             o.rows, o.row, o.column = a.rows, m.row + r, column

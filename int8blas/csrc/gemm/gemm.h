@@ -279,6 +279,12 @@ enum { I8_ARRANGED_K = 1024 };
  * row_term are not. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
+/* The functions for tiles with scale groups: of[rows - 1][panels - 1], of up to `mr` rows. */
+typedef struct {
+    int mr;
+    i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];
+} i8_scaled_tiles;
+
 /* Products of an instruction set. Those of a way of multiplying that it has not are NULL, and their sizes 0. */
 typedef struct {
     int mr, np; /* the full tile: rows, panels */
@@ -330,8 +336,7 @@ typedef struct {
     void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                        int64_t k, uint8_t flip);
 
-    int scale_groups_mr; /* rows of the largest tile of these: [rows - 1][panels - 1]; 0 without them */
-    i8_scale_groups_fn scale_groups[I8_MAX_SCALED_MR][I8_MAX_NP];
+    const i8_scaled_tiles *scaled_tiles;
 } i8_gemm_kernels;
 
 #endif

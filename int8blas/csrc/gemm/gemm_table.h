@@ -1,65 +1,19 @@
 /* The table of the products of an instruction set with vectors. A gemm_<isa>.c includes this once, after its <isa>.h,
- * which defines
- *
- *   I8_ISA             its name
- *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
- *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
- *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
- *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
- *   I8_MATMUL          optional, for I8_DOT_ARRANGED: 1 if there is i8_matmul, 0 if A is arranged for I8_DOT_BY_DWORD
- *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
+ * which defines what tiles_table.h names; the tiles are in a unit of their own.
  */
 
 #include "gemm/in_place_body.h"
-#include "gemm/tiles_table.h"
-#define I8_OUTPUT_APART I8_PAIRED
-#include "stage/tile_output.h"
 
-#define I8_PREFIX I8_OF_ISA(dot4)
-#ifdef I8_DOT_BY_DWORD
-#define I8_A i8_dword
-#define I8_LOAD_A(p) (I8_MIXED ? i8_load_dword(p) : i8_load_flipped_dword(p))
-#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
-#define I8_SHIFTS_A !I8_MIXED
-#else
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
-#endif
-#define I8_WIDENS I8_PAIRED
-#include "gemm/tile_body.h"
-static const i8_tiles i8_dot4_tiles = I8_TILES(I8_OF_ISA(dot4));
-
+extern const i8_tiles I8_OF_ISA(dot4_tiles);
+extern const i8_scaled_tiles I8_OF_ISA(scaled_tiles);
 #if I8_PAIRED
-#define I8_PREFIX I8_OF_ISA(dot2)
-#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
-#include "gemm/tile_body.h"
-static const i8_tiles i8_dot2_tiles = I8_TILES(I8_OF_ISA(dot2));
-
-#define I8_PREFIX I8_OF_ISA(dot8)
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
-#define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
-#include "gemm/tile_body.h"
-static const i8_tiles i8_dot8_tiles = I8_TILES(I8_OF_ISA(dot8));
-
-#define I8_PREFIX I8_OF_ISA(dot_small)
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
-#define I8_STEP_SMALL(acc, a, b) (acc) = i8_dot_16(acc, a, b)
-#include "gemm/tile_body.h"
-static const i8_tiles i8_dot_small_tiles = I8_FULL_TILES(I8_OF_ISA(dot_small));
+extern const i8_tiles I8_OF_ISA(dot2_tiles), I8_OF_ISA(dot8_tiles), I8_OF_ISA(dot_small_tiles);
 #endif
-
 #ifdef I8_MATMUL
-#define I8_PREFIX I8_OF_ISA(arranged)
+extern const i8_tiles I8_OF_ISA(arranged_tiles);
 #if I8_MATMUL
-#include "gemm/matmul_body.h"
-#else
-#define I8_A i8_dword
-#define I8_LOAD_A(p) i8_load_dword(p)
-#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
-#define I8_SHIFTS_A 1
+void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 #endif
-#define I8_ARRANGED 1
-#include "gemm/tile_body.h"
-static const i8_tiles i8_arranged_tiles = I8_ARRANGED_TILES(I8_OF_ISA(arranged));
 #endif
 
 #define I8_PREFIX i8_few_rows_a_unsigned
@@ -117,8 +71,6 @@ static const i8_tiles i8_arranged_tiles = I8_ARRANGED_TILES(I8_OF_ISA(arranged))
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "gemm/small_k_body.h"
 
-#include "gemm/scale_groups_body.h"
-
 #if I8_PAIRED
 #include "gemm/outliers_body.h"
 #endif
@@ -136,13 +88,13 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .np = I8_NP,
     .row_np = I8_ROW_NP,
     .exact = I8_PAIRED ? I8_DOT2 : I8_DOT4,
-    .tiles[I8_DOT4] = &i8_dot4_tiles,
+    .tiles[I8_DOT4] = &I8_OF_ISA(dot4_tiles),
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
 #ifdef I8_MATMUL
-    .tiles[I8_DOT_ARRANGED] = &i8_arranged_tiles,
+    .tiles[I8_DOT_ARRANGED] = &I8_OF_ISA(arranged_tiles),
 #if I8_MATMUL
-    .arrange_a = i8_arrange_a,
+    .arrange_a = I8_OF_ISA(arrange_a),
 #else
     .arranged_flip = 0x80,
 #endif
@@ -165,15 +117,14 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .small_k_rows = I8_SMALL_K_ROWS,
     .small_k = i8_small_k,
 #if I8_PAIRED
-    .tiles[I8_DOT2] = &i8_dot2_tiles,
-    .tiles[I8_DOT8] = &i8_dot8_tiles,
-    .tiles[I8_DOT_SMALL] = &i8_dot_small_tiles,
+    .tiles[I8_DOT2] = &I8_OF_ISA(dot2_tiles),
+    .tiles[I8_DOT8] = &I8_OF_ISA(dot8_tiles),
+    .tiles[I8_DOT_SMALL] = &I8_OF_ISA(dot_small_tiles),
     .halve_row = i8_halve_row,
     .halve_centered = i8_halve_centered,
     .split_panel = i8_split_panel,
     .multiply_outliers = i8_multiply_outliers,
     .columns_of = i8_columns_of,
 #endif
-    .scale_groups_mr = I8_SCALED_MR,
-    .scale_groups = I8_SCALED_TILES,
+    .scaled_tiles = &I8_OF_ISA(scaled_tiles),
 };

@@ -1,6 +1,6 @@
 /* The tiles whose pair sums saturate to s16, of a vector width: VPMADDUBSW is in all of its instruction sets. */
-#include "gemm/tiles_table.h"
-#define I8_OUTPUT_APART 1
+#include "gemm/tile_sizes.h"
+#define I8_OUTPUT_APART(mr) 1
 #include "stage/tile_output.h"
 
 #define I8_PREFIX i8_dot4_sat

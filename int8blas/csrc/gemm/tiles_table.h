@@ -1,18 +1,65 @@
-/* The functions of tile_body.h as an i8_tiles, through one more macro, so that names are put together first. */
-#define I8_ROW_OF_3(t, mr) {t##_##mr##x1, t##_##mr##x2, t##_##mr##x3}
-#define I8_TILES_8X3(t)                                                                                                \
-    {{I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                   \
-      I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)}}
-#define I8_TILES_6X1(t) {{I8_ROW_OF_3(t, 1), {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
-#define I8_TILES_OF_A_PANEL(t) {{{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
-/* Those alone that are as high as any, or a row less, and as wide, or a panel less. */
-#define I8_FULL_TILES_8X3(t) {.of[6] = {NULL, t##_7x2, t##_7x3}, .of[7] = {NULL, t##_8x2, t##_8x3}}
-#define I8_FULL_TILES_6X1(t) {.of[4] = {t##_5x1}, .of[5] = {t##_6x1}}
-#if I8_LANES == 16
-#define I8_TILES(t) I8_TILES_8X3(t)
-#define I8_FULL_TILES(t) I8_FULL_TILES_8X3(t)
+/* The tables of the tiles of an instruction set with vectors. A tiles_<isa>.c includes this once, after its <isa>.h, which
+ * defines
+ *
+ *   I8_ISA             its name
+ *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
+ *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
+ *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
+ *   I8_MATMUL          optional, for I8_DOT_ARRANGED: 1 if there is i8_matmul, 0 if A is arranged for I8_DOT_BY_DWORD
+ *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
+ */
+
+#include "gemm/tile_sizes.h"
+#define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) > 1 && (mr) < I8_MR))
+#include "stage/tile_output.h"
+
+#define I8_PREFIX I8_OF_ISA(dot4)
+#ifdef I8_DOT_BY_DWORD
+#define I8_A i8_dword
+#define I8_LOAD_A(p) (I8_MIXED ? i8_load_dword(p) : i8_load_flipped_dword(p))
+#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
+#define I8_SHIFTS_A !I8_MIXED
 #else
-#define I8_TILES(t) I8_TILES_6X1(t)
-#define I8_ARRANGED_TILES(t) I8_TILES_OF_A_PANEL(t)
-#define I8_FULL_TILES(t) I8_FULL_TILES_6X1(t)
+#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #endif
+#define I8_WIDENS I8_PAIRED
+#include "gemm/tile_body.h"
+const i8_tiles I8_OF_ISA(dot4_tiles) = I8_TILES(I8_OF_ISA(dot4));
+
+#if I8_PAIRED
+#define I8_PREFIX I8_OF_ISA(dot2)
+#define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#include "gemm/tile_body.h"
+const i8_tiles I8_OF_ISA(dot2_tiles) = I8_TILES(I8_OF_ISA(dot2));
+
+#define I8_PREFIX I8_OF_ISA(dot8)
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
+#include "gemm/tile_body.h"
+const i8_tiles I8_OF_ISA(dot8_tiles) = I8_TILES(I8_OF_ISA(dot8));
+
+#define I8_PREFIX I8_OF_ISA(dot_small)
+#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_STEP_SMALL(acc, a, b) (acc) = i8_dot_16(acc, a, b)
+#include "gemm/tile_body.h"
+const i8_tiles I8_OF_ISA(dot_small_tiles) = I8_FULL_TILES(I8_OF_ISA(dot_small));
+#endif
+
+#ifdef I8_MATMUL
+#define I8_PREFIX I8_OF_ISA(arranged)
+#if I8_MATMUL
+#include "gemm/matmul_body.h"
+#else
+#define I8_A i8_dword
+#define I8_LOAD_A(p) i8_load_dword(p)
+#define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
+#define I8_SHIFTS_A 1
+#endif
+#define I8_ARRANGED 1
+#include "gemm/tile_body.h"
+const i8_tiles I8_OF_ISA(arranged_tiles) = I8_ARRANGED_TILES(I8_OF_ISA(arranged));
+#endif
+
+#include "gemm/scale_groups_body.h"
+const i8_scaled_tiles I8_OF_ISA(scaled_tiles) = {.mr = I8_SCALED_MR, .of = I8_SCALED_TILES};

@@ -1,128 +1,34 @@
+/* The output stage of i8_tile_output for the sums of a tile. Tiles of a height for which I8_OUTPUT_APART is 1 put their
+ * sums down and call one function, whatever their size; the others have it in line. With code of their own for each
+ * kind of result tiles are three times as long: that pays for those of which most products are made, and where a
+ * multiply-add is one instruction. */
 #include <math.h>
 
-/* With I8_OUTPUT_APART tiles put their sums down and call one function, whatever their size. With code of their own for
- * each kind of result they would be three times as long; that pays where a multiply-add is one instruction. */
 #ifndef I8_OUTPUT_APART
-#define I8_OUTPUT_APART 0
-#endif
-#if I8_OUTPUT_APART
-#define I8_OUTPUT_FOR(i, n) for (int i = 0; i < (n); ++i)
-#define I8_OUTPUT_PART I8_NOINLINE
-#else
-#define I8_OUTPUT_FOR(i, n) I8_FOR(i, n)
-#define I8_OUTPUT_PART I8_INLINE
+#define I8_OUTPUT_APART(mr) 0
 #endif
 
-/* The output stage of i8_tile_output, applied to sums in registers: `width` vectors from column `column` on of each of
- * the `mr` rows from `row` on, acc_row vectors apart. Without `shifts` dst_zero is 0. What y * dst_scale
- * and a zero point make is not below the zero point where y is not negative, so relu is a bound of the result for
- * integers. */
-I8_INLINE void i8_output_as(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
-                            const int acc_row, const int mr, const int width, const int type, const int by_row,
-                            const int shifts)
-{
-    const i8_f32 rounder = i8_set_f32(o->rounder);
-    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
-    I8_OUTPUT_FOR(j, width) {
-        const ptrdiff_t at = column + j * I8_LANES;
-        const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
-        const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
-        const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 zero =
-            type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, i8_add_f32(zero, rounder)) : smallest;
-        I8_OUTPUT_FOR(i, mr) {
-            char *c = o->c + (row + i) * o->c_row;
-            i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
-            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[row + i]), scale) : scale);
-            y = i8_add_f32(y, bias);
-            if (type == I8_TYPE_F32)
-                i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
-            else if (type == I8_TYPE_S32)
-                i8_store(c + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
-            else {
-                y = i8_mul_f32(y, dst_scale);
-                if (shifts)
-                    y = i8_add_f32(i8_add_f32(y, rounder), zero);
-                i8_store_bounded(c + at, y, low, type == I8_TYPE_S8);
-            }
-        }
-    }
-}
+#define I8_PREFIX i8_in_line
+#define I8_TIMES(i, n) I8_FOR(i, n)
+#include "stage/tile_output_body.h"
 
-I8_INLINE void i8_widen_tile(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
-                             const int acc_row, const int mr, const int width, const int stream)
-{
-    I8_OUTPUT_FOR(i, mr) {
-        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int64_t);
-        I8_OUTPUT_FOR(j, width) {
-            i8_store_s64(c, acc[i * acc_row + j], stream);
-            c += I8_LANES * sizeof(int64_t);
-        }
-    }
-}
+#define I8_PREFIX i8_apart
+#define I8_TIMES(i, n) for (int i = 0; i < (n); ++i)
+#include "stage/tile_output_body.h"
 
-I8_INLINE void i8_store_distances(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
-                                  const int acc_row, const int mr, const int width)
+I8_NOINLINE void i8_output_sums(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
+                                const int acc_row, const int mr, const int width)
 {
-    I8_OUTPUT_FOR(i, mr) {
-        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
-        const i8_vec squares = i8_set_32(o->row_squares[row + i]);
-        I8_OUTPUT_FOR(j, width) {
-            const i8_vec x = acc[i * acc_row + j], y = i8_load(o->offset + column + j * I8_LANES);
-            i8_store(c + j * I8_LANES * sizeof(int32_t), i8_sub(i8_add(squares, y), i8_add(x, x)));
-        }
-    }
-}
-
-I8_OUTPUT_PART void i8_output_sums(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
-                                   const int acc_row, const int mr, const int width)
-{
-    if (o->type == I8_TYPE_S64) {
-        if (o->stream)
-            i8_widen_tile(o, row, column, acc, acc_row, mr, width, 1);
-        else
-            i8_widen_tile(o, row, column, acc, acc_row, mr, width, 0);
-        return;
-    }
-    if (o->row_squares) {
-        i8_store_distances(o, row, column, acc, acc_row, mr, width);
-        return;
-    }
-    if (o->offset)
-        I8_OUTPUT_FOR(j, width) {
-            const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
-            I8_OUTPUT_FOR(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
-        }
-    if (o->integral) {
-        I8_OUTPUT_FOR(i, mr) {
-            char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
-            I8_OUTPUT_FOR(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
-        }
-        return;
-    }
-    if (o->type == I8_TYPE_U8 && !o->shifts)
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
-    else if (o->type == I8_TYPE_U8)
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
-    else if (o->type == I8_TYPE_S8)
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
-    else if (o->type == I8_TYPE_S32)
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
-    else if (o->row_scale)
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
-    else
-        i8_output_as(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+    i8_apart_output_sums(o, row, column, acc, acc_row, mr, width);
 }
 
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                               const int acc_row, const int mr, const int width)
 {
-#if I8_OUTPUT_APART
-    i8_vec sums[I8_MR * I8_ROW_NP * I8_VECS];
-    I8_FOR(i, mr) I8_FOR(j, width) sums[i * width + j] = acc[i * acc_row + j];
-    i8_output_sums(o, row, column, sums, width, mr, width);
-#else
-    i8_output_sums(o, row, column, acc, acc_row, mr, width);
-#endif
+    if (I8_OUTPUT_APART(mr)) {
+        i8_vec sums[I8_MR * I8_ROW_NP * I8_VECS];
+        I8_FOR(i, mr) I8_FOR(j, width) sums[i * width + j] = acc[i * acc_row + j];
+        i8_output_sums(o, row, column, sums, width, mr, width);
+    } else
+        i8_in_line_output_sums(o, row, column, acc, acc_row, mr, width);
 }

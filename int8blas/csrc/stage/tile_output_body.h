@@ -1,0 +1,110 @@
+/* The output stage of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
+ *
+ *   I8_PREFIX        <prefix>_output_sums is the function for it
+ *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
+ *
+ * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows from
+ * row `row` on, acc_row vectors apart. */
+
+/* Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make is not below the zero point where y is not
+ * negative, so relu is a bound of the result for integers. */
+I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
+                                  const int acc_row, const int mr, const int width, const int type, const int by_row,
+                                  const int shifts)
+{
+    const i8_f32 rounder = i8_set_f32(o->rounder);
+    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
+    I8_TIMES(j, width) {
+        const ptrdiff_t at = column + j * I8_LANES;
+        const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
+        const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
+        const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
+        const i8_f32 zero =
+            type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
+        const i8_f32 low = o->relu ? i8_max_f32(smallest, i8_add_f32(zero, rounder)) : smallest;
+        I8_TIMES(i, mr) {
+            char *c = o->c + (row + i) * o->c_row;
+            i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
+            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[row + i]), scale) : scale);
+            y = i8_add_f32(y, bias);
+            if (type == I8_TYPE_F32)
+                i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
+            else if (type == I8_TYPE_S32)
+                i8_store(c + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
+            else {
+                y = i8_mul_f32(y, dst_scale);
+                if (shifts)
+                    y = i8_add_f32(i8_add_f32(y, rounder), zero);
+                i8_store_bounded(c + at, y, low, type == I8_TYPE_S8);
+            }
+        }
+    }
+}
+
+I8_INLINE void I8_NAME(widen_tile)(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
+                                   const int acc_row, const int mr, const int width, const int stream)
+{
+    I8_TIMES(i, mr) {
+        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int64_t);
+        I8_TIMES(j, width) {
+            i8_store_s64(c, acc[i * acc_row + j], stream);
+            c += I8_LANES * sizeof(int64_t);
+        }
+    }
+}
+
+I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t row, const int64_t column,
+                                        const i8_vec *acc, const int acc_row, const int mr, const int width)
+{
+    I8_TIMES(i, mr) {
+        char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
+        const i8_vec squares = i8_set_32(o->row_squares[row + i]);
+        I8_TIMES(j, width) {
+            const i8_vec x = acc[i * acc_row + j], y = i8_load(o->offset + column + j * I8_LANES);
+            i8_store(c + j * I8_LANES * sizeof(int32_t), i8_sub(i8_add(squares, y), i8_add(x, x)));
+        }
+    }
+}
+
+I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
+                                    const int acc_row, const int mr, const int width)
+{
+    if (o->type == I8_TYPE_S64) {
+        if (o->stream)
+            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 1);
+        else
+            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 0);
+        return;
+    }
+    if (o->row_squares) {
+        I8_NAME(store_distances)(o, row, column, acc, acc_row, mr, width);
+        return;
+    }
+    if (o->offset)
+        I8_TIMES(j, width) {
+            const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
+            I8_TIMES(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
+        }
+    if (o->integral) {
+        I8_TIMES(i, mr) {
+            char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
+            I8_TIMES(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
+        }
+        return;
+    }
+    if (o->type == I8_TYPE_U8 && !o->shifts)
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
+    else if (o->type == I8_TYPE_U8)
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
+    else if (o->type == I8_TYPE_S8)
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
+    else if (o->type == I8_TYPE_S32)
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
+    else if (o->row_scale)
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
+    else
+        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+}
+
+#undef I8_TIMES
+#undef I8_PREFIX
