@@ -1,5 +1,7 @@
 """Random convolutions and deconvolutions for the tests, and layouts of images in memory."""
 
+import math
+
 import numpy as np
 import reference_convolution
 from arrays import heap, random_values, with_strides
@@ -52,6 +54,14 @@ class Convolution(Problem):
 
     primitive = "Convolution"
     oracle = staticmethod(reference_convolution.convolution)
+
+    def dst_shape(self):
+        geometry = {name: value for name, value in self.geometry.items() if name not in ("groups", "layout")}
+        first, spatial = self.geometry["layout"].startswith("nc"), self.src.ndim - 2
+        sizes = self.src.shape[2:] if first else self.src.shape[1:-1]
+        out = reference_convolution.out_sizes(sizes, self.weights.shape[-spatial:], **geometry)
+        channels = math.prod(self.weights.shape[: -1 - spatial])
+        return (len(self.src), channels, *out) if first else (len(self.src), *out, channels)
 
     def masks(self, values):
         grouped = {"weights": 3} if np.ndim(self.weights) > np.ndim(self.src) else {}
@@ -111,7 +121,7 @@ def random_convolution(
             rng,
             {"weights": oc, "dst": oc},
             {"src": src_dtype, "weights": weights_dtype, "dst": dst_dtype},
-            ic // groups * int(np.prod(kernel)),
+            ic // groups * math.prod(kernel),
             scales,
             zero_points,
             vectors,

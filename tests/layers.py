@@ -89,6 +89,10 @@ class Problem:
             out = self.old.copy()
         return layer(self.src, out=out, **keywords)
 
+    def dst_shape(self):
+        """The shape of the result."""
+        return len(self.src), len(self.weights)
+
     def expected(self):
         """What it must compute."""
         return self.oracle(

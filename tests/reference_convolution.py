@@ -5,6 +5,8 @@ channels are the last dimension, and weights have all of theirs, (g, oc / g, ic 
 that of `reference_quantized`.
 """
 
+import math
+
 import numpy as np
 import reference
 from reference_quantized import destination, integers, is_integral, post_ops, real_sum
@@ -33,7 +35,7 @@ def in_layout(x, layout):
 
 def grouped(weights, groups, spatial):
     """Weights (oc, ic / g, *kernel) or (g, oc / g, ic / g, *kernel) as the latter, in int64."""
-    oc = int(np.prod(weights.shape[: -1 - spatial]))
+    oc = math.prod(weights.shape[: -1 - spatial])
     return weights.astype(np.int64).reshape(groups, oc // groups, *weights.shape[-1 - spatial :])
 
 
@@ -73,13 +75,22 @@ def out_sizes(sizes, kernel, strides, padding, dilation, output_padding=None):
     return tuple((size - 1) * s - pad + d * (k - 1) + 1 + more for size, k, s, pad, d, more in dimensions)
 
 
+def padded(x, pads, value):
+    """An array with (before, after) elements of a value around it, in each dimension."""
+    if not any(map(any, pads)):
+        return x
+    result = np.full([b + size + a for size, (b, a) in zip(x.shape, pads, strict=True)], value, x.dtype)
+    result[*(slice(before, before + size) for size, (before, _) in zip(x.shape, pads, strict=True))] = x
+    return result
+
+
 # windows[n, o, k, c] = x[n, o stride + k dilation - before, c], or the padding value where that is outside
 def windows(x, kernel, strides, padding, dilation, padding_value):
     """What each tap of the kernel sees of a source with its channels last, (n, *out, taps, c)."""
     spatial = x.ndim - 2
     out = out_sizes(x.shape[1:-1], kernel, strides, padding, dilation)
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
-    x = np.pad(x, [(0, 0), *before_and_after(padding, spatial), (0, 0)], constant_values=padding_value)
+    x = padded(x, [(0, 0), *before_and_after(padding, spatial), (0, 0)], padding_value)
     seen = [x[:, *steps(tap, strides, dilation, out)] for tap in np.ndindex(*kernel)]
     return np.stack(seen, axis=-2)
 
@@ -87,7 +98,7 @@ def windows(x, kernel, strides, padding, dilation, padding_value):
 def rows_of_groups(seen, groups):
     """Windows as the rows of a matrix for each group, (groups, n * out, taps * c / groups)."""
     *leading, taps, c = seen.shape
-    rows = np.moveaxis(seen.reshape(int(np.prod(leading)), taps, groups, c // groups), 2, 0)
+    rows = np.moveaxis(seen.reshape(math.prod(leading), taps, groups, c // groups), 2, 0)
     return rows.reshape(*rows.shape[:2], taps * (c // groups))
 
 
@@ -113,7 +124,7 @@ def products_of_groups(product, rows, matrices, zero_point):
 def convolution_sums(x, w, zero_point, strides, padding, dilation, product=reference.exact_product):
     """int64 (n, *out, oc); the padding is the zero point, and k has the order (*kernel, ic) in each group."""
     seen = windows(x, w.shape[3:], strides, padding, dilation, zero_point)
-    matrices = np.moveaxis(w, 2, -1).reshape(*w.shape[:2], int(np.prod(w.shape[2:])))
+    matrices = np.moveaxis(w, 2, -1).reshape(*w.shape[:2], math.prod(w.shape[2:]))
     acc = products_of_groups(product, rows_of_groups(seen, len(w)), matrices, zero_point)
     return acc.reshape(*seen.shape[:-2], w.shape[0] * w.shape[1])
 
@@ -128,8 +139,8 @@ def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padd
     pads = before_and_after(padding, spatial)
     reached = [before + size + after for size, (before, after) in zip(out, pads, strict=True)]
     groups, oc, ic = w.shape[:3]
-    pixels = x.reshape(int(np.prod(x.shape[:-1])), groups, ic).swapaxes(0, 1)
-    taps = np.moveaxis(w, 2, -1).reshape(groups, oc * int(np.prod(kernel)), ic)
+    pixels = x.reshape(math.prod(x.shape[:-1]), groups, ic).swapaxes(0, 1)
+    taps = np.moveaxis(w, 2, -1).reshape(groups, oc * math.prod(kernel), ic)
     contributions = products_of_groups(reference.exact_product, pixels, taps, zero_point)
     contributions = contributions.reshape(*x.shape[:-1], groups * oc, *kernel)
     acc = np.zeros((x.shape[0], *reached, groups * oc), np.int64)
@@ -147,7 +158,7 @@ def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, pro
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
     before = [one for one, _ in before_and_after(padding, spatial)]
     margin = max(out) + max(w.shape[3:]) * max(dilation)
-    x = np.pad(x, [(0, 0), *[(margin, margin)] * spatial, (0, 0)], constant_values=zero_point)
+    x = padded(x, [(0, 0), *[(margin, margin)] * spatial, (0, 0)], zero_point)
     acc = np.zeros((x.shape[0], *out, groups * oc), np.int64)
     for first in np.ndindex(*strides):
         where = [slice(f, None, s) for f, s in zip(first, strides, strict=True)]

@@ -1,6 +1,9 @@
-"""Oracles of pooling: every window gathered from the image in (n, c, *spatial) order, in NumPy int64 and float32."""
+"""Oracles of pooling: windows of the image in (n, c, *spatial) order, in NumPy int64 and float32."""
+
+import functools
 
 import numpy as np
+from reference_convolution import padded
 from sharing import shared
 
 
@@ -43,15 +46,20 @@ def overhang(sizes, kernel, strides, padding, dilation):
     return more
 
 
-def windows(x, kernel, strides, padding, dilation, fill, behind=None, more=None):
-    """(n, c, *out, *kernel), `fill` for padding; and for as many elements behind it as `more` says, `behind`."""
-    spatial = tuple(range(2, x.ndim))
-    x = np.pad(x, [(0, 0), (0, 0), *pairs(padding, len(spatial))], constant_values=fill)
-    if more is not None:
-        x = np.pad(x, [(0, 0), (0, 0), *((0, one) for one in more)], constant_values=behind)
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, spans, spatial)
-    return seen[:, :, *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilation)]
+def windows(size, kernel, stride, dilation):
+    """How many there are in a dimension with its padding."""
+    return (size - dilation * (kernel - 1) - 1) // stride + 1
+
+
+# reduce(x[o stride + k dilation] for all k), where `reduce` over all axes is that over one axis after the other
+def reduced(reduce, x, kernel, strides, padding, dilation, fill, behind, more):
+    """(n, c, *out), with `fill` for padding, and `behind` for as many elements behind it as `more` says."""
+    x = padded(padded(x, [(0, 0), (0, 0), *padding], fill), [(0, 0), (0, 0), *((0, one) for one in more)], behind)
+    for axis, (k, s, d) in enumerate(zip(kernel, strides, dilation, strict=True), 2):
+        x = np.moveaxis(x, axis, 0)
+        count = windows(len(x), k, s, d)
+        x = np.moveaxis(reduce([x[i * d : i * d + (count - 1) * s + 1 : s] for i in range(k)]), 0, axis)
+    return x
 
 
 def geometry(x, kernel, strides, padding, dilation, ceil_mode):
@@ -66,13 +74,25 @@ def geometry(x, kernel, strides, padding, dilation, ceil_mode):
     return kernel, strides, padding, dilation, more
 
 
+def dst_shape(src, kernel, *, strides=None, padding=0, ceil_mode=False, layout=None):
+    """The shape of the result."""
+    x = channels_first(src, layout)
+    kernel, strides, padding, _, more = geometry(x, kernel, strides, padding, 1, ceil_mode)
+    reached = [size + sum(pad) + one for size, pad, one in zip(x.shape[2:], padding, more, strict=True)]
+    sizes = tuple(windows(size, k, s, 1) for size, k, s in zip(reached, kernel, strides, strict=True))
+    return x.shape[:2] + sizes if x is src else (len(x), *sizes, x.shape[1])
+
+
+def largest(parts):
+    return functools.reduce(np.maximum, parts)
+
+
 @shared
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None):
     """dst = max of the window"""
     x, least = channels_first(src, layout), np.iinfo(src.dtype).min
     kernel, strides, padding, dilation, more = geometry(x, kernel, strides, padding, dilation, ceil_mode)
-    seen = windows(x, kernel, strides, padding, dilation, least, least, more)
-    return as_laid_out(seen.max(axis=tuple(range(-len(kernel), 0))), layout)
+    return as_laid_out(reduced(largest, x, kernel, strides, padding, dilation, least, least, more), layout)
 
 
 @shared
@@ -82,12 +102,11 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     x = channels_first(src, layout).astype(np.int64)
     kernel, strides, padding, one, more = geometry(x, kernel, strides, padding, 1, ceil_mode)
     dtype = np.dtype(src.dtype if dst_dtype is None else dst_dtype)
-    axes = tuple(range(-len(kernel), 0))
     fill = zero_point if include_padding else 0
-    total = windows(x, kernel, strides, padding, one, fill, 0, more).sum(axis=axes, dtype=np.int64)
-    inside = np.ones((1, 1, *x.shape[2:]), np.int8)
-    count = windows(inside, kernel, strides, padding, one, int(include_padding), 0, more).sum(axis=axes)
-    quotient = total.astype(np.float32) / np.asarray(count).astype(np.float32)
+    total = reduced(sum, x, kernel, strides, padding, one, fill, 0, more)
+    inside = np.ones((1, 1, *x.shape[2:]), np.int64)
+    count = reduced(sum, inside, kernel, strides, padding, one, int(include_padding), 0, more)
+    quotient = total.astype(np.float32) / count.astype(np.float32)
     assert quotient.dtype == np.float32
     return as_laid_out((quotient if dtype == np.float32 else np.rint(quotient)).astype(dtype), layout)
 

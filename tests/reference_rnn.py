@@ -25,50 +25,52 @@ def to_real(x, scale, shift):
     return (x.astype(np.float32) - np.float32(shift)) * (ONE / np.float32(scale))
 
 
+def by_gate(weights):
+    """Weights (k, gates, units) as float64 (gates, k, units)."""
+    return weights.transpose(1, 0, 2).astype(np.float64)
+
+
 def sums(x, weights, shift):
-    """(n, k) times (k, gates, units), exact: (gates, n, units)."""
-    x = x.astype(np.int64) - shift
-    return np.stack([x @ weights[:, gate].astype(np.int64) for gate in range(weights.shape[1])])
+    """Exact products with each gate's weights, float64 (gates, ..., n, units): all sums are below 2**53."""
+    return (x.astype(np.float64) - shift) @ weights
 
 
 # gate = f32(acc) * (1 / (data_scale * weights_scale)) + bias
 @quiet
-def gate(acc, factor, bias):
-    """A gate (n, units) in real units."""
-    return acc.astype(np.float32) * factor + bias
+def real_gates(acc, factors, bias):
+    """Gates (gates, n, units) in real units."""
+    return acc.astype(np.float32) * factors[:, np.newaxis] + bias[:, np.newaxis]
 
 
 # c = logistic(f) * c + logistic(i) * tanh(c~);  h = logistic(o) * tanh(c)
 @quiet
-def lstm_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+def lstm_step(of_x, h, c, recurrent, factors, bias, scale, shift):
     """h in float32, and c."""
-    acc = sums(x, weights, shift) + sums(h, recurrent, shift)
-    i, f, g, o = (gate(*values) for values in zip(acc, factors, bias, strict=True))
-    c = logistic(f) * c + logistic(i) * tanh(g)
-    return logistic(o) * tanh(c), c
+    gates = real_gates(of_x + sums(h, recurrent, shift), factors, bias)
+    i, f, o = logistic(gates[[0, 1, 3]])
+    c = f * c + i * tanh(gates[2])
+    return o * tanh(c), c
 
 
 # u, r = logistic(...);  o = tanh(x W + u8(r * h) W' + b);  h = u * h + (1 - u) * o
 @quiet
-def gru_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+def gru_step(of_x, h, c, recurrent, factors, bias, scale, shift):
     """h in float32."""
-    of_x, before = sums(x, weights, shift), to_real(h, scale, shift)
-    acc = of_x[:2] + sums(h, recurrent[:, :2], shift)
-    u, r = (logistic(gate(*values)) for values in zip(acc, factors[:2], bias[:2], strict=True))
+    before = to_real(h, scale, shift)
+    u, r = logistic(real_gates(of_x[:2] + sums(h, recurrent[:2], shift), factors[:2], bias[:2]))
     reset = to_uint8(r * before, scale, shift)
-    o = tanh(gate(of_x[2] + sums(reset, recurrent[:, 2:], shift)[0], factors[2], bias[2]))
+    o = tanh(real_gates(of_x[2:] + sums(reset, recurrent[2:], shift), factors[2:], bias[2:])[0])
     return u * before + (ONE - u) * o, c
 
 
 # o = tanh((x W + b) + r * (h W' + b'))
 @quiet
-def gru_linear_step(x, h, c, weights, recurrent, factors, bias, scale, shift):
+def gru_linear_step(of_x, h, c, recurrent, factors, bias, scale, shift):
     """h in float32, of a GRU with linear_before_reset."""
-    of_x, of_h, before = sums(x, weights, shift), sums(h, recurrent, shift), to_real(h, scale, shift)
-    acc = of_x[:2] + of_h[:2]
-    u, r = (logistic(gate(*values)) for values in zip(acc, factors[:2], bias[:2], strict=True))
-    o = tanh(gate(of_x[2], factors[2], bias[2]) + r * gate(of_h[2], factors[2], bias[3]))
-    return u * before + (ONE - u) * o, c
+    of_h, before = sums(h, recurrent, shift), to_real(h, scale, shift)
+    u, r = logistic(real_gates(of_x[:2] + of_h[:2], factors[:2], bias[:2]))
+    parts = real_gates(np.stack([of_x[2], of_h[2]]), factors[[2, 2]], bias[2:])
+    return u * before + (ONE - u) * tanh(parts[0] + r * parts[1]), c
 
 
 def rnn_of_lengths(kind, src, *arguments, lengths, h0=None, c0=None, **options):
@@ -110,12 +112,11 @@ def rnn(
             y, c = to_real(h, scale, shift), c_t[layer, way] if c0 is None else c0[layer, way]
             with np.errstate(all="ignore"):
                 factors = ONE / (scale * weights_scale[layer][way])
+            of_x = sums(x, by_gate(weights_layer[layer][way])[:, np.newaxis], shift)
+            recurrent = by_gate(weights_iter[layer][way])
             backwards = way == 1 or direction == "right2left"
             for step in range(steps)[::-1] if backwards else range(steps):
-                y, c = STEPS[kind](
-                    x[step], h, c, weights_layer[layer][way], weights_iter[layer][way], factors, bias[layer][way],
-                    scale, shift,
-                )  # fmt: skip
+                y, c = STEPS[kind](of_x[:, step], h, c, recurrent, factors, bias[layer][way], scale, shift)
                 h = to_uint8(y, scale, shift)
                 real[way, step] = y
             h_t[layer, way] = h if dst_dtype == np.uint8 else y

@@ -1,5 +1,7 @@
 """Convolution of one to three dimensions: all geometries, groups, depthwise, layouts and attributes; and im2col."""
 
+import math
+
 import numpy as np
 import reference_convolution
 from convolutions import LAYOUTS, random_convolution
@@ -14,13 +16,13 @@ WORK = 1 << 17
 def geometry(draws, transposed=False):
     """Sizes of the source and the kernel, and the rest."""
     spatial = draws.among((2, 1, 3))
-    largest, longest = {1: (5, 7), 2: (4, 5), 3: (2.6, 3)}[spatial]
+    largest, longest = {1: (5, 3), 2: (4, 2.6), 3: (2.6, 2)}[spatial]
     while True:
         size = tuple(draws.size(largest) for _ in range(spatial))
-        kernel = tuple(draws.integer(1, longest) for _ in range(spatial))
+        kernel = tuple(draws.size(longest) for _ in range(spatial))
         more = {
-            "strides": tuple(draws.integer(1, 3) for _ in range(spatial)),
-            "dilation": tuple(draws.integer(1, 3) for _ in range(spatial)),
+            "strides": tuple(draws.size(2) for _ in range(spatial)),
+            "dilation": tuple(draws.size(2) for _ in range(spatial)),
             "padding": tuple((draws.below(3), draws.below(3)) for _ in range(spatial)),
         }
         if transposed:
@@ -46,14 +48,14 @@ def made(draws, transposed):
     while True:
         size, kernel, more = geometry(draws, transposed)
         groups, ic, oc = channels(draws)
-        work = np.prod(size) * np.prod(kernel) * ic * oc // groups
+        work = math.prod(size) * math.prod(kernel) * ic * oc // groups
         if work < WORK:
             break
     options = layer.options(draws)
     if transposed and options["numerics"] == "saturating" and work > WORK // 16:
         options["numerics"] = "exact"
     return random_convolution(
-        draws.generator(), size, kernel, ic, oc, n=draws.among((1, 2, 3, 0)), groups=groups,
+        draws.generator(), size, kernel, ic, oc, n=draws.among((1, 1, 2, 3, 0)), groups=groups,
         grouped=bool(draws.below(2)), layout=draws.among(LAYOUTS[len(size)]), transposed=transposed, **options, **more,
     )  # fmt: skip
 

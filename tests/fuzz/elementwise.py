@@ -32,7 +32,7 @@ def scale(draws):
 
 def problem(draws):
     function = draws.among(("eltwise", "binary", "sum", "concat"))
-    shape = tuple(draws.sizes(draws.integer(1, 3), WORK))
+    shape = result = tuple(draws.sizes(draws.integer(1, 3), WORK))
     dtypes = [draws.among(DST_DTYPES) for _ in range(3)]
     destination = dtypes[2]
     problem = {"function": function, "out": None, "options": {"dst_dtype": destination}}
@@ -44,7 +44,10 @@ def problem(draws):
         options["scales"] = [scale(draws) for _ in kinds]
         options["zero_points"] = [zero_point(draws, kind) for kind in kinds]
         options["dst_scale"], options["dst_zero_point"] = scale(draws), zero_point(draws, destination)
-        problem["arguments"] += (draws.below(len(shape)),) if function == "concat" else ()
+        if function == "concat":
+            axis = draws.below(len(shape))
+            problem["arguments"] += (axis,)
+            result = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
     else:
         names = ("src",) if function == "eltwise" else ("src0", "src1")
         arrays = [values(draws, dtypes[0], shape)]
@@ -61,8 +64,7 @@ def problem(draws):
             problem["arguments"] = (draws.among(tuple(BINARY)), *arrays)
             options["post_ops"] = ops
     if draws.below(2):
-        expected = oracle(problem)[0]
-        problem["out"] = draws.output(destination, expected.shape)
+        problem["out"] = draws.output(destination, result)
     return problem
 
 

@@ -75,7 +75,7 @@ def parsed(value):
     for length, _ in tree["data"]:
         data.append(content[start : start + length])
         start += length + -length % 64
-    return tree["value"], data
+    return json.dumps(tree["value"]), data
 
 
 def places(node):
@@ -111,8 +111,8 @@ def changed(draws, tree, data):
 
 
 def problem(draws):
-    value, data = copy.deepcopy(draws.among(originals()))
-    tree = {"value": value}
+    value, data = draws.among(originals())
+    tree, data = {"value": json.loads(value)}, list(data)
     for _ in range(draws.integer(1, 3)):
         changed(draws, tree, data)
     return {"content": written(tree["value"], data)}

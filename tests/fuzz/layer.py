@@ -36,9 +36,9 @@ def with_operands(draws, problem, shape):
 
 def finished(draws, problem):
     """A problem of the family: the layer's, with operands, and where its result goes."""
-    expected = problem.but(ops=()).expected()
-    problem = with_operands(draws, problem, expected.shape)
-    out = draws.output(problem.dst_dtype, expected.shape) if draws.below(2) else None
+    shape = problem.dst_shape()
+    problem = with_operands(draws, problem, shape)
+    out = draws.output(problem.dst_dtype, shape) if draws.below(2) else None
     return {"layer": problem, "at_creation": bool(draws.below(2)), "out": out}
 
 

@@ -1,5 +1,7 @@
 """Small ONNX models of integer operators, by int8blas.onnx and by NumPy."""
 
+from functools import cache
+
 import numpy as np
 from arrays import SIGN_PAIRS
 from onnx_models import model_of
@@ -38,8 +40,14 @@ def problem(draws):
     return {"name": name, "text": text, "feeds": feeds}
 
 
+@cache
+def content(text):
+    """The file of a model."""
+    return model_of(text).SerializeToString()
+
+
 def run(problem):
-    model = int8blas.onnx.load(model_of(problem["text"]))
+    model = int8blas.onnx.load(content(problem["text"]))
     return tuple(model.run(None, {port.name: problem["feeds"][port.name] for port in model.get_inputs()}))
 
 

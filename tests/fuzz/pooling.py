@@ -8,35 +8,38 @@ import int8blas
 
 from .draws import held, stored
 
-CHANNELS = (1, 3, 16, 17, 64, 100)
-
 
 def problem(draws):
     spatial = draws.integer(1, 3)
     layout = draws.among(LAYOUTS[spatial])
-    kernel = tuple(draws.integer(1, 4) for _ in range(spatial))
+    kernel = tuple(draws.size(2.4) for _ in range(spatial))
     function = draws.among(("max_pool", "avg_pool", "global_max_pool", "global_avg_pool"))
     padding = tuple((draws.below(k), draws.below(k)) for k in kernel)
     options = {"layout": layout}
     if not function.startswith("global"):
-        options["strides"] = tuple(draws.integer(1, 3) for _ in range(spatial))
+        options["strides"] = tuple(draws.size(2) for _ in range(spatial))
         options["padding"] = draws.among((padding, "same", "same_lower"))
         options["ceil_mode"] = bool(draws.below(2)) if options["padding"] is padding else False
         if function == "avg_pool":
             options["include_padding"] = bool(draws.below(2))
-    sizes = [max(k - sum(p), 1) + draws.below(9) for k, p in zip(kernel, padding, strict=True)]
+    sizes = [max(k - sum(p), 1) + draws.size(3.4) - 1 for k, p in zip(kernel, padding, strict=True)]
     if isinstance(options.get("padding"), str):
         sizes = [max(size, k) for size, k in zip(sizes, kernel, strict=True)]
-    c, n = draws.among(CHANNELS), draws.among((1, 2, 3))
+    c, n = draws.size(7), draws.among((1, 1, 2, 3))
     src = draws.array(draws.among((np.uint8, np.int8)), (n, c, *sizes) if layout[1] == "c" else (n, *sizes, c))
     if "avg" in function:
         options["dst_dtype"] = draws.among((src.dtype.type, np.float32))
     arguments = (src,) if function.startswith("global") else (src, kernel)
     problem = {"function": function, "arguments": arguments, "options": options, "out": None}
     if draws.below(2):
-        expected = oracle(problem)[0]
-        problem["out"] = draws.output(expected.dtype.type, expected.shape)
+        problem["out"] = draws.output(options.get("dst_dtype", src.dtype.type), shape_of(*arguments, **options))
     return problem
+
+
+def shape_of(src, kernel=None, dst_dtype=None, include_padding=False, **options):
+    """The shape of the result."""
+    kernel = reference_pooling.spatial_shape(src, options["layout"]) if kernel is None else kernel
+    return reference_pooling.dst_shape(src, kernel, **options)
 
 
 def run(problem):

@@ -8,9 +8,11 @@ import fuzz
 import numpy as np
 import pytest
 import reference
-from fuzz import __main__, campaign, gemm
+import reference_reorder
+from fuzz import __main__, campaign, gemm, packing, reorder
 from fuzz.draws import Draws
 from fuzz.snippet import snippet
+from layers import assert_same_bits
 from processes import forks_on_purpose, needs_fork
 
 import int8blas
@@ -45,6 +47,19 @@ def test_the_oracle_in_float64_is_that_of_all_tests():
         problem = campaign.drawn(setting(), "gemm", Draws(setting().pools, setting().seed_of("gemm", number)))[2]
         if "numerics" not in problem["arguments"]:
             np.testing.assert_array_equal(gemm.formula(**problem["arguments"]), reference.gemm(**problem["arguments"]))
+
+
+def test_the_oracles_of_all_elements_at_once_are_those_of_all_tests():
+    for number in range(200):
+        x = campaign.drawn(setting(), "reorder", Draws(setting().pools, setting().seed_of("reorder", number)))[2]
+        if "x" in x:
+            arguments = x["x"], x["dtype"], x["mask"]
+            assert_same_bits(reorder.formula(*arguments, **x["parameters"]),
+                             reference_reorder.expected_values(*arguments, **x["parameters"]))  # fmt: skip
+        x = campaign.drawn(setting(), "packing", Draws(setting().pools, setting().seed_of("packing", number)))[2]
+        for name in ("packed_data", "certified"):
+            of_b = x["b"], x["trans_b"]
+            np.testing.assert_array_equal(getattr(packing, name)(*of_b), getattr(reference, name)(*of_b))
 
 
 def wrong(results):
