@@ -1,6 +1,9 @@
 """How products would scale on machines with more cores than there are here: plans are real, times are a model's.
 
     python benchmarks/scaling_model.py [--isa avx512vnni] [--cores 4,8,16,32,64,128]
+    python benchmarks/scaling_model.py --measure
+
+With --measure products are timed too, with 1, 2, 4, ... threads up to the cores of this machine, which take turns.
 
 Plans are pure functions of problem and machine (`int8blas.gemm.explain.plan_of`). The time of a plan is that of its
 busiest thread:
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
 
 import int8blas
@@ -84,14 +88,51 @@ def model(shape, cores, isa, machine):
     return max(times) + waking * math.log2(threads), sum(times) / len(times) / max(times), threads
 
 
+def measured(shape, counts, seconds):
+    """For each number of threads the shortest time of a product, in seconds; they take turns."""
+    m, n, k = shape
+    a, b = np.ones((m, k), np.uint8), int8blas.pack_b(np.ones((k, n), np.int8))
+    out, end = np.empty((m, n), np.int32), time.perf_counter() + seconds
+    times = dict.fromkeys(counts, math.inf)
+    while time.perf_counter() < end:
+        for count in counts:
+            with int8blas.num_threads(count):
+                times[count] = min(times[count], best(lambda: int8blas.matmul(a, b, out=out), 3))
+    return times
+
+
+def measure(isa, machine, seconds):
+    """Print how much faster products are with more threads, and what the model says."""
+    cores = os.cpu_count() or 1
+    counts = sorted({*(2**i for i in range(cores.bit_length())), cores})
+    print(f"{'speed-up (model)':24}{'us alone':>10}" + "".join(f"{count:>14}" for count in counts[1:]))
+    for name, shapes in CLASSES.items():
+        logarithms = np.zeros((len(counts), 2))
+        for shape in shapes:
+            times = measured(shape, counts, seconds)
+            alone = model(shape, 1, isa, machine)[0]
+            pairs = [(times[1] / times[count], alone / model(shape, count, isa, machine)[0]) for count in counts]
+            logarithms += np.log(pairs)
+            words = "".join(f"{ours:7.2f} ({told:4.1f})" for ours, told in pairs[1:])
+            print(f"  {'x'.join(map(str, shape)):22}{times[1] * 1e6:10.1f}{words}", flush=True)
+        means = np.exp(logarithms / len(shapes))
+        print(f"{name:34}" + "".join(f"{ours:7.2f} ({told:4.1f})" for ours, told in means[1:]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isa", default="avx512vnni")
     parser.add_argument("--cores", default="4,8,16,32,64,128")
+    parser.add_argument("--measure", action="store_true", help="time products on this machine too")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each product (1)")
     options = parser.parse_args()
     cores = [int(one) for one in options.cores.split(",")]
     machine = calibrated()
     print(f"a core: {machine[0] / 1e9:.0f} G multiply-adds/s, {machine[1] / 1e9:.1f} GB/s")
+    if options.measure:
+        with int8blas.use_isa(options.isa):
+            measure(options.isa, machine, options.seconds)
+        return
     print(f"{'speed-up by cores':24}" + "".join(f"{count:8}" for count in cores))
     uneven = []
     for name, shapes in CLASSES.items():

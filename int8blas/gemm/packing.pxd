@@ -49,6 +49,7 @@ cdef class PackedB:
     cdef int fill_s8(self, Gemm *g, int64_t rows) except -1
     cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1
+    cdef void fill_outliers(self, Gemm *g) noexcept
 
 
 cdef PackedB pack(cnp.ndarray b, bint transpose)

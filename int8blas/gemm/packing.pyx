@@ -300,14 +300,16 @@ cdef class PackedB:
         """Sums of squares of B's columns, int64 [panels * 16], computed when they are first needed; those of padding
         are of no use."""
         cdef cnp.ndarray array
-        if self._squares is None:
-            array = np.empty(self._data.shape[0] * I8_PANEL, np.int64)
-            find_squares(&self._matrix, <int64_t *>cnp.PyArray_DATA(array))
-            # Another thread may have come first; its array may be in use already.
-            with cython.critical_section(self):
-                if self._squares is None:
-                    self._squares = array
-        return self._squares
+        with cython.critical_section(self):
+            if self._squares is not None:
+                return self._squares
+        array = np.empty(self._data.shape[0] * I8_PANEL, np.int64)
+        find_squares(&self._matrix, <int64_t *>cnp.PyArray_DATA(array))
+        # Another thread may have come first; its array may be in use already.
+        with cython.critical_section(self):
+            if self._squares is None:
+                self._squares = array
+            return self._squares
 
     cdef const int64_t *squares(self) except? NULL:
         """Their address, as long as the matrix exists."""
@@ -317,20 +319,24 @@ cdef class PackedB:
         """Let it use outliers and pair sums in products of so many rows, where that helps; they are found when first
         needed."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
-            if self._split is None:
-                with cython.critical_section(self):
+            with cython.critical_section(self):
+                if self._split is None:
                     self.split(g.kernels)
-            g.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
+                self.fill_outliers(g)
             if self._typenum == cnp.NPY_UINT8:
                 self.fill_s8(g, rows)
-            if self._split.shape[0] == 0:
-                return 0
-            g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
-            g.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
-            g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
-            g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
-            g.split.k = self.split_k()
         return 0
+
+    cdef void fill_outliers(self, Gemm *g) noexcept:
+        """Let it use what `split` has found."""
+        g.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
+        if self._split.shape[0] == 0:
+            return
+        g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
+        g.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
+        g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
+        g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
+        g.split.k = self.split_k()
 
     cdef bint is_s8(self, const i8_kernels *kernels) noexcept:
         """Whether no value of a u8 matrix is above 127; padding does not count."""
@@ -356,7 +362,10 @@ cdef class PackedB:
         cdef PackedB same
         cdef Gemm own
         cdef PackedS8 *form = &self._s8_form
-        if self._as_s8 is None:
+        cdef bint is_known
+        with cython.critical_section(self):
+            is_known = self._as_s8 is not None
+        if not is_known:
             same = None
             if self.is_s8(g.kernels):
                 data = aligned_bytes(self._data.nbytes)
@@ -413,11 +422,11 @@ cdef class PackedB:
         with nogil:
             run_parts(store_outliers, &job, panels, threads)
         job.starts[panels * job.columns] = total
-        # Another thread may have come first; its arrays may be in use already.
+        split_array = split_array if split_array.any() else split_array[:0]
+        # The lock was free while there was no GIL: another thread may have come first; its arrays may be in use.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
-            self._pair_sums = sums_array
-            self._split = split_array if split_array.any() else split_array[:0]
+            self._pair_sums, self._split = sums_array, split_array
         return 0
 
     @property
@@ -454,15 +463,14 @@ cdef class PackedB:
     def address(self):
         cdef Gemm g
         cdef PackedMatrix *matrix = &self._matrix
-        if matrix.here is NULL:
-            g.kernels, g.saturating = current_kernels(), False
-            g.pair_sums, g.split.panels, g.as_s8 = NULL, NULL, NULL
-            self.fill_split(&g, SPLIT_ROWS)
-            # Only once: from then on threads that hold no lock may read it.
-            with cython.critical_section(self):
-                if matrix.here is NULL:
-                    matrix.pair_sums, matrix.split, matrix.as_s8 = g.pair_sums, g.split, g.as_s8
-                    matrix.here = matrix
+        g.kernels, g.saturating = current_kernels(), False
+        g.pair_sums, g.split.panels, g.as_s8 = NULL, NULL, NULL
+        self.fill_split(&g, SPLIT_ROWS)
+        # Only once: from then on threads that hold no lock may read it.
+        with cython.critical_section(self):
+            if matrix.here is NULL:
+                matrix.pair_sums, matrix.split, matrix.as_s8 = g.pair_sums, g.split, g.as_s8
+                matrix.here = matrix
         return <uintptr_t>matrix
 
     def __repr__(self):
