@@ -10,6 +10,8 @@ cdef enum:
     WHOLE_K = 64
     LARGE_C = 8 << 20
     LARGE_K = 128
+    # With a matrix unit, which computes the other half sooner.
+    MATRIX_WHOLE_K = 512
     # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
     SHARED_WORK = 1 << 23
     # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
@@ -44,6 +46,8 @@ cdef inline bint pays_for_whole(const Gemm *g) noexcept nogil:
     """Whether a triangle and its mirror take less time than all of C."""
     if g.m < WHOLE_ROWS or g.k < (WHOLE_K if g.m * g.n * size_of_c(g) <= LARGE_C else LARGE_K):
         return False
+    if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
+        return False
     if is_tiny(g):
         # tiny packs an A by columns for each tile of its rows.
         return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
@@ -53,14 +57,13 @@ cdef inline bint pays_for_whole(const Gemm *g) noexcept nogil:
 cdef inline bint takes_triangle(const Gemm *g) noexcept nogil:
     """Whether C is a triangle, or one and its mirror: a product that is symmetric to the last bit, without an old C.
 
-    With numerics="saturating" it is not: a sum of two products depends on which of the operands was shifted. A matrix
-    unit multiplies both halves sooner than vectors one.
+    With numerics="saturating" it is not: a sum of two products depends on which of the operands was shifted.
     """
     if g.triangle != WHOLE:
         return not is_tiny_triangle(g)
     return (
         pays_for_whole(g) and is_gram(g) and not g.saturating
-        and g.stage is NULL and g.beta == 0 and matrix_of(g) is NULL
+        and g.stage is NULL and g.beta == 0
         and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )
 

@@ -2,7 +2,8 @@
 
 A is packed once, as B' is, for both operands: the micro-kernel reads rows of A out of panels too, as dwords that are 64
 bytes apart. Where it multiplies bytes, the other operand is the same panels XORed with 0x80, made while they are in the
-cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides.
+cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides. A matrix unit reads its
+rows of A as rows, which are packed beside the panels.
 
     gemm_triangle     for each slab: some blocks of K of all panels
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
@@ -11,9 +12,9 @@ cache. Without VNNI panels are widened to 16 bits once, and one copy of them ser
           multiply_row      cells beside each other: sums to C, or to the output stage, and to the mirror
           multiply_square   a cell on the diagonal, of which C may take a triangle only
 
-A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. Cells are counted row by row; each thread has
-as many of them as any other, one behind the other. Sums wait from one block of K to the next where they end up, in C,
-or, if C is not the bare sums in rows, in memory of the call's.
+A cell is 16 x 16 elements of C: a panel of rows times a panel of columns; that of a matrix unit is its tile, two panels
+of each. Cells are counted row by row; each thread has as many of them as any other, one behind the other. Sums wait
+from one block of K to the next where they end up, in C, or, if C is not the bare sums in rows, in memory of the call's.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,22 +26,24 @@ from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
     I8_GROUP,
+    I8_MATRIX_K,
+    I8_MATRIX_ROWS,
     I8_PANEL,
+    i8_matrix,
     i8_output_args,
     i8_part_of,
     i8_tile_args,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
-from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_up, share
+from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_in_turn
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
 from int8blas.gemm.output cimport set_formula
-from int8blas.gemm.plan cimport UPPER, WHOLE
+from int8blas.gemm.plan cimport UPPER, WHOLE, matrix_of
 
 cdef enum:
     # Panels that are packed at a time: whole cache lines of an A by columns.
     PREPARED_PANELS = 4
-    CELL = I8_PANEL * I8_PANEL
     # Bytes of packed panels that a slab has, unless a block of K has more.
     SLAB_BYTES = 4 << 20
 
@@ -51,9 +54,13 @@ cdef struct Triangle:
     const Plan *p
     int dot
     bint outer                  # zero points are left to the output stage, else they are in the start values
+    int64_t panels              # of a cell, each way
+    int64_t side                # rows, and columns, of a cell
+    int64_t bands               # rows of cells, and columns of them
+    int64_t tile_cells          # columns of cells that a tile has
     int64_t first_block, end_block      # of the slab
     ptrdiff_t panel_size, block_size    # bytes
-    # B' in panels, and A': the same XORed with 0x80, or both the same of s16.
+    # B' in panels, and A': the same XORed with 0x80, or both the same of s16; for a matrix unit as it packs A.
     int8_t *b
     uint8_t *a
     int64_t *sums               # of the columns of B'; NULL without zero points
@@ -63,7 +70,7 @@ cdef struct Triangle:
     int64_t *bo
     int64_t *row_term
     void *partial               # sums of the blocks of K so far, [rows][columns], s32, or s64 where sums are wide
-    void *squares               # those of the cells on the diagonal, [panels][16][16]
+    void *squares               # those of the cells on the diagonal, [bands][side][side]
     # of one thread
     int32_t *tile
     int8_t *scratch             # panels before they are widened
@@ -92,23 +99,40 @@ cdef bint stores_sums(const Gemm *g, const Plan *p) noexcept nogil:
     return p.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
 
 
+cdef const i8_matrix *matrix_of_triangle(const Gemm *g) noexcept nogil:
+    """The matrix unit, if there is one and a triangle has rows for its registers."""
+    return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
+
+
 cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
     """Blocks and threads of PATH_TRIANGLE."""
     cdef int size = sizeof(int16_t) if widens(g) else sizeof(int8_t)
-    cdef double cells = <double>p.panels * (p.panels + 1) / 2, work = cells * CELL * (g.k + 1)
-    p.mr, p.np, p.matrix, p.may_widen = g.kernels.gemm.mr, g.kernels.gemm.np, NULL, widens(g)
-    # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
-    p.kc = even_size(4 * p.groups, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
+    cdef double bands, cells
+    p.mr, p.np, p.matrix, p.may_widen = g.kernels.gemm.mr, g.kernels.gemm.np, matrix_of_triangle(g), widens(g)
+    p.grid_np, p.nc = 1, p.panels
+    if p.matrix is not NULL:
+        # A row of tiles at a time: its A stays in the L1 cache, a block of B in the L2 cache.
+        p.mr, p.np = p.matrix.mr, p.matrix.np
+        p.kc = even_size(4 * p.groups, p.matrix.kc, I8_MATRIX_K)
+        p.mc, p.grid_np = p.mr, p.np
+        p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc), p.np)
+    else:
+        # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
+        p.kc = even_size(4 * p.groups, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
+        p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
-    p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
-    p.nc = p.panels
     p.slab = p.panels
+    bands = <double>ceil_div(p.panels, p.grid_np)
+    cells = bands * (bands + 1) / 2
     p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
     p.from_registers = stores_sums(g, p)
     # A stretch of cells for each thread.
     p.grid.rows, p.grid.columns, p.grid.column_parts, p.grid.stretches = <int64_t>cells, 1, 1, True
     # Twice the work that pays for another thread elsewhere: threads meet twice, as each packs for all.
-    p.grid.row_parts = paid_threads(work, 2 * g.kernels.thread_work, min(<double>g.threads, cells))
+    p.grid.row_parts = paid_threads(
+        cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
+        2 * (g.kernels.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
+    )
 
 
 cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int thread) noexcept nogil:
@@ -118,8 +142,10 @@ cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int 
     cdef bint has_zeros = not widens(g) or has_zero(&g.b)
     cdef char *start
     t.outer = g.b.zeros is not NULL or p.wide
+    t.panels, t.side, t.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
+    t.bands = ceil_div(p.panels, t.panels)
     t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
-    t.block_size = p.panels * t.panel_size
+    t.block_size = t.bands * t.panels * t.panel_size
     t.b = <int8_t *>carve(&memory, p.slab_blocks * t.block_size)
     t.a = <uint8_t *>t.b
     if not widens(g):
@@ -130,11 +156,11 @@ cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int 
     t.ao = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
     t.bo = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
     t.row_term = <int64_t *>carve(&memory, 8 * columns if has_zeros and t.outer else 0)
-    t.squares = carve(&memory, p.panels * CELL * element)
+    t.squares = carve(&memory, t.bands * t.side * t.side * element)
     t.partial = carve(&memory, columns * columns * element if p.k_blocks > 1 and not p.from_registers else 0)
     memory += t.thread_size * thread
     start = memory
-    t.tile = <int32_t *>carve(&memory, 4 * CELL * p.np)
+    t.tile = <int32_t *>carve(&memory, 4 * t.side * I8_PANEL * p.np)
     t.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
     t.thread_size = memory - start
     return memory
@@ -152,7 +178,7 @@ cdef size_t triangle_bytes(const Gemm *g, const Plan *p) noexcept nogil:
 cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
     """Cells in the rows of cells before one."""
     if t.g.triangle == UPPER:
-        return row * t.p.panels - row * (row - 1) // 2
+        return row * t.bands - row * (row - 1) // 2
     return row * (row + 1) // 2
 
 
@@ -170,6 +196,11 @@ cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noex
         else:
             t.row_init[i] = <int32_t>(-<uint32_t>bo * <uint32_t>term)
             t.col_init[i] = <int32_t>(-<uint32_t>ao * <uint32_t>t.sums[i])
+
+
+cdef inline int rows_of(const Triangle *t, int64_t row) noexcept nogil:
+    """The rows of C that a row of cells has, or the columns of a column of cells."""
+    return <int>min(t.side, t.g.n - row * t.side)
 
 
 cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64_t block) noexcept nogil:
@@ -192,9 +223,13 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
                 t.sums[column + i * I8_PANEL + j] += some[j]
         if widens(g):
             g.kernels.packing.widen_b(<int16_t *>(t.b + at + i * t.panel_size), b + i * step, groups)
-        else:
+        elif t.p.matrix is NULL:
             g.kernels.packing.pack_panel(t.a + at + i * t.panel_size, 1, 1, size, <uint8_t *>b + i * step, 0, 1,
                                          SIGN_BIT)
+        elif i % t.panels == 0:
+            # Zeros behind K make what B' has there, which is anything, nothing.
+            t.p.matrix.pack(t.a + at + i * t.panel_size, rows_of(t, (panel + i) // t.panels), k,
+                            address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.flip)
 
 
 cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
@@ -214,17 +249,24 @@ cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nog
     return 0
 
 
-cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_t panel, int width, int64_t block,
+cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, int panels, int64_t block,
                          int rows) noexcept nogil:
-    """One block of K of a panel of rows times `width` panels of columns, as `a` says what its sums start with and where
+    """One block of K of a row of cells times `panels` panels of columns, as `a` says what its sums start with and where
     they go."""
-    cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first
+    cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first, k = min(t.p.kc, t.g.k - block * t.p.kc)
     cdef ptrdiff_t at = (block - t.first_block) * t.block_size
-    cdef const uint8_t *panel_a = t.a + at + row * t.panel_size
+    cdef const uint8_t *panel_a = t.a + at + row * t.panels * t.panel_size
     cdef i8_tile_args part = a[0]
     cdef int height
-    part.groups = ceil_div(min(t.p.kc, t.g.k - block * t.p.kc), I8_GROUP) * (2 if t.dot == I8_DOT2 else 1)
-    part.b, part.b_panel = t.b + at + panel * t.panel_size, t.panel_size
+    part.b, part.b_panel = t.b + at + column * t.panels * t.panel_size, t.panel_size
+    if t.p.matrix is not NULL:
+        part.groups = ceil_div(k, I8_MATRIX_K) * (I8_MATRIX_K // I8_GROUP)
+        part.rows, part.unit_rows, part.b_tail, part.ahead_step = rows, I8_MATRIX_ROWS, NULL, 0
+        part.a, part.a_row = panel_a, I8_MATRIX_K
+        part.a_group = round_up(rows, I8_MATRIX_ROWS) * I8_MATRIX_K
+        t.p.matrix.tile[(rows - 1) // I8_MATRIX_ROWS][panels - 1](&part)
+        return
+    part.groups = ceil_div(k, I8_GROUP) * (2 if t.dot == I8_DOT2 else 1)
     part.a_row, part.a_group = I8_GROUP, I8_GROUP * I8_PANEL
     while number < tiles:
         part.tiles = equal_parts(rows, number, tiles, &first, &height)
@@ -233,29 +275,29 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
         part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
         part.row_init = a.row_init + first if a.row_init is not NULL else NULL
-        t.g.kernels.gemm.tiles[t.dot].of[height - 1][width - 1](&part)
+        t.g.kernels.gemm.tiles[t.dot].of[height - 1][panels - 1](&part)
         number += part.tiles
 
 
-cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t panel, bint is_last) noexcept nogil:
+cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
     """What all tiles have in common, and the start values for the last block of K, when all sums are known."""
     a.more_segments = a.a_segment = a.b_segment = 0
     a.a_tail = NULL
     a.fetch = a.ahead = NULL
     a.beside = a.in_turn = 0
     a.output = NULL
-    a.row_init = t.row_init + row * I8_PANEL if is_last and t.row_init is not NULL else NULL
-    a.col_init = t.col_init + panel * I8_PANEL if is_last and t.col_init is not NULL else NULL
+    a.row_init = t.row_init + row * t.side if is_last and t.row_init is not NULL else NULL
+    a.col_init = t.col_init + column * t.side if is_last and t.col_init is not NULL else NULL
 
 
-cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t panel, int rows,
+cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t column, int rows,
                        int cols) noexcept nogil:
-    """The output stage of sums from a panel of rows and one of columns on."""
+    """The output stage of sums from a cell on."""
     cdef const Gemm *g = t.g
     memset(o, 0, sizeof(o[0]))
     set_formula(g, o)
     o.rows, o.cols = rows, cols
-    o.row, o.column = row * I8_PANEL, panel * I8_PANEL
+    o.row, o.column = row * t.side, column * t.side
     o.c = g.c + o.row * g.c_row + o.column * g.c_col
     if t.ao is not NULL:
         o.ao, o.row_term = t.ao + o.row, t.row_term + o.row
@@ -272,19 +314,19 @@ cdef void add_sums(int64_t *totals, int64_t totals_row, const int32_t *sums, int
         sums += cols
 
 
-cdef void multiply_row(const Triangle *t, int64_t row, int64_t panel, int width, int64_t block) noexcept nogil:
+cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
     """`width` cells beside each other, none of them on the diagonal."""
     cdef const Gemm *g = t.g
     cdef const Plan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
-    cdef int64_t all_columns = p.panels * I8_PANEL, at = row * I8_PANEL * all_columns + panel * I8_PANEL
-    cdef int rows = <int>min(<int64_t>I8_PANEL, g.n - row * I8_PANEL)
-    cdef int cols = <int>min(<int64_t>(width * I8_PANEL), g.n - panel * I8_PANEL), i
-    cdef char *c = g.c + row * I8_PANEL * g.c_row + panel * I8_PANEL * g.c_col
+    cdef int64_t all_columns = p.panels * I8_PANEL, at = (row * all_columns + column) * t.side
+    cdef int rows = rows_of(t, row), cols = <int>min(width * t.side, g.n - column * t.side), i
+    cdef int panels = <int>ceil_div(cols, I8_PANEL)
+    cdef char *c = g.c + row * t.side * g.c_row + column * t.side * g.c_col
     cdef i8_tile_args a
     cdef i8_output_args o
-    start_tile(t, &a, row, panel, is_last)
-    a.dst, a.dst_row, a.cols = t.tile, width * I8_PANEL, width * I8_PANEL
+    start_tile(t, &a, row, column, is_last)
+    a.dst, a.dst_row, a.cols = t.tile, panels * I8_PANEL, panels * I8_PANEL
     a.acc_in, a.acc_row = NULL, all_columns
     if p.from_registers:
         a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
@@ -297,31 +339,33 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t panel, int width,
         a.fetch, a.fetch_row = c, g.c_row
         if g.triangle == WHOLE:
             for i in range(cols):
-                I8_PREFETCH_WRITE(g.c + (panel * I8_PANEL + i) * g.c_row + row * I8_PANEL * g.c_col)
-    multiply_tiles(t, &a, row, panel, width, block, rows)
+                I8_PREFETCH_WRITE(g.c + (column * t.side + i) * g.c_row + row * t.side * g.c_col)
+                if rows > I8_PANEL:
+                    I8_PREFETCH_WRITE(g.c + (column * t.side + i) * g.c_row + (row * t.side + I8_PANEL) * g.c_col)
+    multiply_tiles(t, &a, row, column, panels, block, rows)
     if p.wide:
-        add_sums(<int64_t *>t.partial + at, all_columns, t.tile, rows, width * I8_PANEL, is_first)
+        add_sums(<int64_t *>t.partial + at, all_columns, t.tile, rows, panels * I8_PANEL, is_first)
     if not is_last:
         return
     if p.from_registers:
         return
-    start_output(t, &o, row, panel, rows, cols)
-    o.acc32, o.acc_row = t.tile, width * I8_PANEL
+    start_output(t, &o, row, column, rows, cols)
+    o.acc32, o.acc_row = t.tile, panels * I8_PANEL
     if p.wide:
         o.acc32, o.acc64, o.acc_row = NULL, <int64_t *>t.partial + at, all_columns
     g.kernels.stage.output(&o)
     if g.triangle == WHOLE:
-        o.c, o.c_row, o.c_col = o.c + (panel - row) * I8_PANEL * (g.c_row - g.c_col), g.c_col, g.c_row
+        o.c, o.c_row, o.c_col = o.c + (column - row) * t.side * (g.c_row - g.c_col), g.c_col, g.c_row
         g.kernels.stage.output(&o)
 
 
-cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) noexcept nogil:
-    """Panels of rows of a C that is stored, below the diagonal, to the columns above it."""
+cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end) noexcept nogil:
+    """Rows of cells of a C that is stored, below the diagonal, to the columns above it."""
     cdef const Gemm *g = t.g
-    cdef int64_t first = row * I8_PANEL, column = panel * I8_PANEL
+    cdef int64_t first = row * t.side, left = column * t.side
     g.kernels.stage.transpose_store(
-        g.c + column * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + column * g.c_col, g.c_row,
-        <int>(min(row_end * I8_PANEL, g.n) - first), <int>((panel_end - panel) * I8_PANEL), sizeof(int32_t))
+        g.c + left * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + left * g.c_col, g.c_row,
+        <int>(min(row_end * t.side, g.n) - first), <int>((column_end - column) * t.side), sizeof(int32_t))
 
 
 cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcept nogil:
@@ -329,22 +373,22 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
     cdef const Gemm *g = t.g
     cdef const Plan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
-    cdef int rows = <int>min(<int64_t>I8_PANEL, g.n - row * I8_PANEL), i, first, end
-    cdef int32_t *sums = <int32_t *>t.squares + row * CELL
-    cdef int64_t *totals = <int64_t *>t.squares + row * CELL
+    cdef int rows = rows_of(t, row), i, first, end, panels = <int>ceil_div(rows, I8_PANEL)
+    cdef int32_t *sums = <int32_t *>t.squares + row * t.side * t.side
+    cdef int64_t *totals = <int64_t *>t.squares + row * t.side * t.side
     cdef i8_tile_args a
     cdef i8_output_args o, part
     start_tile(t, &a, row, row, is_last)
     a.dst = t.tile if p.wide else sums
     a.acc_in = NULL if is_first or p.wide else sums
-    a.dst_row = a.acc_row = a.cols = I8_PANEL
-    multiply_tiles(t, &a, row, row, 1, block, rows)
+    a.dst_row = a.acc_row = a.cols = panels * I8_PANEL
+    multiply_tiles(t, &a, row, row, panels, block, rows)
     if p.wide:
-        add_sums(totals, I8_PANEL, t.tile, rows, I8_PANEL, is_first)
+        add_sums(totals, a.cols, t.tile, rows, a.cols, is_first)
     if not is_last:
         return
     start_output(t, &o, row, row, rows, rows)
-    o.acc32, o.acc64, o.acc_row = sums, NULL, I8_PANEL
+    o.acc32, o.acc64, o.acc_row = sums, NULL, a.cols
     if p.wide:
         o.acc32, o.acc64 = NULL, totals
     if g.triangle == WHOLE:
@@ -354,24 +398,25 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
         first = i if g.triangle == UPPER else 0
         end = rows if g.triangle == UPPER else i + 1
         if p.from_registers:
-            memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * I8_PANEL + first, (end - first) * sizeof(int32_t))
+            memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * a.cols + first, (end - first) * sizeof(int32_t))
             continue
         part = i8_part_of(&o, i, first, 1, end - first)
         g.kernels.stage.output(&part)
 
 
-cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end,
-                        int64_t block) noexcept nogil:
-    """The cells of a rectangle that are in the triangle, of one block of K."""
+cdef void multiply_columns(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
+                           int64_t block) noexcept nogil:
+    """The cells of a rectangle that are in the triangle, of one block of K and of as many columns as B' has in a cache.
+    """
     cdef bint upper = t.g.triangle == UPPER
     cdef bint mirrors = t.g.triangle == WHOLE and t.p.from_registers and block == t.p.k_blocks - 1
-    cdef int64_t height = t.p.mc // I8_PANEL, end, tile, i, first, last
+    cdef int64_t height = t.p.mc // t.side, end, tile, i, first, last
     while row < row_end:
         end = min(row + height, row_end)
-        tile = max(panel, row) if upper else panel
-        while tile < (panel_end if upper else min(panel_end, end)):
-            for i in range(row if upper else max(row, tile), min(end, tile + t.p.np) if upper else end):
-                first, last = tile, min(tile + t.p.np, panel_end)
+        tile = max(column, row) if upper else column
+        while tile < (column_end if upper else min(column_end, end)):
+            for i in range(row if upper else max(row, tile), min(end, tile + t.tile_cells) if upper else end):
+                first, last = tile, min(tile + t.tile_cells, column_end)
                 if upper and first <= i:
                     first = i + 1
                     multiply_square(t, i, block)
@@ -380,30 +425,40 @@ cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t
                     multiply_square(t, i, block)
                 if first < last:
                     multiply_row(t, i, first, <int>(last - first), block)
-                    if mirrors and i < tile + t.p.np:
+                    if mirrors and i < tile + t.tile_cells:
                         mirror(t, i, i + 1, first, last)
-            if mirrors and max(row, tile + t.p.np) < end:
-                mirror(t, max(row, tile + t.p.np), end, tile, min(tile + t.p.np, panel_end))
-            tile += t.p.np
+            if mirrors and max(row, tile + t.tile_cells) < end:
+                mirror(t, max(row, tile + t.tile_cells), end, tile, min(tile + t.tile_cells, column_end))
+            tile += t.tile_cells
         row = end
+
+
+cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
+                        int64_t block) noexcept nogil:
+    """The cells of a rectangle that are in the triangle, of one block of K."""
+    cdef int64_t end
+    while column < column_end:
+        end = min(column + t.p.nc // t.panels, column_end)
+        multiply_columns(t, row, row_end, column, end, block)
+        column = end
 
 
 cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block) noexcept nogil:
     """Cells one behind the other: the rest of a row, whole rows, the beginning of another."""
-    cdef int64_t row = 0, row_end, panel, count
+    cdef int64_t row = 0, row_end, column, count
     while cells_before(t, row + 1) <= first:
         row += 1
     while first < end:
         row_end = row
         if first == cells_before(t, row):
-            while row_end < t.p.panels and cells_before(t, row_end + 1) <= end:
+            while row_end < t.bands and cells_before(t, row_end + 1) <= end:
                 row_end += 1
         if row_end > row:
-            multiply_area(t, row, row_end, 0, t.p.panels, block)
+            multiply_area(t, row, row_end, 0, t.bands, block)
         else:
             count = min(end, cells_before(t, row + 1)) - first
-            panel = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
-            multiply_area(t, row, row + 1, panel, panel + count, block)
+            column = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
+            multiply_area(t, row, row + 1, column, column + count, block)
             row_end = row if first + count < cells_before(t, row + 1) else row + 1
             first += count
             row = row_end
@@ -415,10 +470,14 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """What one thread does of a slab."""
     cdef Triangle t = (<const Triangle *>job)[0]
-    cdef int64_t block, cells = cells_before(&t, t.p.panels)
+    cdef int64_t block, cells = cells_before(&t, t.bands)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
+    if t.p.matrix is not NULL:
+        t.p.matrix.enter(I8_MATRIX_ROWS)
     for block in range(t.first_block, t.end_block):
         multiply_stretch(&t, share(cells, part, parts), share(cells, part + 1, parts), block)
+    if t.p.matrix is not NULL:
+        t.p.matrix.leave()
     return 0
 
 
