@@ -144,7 +144,7 @@ cdef struct Plan:
     int64_t slab                # panels of plain B that are packed before they are multiplied, and
     int64_t slab_blocks         # how many blocks of their K
     bint own_columns            # each thread packs and multiplies columns of its own, in pieces,
-    bint own_rows               # or packs all of B for rows of its own
+    bint own_rows               # or packs all of B for rows of its own; or what its cells of a triangle need
     int64_t mc, nc              # block sizes: rows, panels
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     bint keeps_a                # which has all of A as it made it for the first nc panels

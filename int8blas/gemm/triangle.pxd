@@ -16,7 +16,7 @@ cdef enum:
     SHARED_WORK = 1 << 23
     # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
     # bytes that lie in rows so fast that up to 32 x 32 x 256 preparing them for a triangle takes longer.
-    TINY_TRIANGLE = 32
+    TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
 

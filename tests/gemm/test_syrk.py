@@ -381,6 +381,21 @@ def test_what_is_not_a_gram_matrix(isa, rng):
     assert int8blas.explain(x, x.T, numerics="saturating").path != "triangle"
 
 
+@pytest.mark.parametrize(("threads", "n", "k"), [(2, 385, 70), (2, 401, 41), (3, 700, 40), (5, 970, 24)])
+def test_threads_that_pack_what_they_need(isa, dtype, threads, n, k, rng):
+    """From 12 panels of 16 rows for each thread on."""
+    x = random_values(rng, dtype, (n, k))
+    zeros = rng.integers(0, 100, n).astype(np.int32)
+    exact = reference.exact_product(x, x, trans_b=True)
+    shifted = reference.exact_product(x, x, zeros, zeros, trans_b=True)
+    with int8blas.num_threads(threads):
+        for lower in TRIANGLES:
+            half = np.tril if lower else np.triu
+            assert_same(FUNCTIONS[dtype](1, x, lower=lower), half(exact).astype(np.int32), lower=lower)
+            assert_same(FUNCTIONS[dtype](1, x, ao=zeros, lower=lower), half(shifted).astype(np.int32), lower=lower)
+        assert_same(int8blas.matmul(x, x.T), exact.astype(np.int32))
+
+
 def test_more_columns_than_a_block_of_a_matrix_unit_has(isa, dtype, rng):
     """1024 of 512 k; other instruction sets have them all at once."""
     n = 1090 if isa == "amx" else 300
