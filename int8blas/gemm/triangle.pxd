@@ -15,7 +15,7 @@ cdef enum:
     # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
     SHARED_WORK = 1 << 23
     # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
-    # bytes that lie in rows so fast that up to 32 x 32 x 256 preparing them for a triangle takes longer.
+    # bytes that lie in rows so fast that up to 64 x 64 x 64 preparing them for a triangle takes longer.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
