@@ -6,6 +6,7 @@ A file becomes a network, a plan, and then runs without the file::
     reader          protobufs become a Network: arrays, names, attributes; external data
       -> graph        the Network as plain data, and its nodes in order
         -> fusion       patterns of nodes that are one operator of bytes
+          -> patterns     what makes a tensor, and who takes it      chains     functions of floats, one behind another
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
           -> lookups      functions of one byte as tables
           -> model        load; Model: feeds are checked, and the calls called
@@ -15,7 +16,7 @@ A file becomes a network, a plan, and then runs without the file::
 
     operators       the table of operators, which table describes
       limits          how large tensors may be       types          ONNX's numbers of types
-      integer         8-bit integers, by int8blas
+      integer         8-bit integers, by int8blas      dynamic    floats that become 8-bit integers by their range
       elementwise     functions of elements            shape          what moves elements
       reduction       sums, means, maxima              linear         products of floats
       windows         convolution and pooling          normalization  softmax, means and variances

@@ -20,14 +20,15 @@ FLOAT32 = np.dtype(np.float32)
 
 
 # Post-ops check their numbers when they are made, which takes longer than a small array does.
-MADE: dict[tuple[str, float | None], Eltwise] = {}
+MADE: dict[tuple[str, float | None, float | None], Eltwise] = {}
 
 
-def post_op(name: str, alpha: float | None = None) -> Eltwise:
+def post_op(name: str, alpha: float | None = None, beta: float | None = None) -> Eltwise:
     """A function of int8blas, made once."""
-    if (name, alpha) not in MADE:
-        MADE[name, alpha] = Eltwise(name, alpha)
-    return MADE[name, alpha]
+    key = name, alpha, beta
+    if key not in MADE:
+        MADE[key] = Eltwise(*key)
+    return MADE[key]
 
 
 def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.gemm.saturation import would_saturate
-from int8blas.onnx import integer, microsoft
+from int8blas.onnx import dynamic, integer, microsoft
 from int8blas.onnx.plan import Plan, Step
 from int8blas.onnx.table import DOMAIN
 
 # Operators of whose inputs some are bytes.
-OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *microsoft.OPERATORS)} - {
+OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} - {
     (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
 } | {(DOMAIN, "Table")}
 
@@ -32,16 +32,23 @@ class Call(NamedTuple):
         "int8" for operators that take or make bytes, "other" for all others.
     seconds : float or None
         What the call took; None without a run.
+    nodes : tuple of str
+        The nodes of the file that it stands for.
+    reason : str
+        Why it is no operator of bytes, if its operator could be one; else "".
     """
 
     node: str
     operator: str
     arithmetic: str
     seconds: float | None
+    nodes: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class ModelExplanation(tuple[Call, ...]):
-    """The calls of a plan in their order; as a string, a table by operator."""
+    """The calls of a plan in their order; as a string, a table by operator, and why operators that could be of
+    bytes are not."""
 
     __slots__ = ()
 
@@ -57,6 +64,10 @@ class ModelExplanation(tuple[Call, ...]):
         for operator, arithmetic in rows:
             share = f"  {spent[operator, arithmetic] / total:6.1%}" if total else ""
             lines.append(f"{counts[operator, arithmetic]:5}  {operator:{width}}  {arithmetic:5}{share}".rstrip())
+        reasons = Counter((call.operator, call.reason) for call in self if call.reason)
+        if reasons:
+            lines.append("not in bytes:")
+        lines.extend(f"{count:5}  {operator}: {reason}" for (operator, reason), count in reasons.most_common())
         return "\n".join(lines)
 
 
@@ -65,10 +76,12 @@ def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
     times = [None] * len(plan.steps) if arguments is None else plan.timed(arguments)
     return ModelExplanation(
         Call(
-            step.node.name or next((name for name in step.node.outputs if name), ""),
+            step.node.label,
             step.node.kind,
             "int8" if (step.node.domain, step.node.operator) in OF_BYTES else "other",
             seconds,
+            step.node.parts or (step.node.label,),
+            step.node.reason,
         )
         for step, seconds in zip(plan.steps, times, strict=True)
     )

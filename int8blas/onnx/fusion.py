@@ -12,164 +12,42 @@ A Relu before QuantizeLinear goes if the zero point is the lowest byte: saturati
 what dynamic quantization writes::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat
-    ConvInteger, Cast, Mul, Add, Relu       ConvIntegerToFloat
+    ConvInteger, Cast, Mul, ...             ConvIntegerToFloat: with an Add of a bias, a BatchNormalization, and a chain
+                                            of functions of elements
 
 And those of floats: what exporters write as its formula, and weights that are stored in 8 bits::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
     MatMul(a, Mul(Cast(bytes), s))    int8blas.StoredMatMul, in float32, or in 8 bits if that is asked for
+    Conv, BatchNormalization          Conv with other weights and another bias
+    functions of elements             chains: see :mod:`int8blas.onnx.chains`
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from int8blas.onnx.graph import Array, Graph, Network, Node
-from int8blas.onnx.integer import quantize_linear
-from int8blas.onnx.shape import reshape
+from int8blas.onnx.chains import chain_behind, chained_graph
+from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
+from int8blas.onnx.normalization import affine
+from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
 from int8blas.onnx.table import DOMAIN
-from int8blas.onnx.types import BYTES, FLOAT32
+from int8blas.onnx.types import FLOAT32
+from int8blas.stage.attributes import Binary
 
-MICROSOFT = "com.microsoft"
+# Why a node is no operator of bytes.
+BIAS = "its bias is not of the scale of its sums"
+REAL = "none of its inputs is dequantized"
+ENDING = "its result, for it alone, is not quantized by one constant scale and zero point"
+INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
+SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 # Operators that give some of their input's elements.
 MOVES = {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Tile"}
 TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
-
-
-@dataclass
-class Quantized:
-    """A tensor of bytes: the names of it, its scale and its zero point ("" if that is 0), and the axis they lie on."""
-
-    name: str
-    scale: str
-    zero_point: str
-    axis: int
-
-
-@dataclass
-class Pattern:
-    """A graph whose nodes are looked up by what they make and who takes it."""
-
-    graph: Graph
-    makers: dict[str, Node] = field(default_factory=dict)
-    takers: dict[str, list[Node]] = field(default_factory=dict)
-    kept: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, graph: Graph) -> Pattern:
-        pattern = cls(graph)
-        for node in graph.nodes:
-            pattern.makers.update((name, node) for name in node.outputs if name)
-            for name in node.reads():
-                pattern.takers.setdefault(name, []).append(node)
-        pattern.kept = {value.name for value in graph.outputs}
-        return pattern
-
-    def constant(self, name: str) -> Array | None:
-        """The value of a tensor that is constant, by itself or by a node Constant."""
-        if name in self.graph.constants:
-            return self.graph.constants[name]
-        node = self.makers.get(name)
-        value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
-        return value if isinstance(value, np.ndarray) else None
-
-    def is_one(self, name: str) -> bool:
-        """Whether a tensor is a constant of one element."""
-        value = self.constant(name)
-        return value is not None and value.size == 1
-
-    def quantize_constant(self, node: Node) -> None:
-        """Make a constant of weights that a QuantizeLinear makes of a constant."""
-        if node.kind != "QuantizeLinear" or node.outputs[0] in self.graph.constants:
-            return
-        values = [self.constant(name) for name in node.inputs if name]
-        given = [value for value in values if value is not None]
-        if len(given) == len(values):
-            self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
-
-    def reshape_constant(self, node: Node) -> None:
-        """Make a constant of what a Reshape makes of one, as quantizers write a bias."""
-        if node.kind == "Reshape" and len(node.inputs) == 2 and node.outputs[0] not in self.graph.constants:
-            value, shape = (self.constant(name) for name in node.inputs)
-            if value is not None and shape is not None:
-                self.graph.constants[node.outputs[0]] = reshape(value, shape, **node.attributes)
-
-    def only_taker(self, node: Node, kinds: set[str]) -> Node | None:
-        """The one node that takes a node's one result, if it is of these kinds and nobody else needs the result."""
-        name = node.outputs[0]
-        takers = self.takers.get(name, [])
-        alone = len(node.outputs) == 1 and len(takers) == 1 and name not in self.kept
-        return takers[0] if alone and takers[0].kind in kinds and takers[0].inputs[0] == name else None
-
-    def dequantized(self, name: str, dtypes: tuple[np.dtype[Any], ...] = BYTES) -> Quantized | None:
-        """What a tensor is dequantized from, with a constant scale and zero point. int32 needs no zero point."""
-        node = self.makers.get(name)
-        if node is None or node.operator != "DequantizeLinear" or node.attributes.get("block_size"):
-            return None
-        scale, zero = self.constant(node.inputs[1]), self.zero_of(node)
-        if scale is None or scale.dtype != np.float32 or zero is None or zero.dtype not in dtypes or scale.ndim > 1:
-            return None
-        zero_point = node.inputs[2] if len(node.inputs) > 2 else ""
-        return Quantized(node.inputs[0], node.inputs[1], zero_point, node.attributes.get("axis", 1))
-
-    def zero_of(self, node: Node) -> Array | None:
-        """The zero point of a node that quantizes or dequantizes; for one that is left out, the type of its bytes."""
-        if len(node.inputs) > 2 and node.inputs[2]:
-            return self.constant(node.inputs[2])
-        value = self.constant(node.inputs[0]) if node.operator == "DequantizeLinear" else np.zeros((), np.uint8)
-        return None if value is None or node.attributes.get("output_dtype") else np.zeros((), value.dtype)
-
-    def end(self, node: Node) -> Node | None:
-        """The QuantizeLinear behind a node, with one constant scale and zero point; a Relu may be between them."""
-        relu = self.only_taker(node, {"Relu"})
-        last = self.only_taker(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
-        if last is None:
-            return None
-        scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
-        if scale is None or zero is None or scale.dtype != np.float32 or scale.size != 1 or zero.dtype not in BYTES:
-            return None
-        return None if relu is not None and zero.item() != np.iinfo(zero.dtype).min else last
-
-    def zero_name(self, quantized: Quantized, dtype: Any = np.uint8) -> str:
-        """The name of a zero point; a constant 0 where there is none."""
-        if quantized.zero_point:
-            return quantized.zero_point
-        value = self.constant(quantized.name)
-        zero = np.zeros((), dtype if value is None else value.dtype)
-        name = f"zero point {zero.dtype.name} of int8blas"
-        self.graph.constants.setdefault(name, zero)
-        return name
-
-    def triple(self, quantized: Quantized) -> tuple[str, str, str]:
-        return quantized.name, quantized.scale, self.zero_name(quantized)
-
-    def ending(self, last: Node) -> tuple[str, str]:
-        """Scale and zero point of a QuantizeLinear."""
-        zero_point = last.inputs[2] if len(last.inputs) > 2 else ""
-        return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], zero_point, 1))
-
-    def along(self, quantized: Quantized, axis: int, ndim: int) -> bool:
-        """Whether scales are one, or lie on this axis."""
-        scale = self.constant(quantized.scale)
-        assert scale is not None
-        return scale.size == 1 or quantized.axis % ndim == axis
-
-    def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float) -> str | None:
-        """The int32 that a bias is dequantized from, if its scale is that of the sums."""
-        bias = self.dequantized(name, (np.dtype(np.int32),))
-        value = None if bias is None else self.constant(bias.name)
-        if bias is None or value is None or value.ndim != 1:
-            return None
-        scales = [self.constant(each.scale) for each in (bias, a, b)]
-        zero = self.constant(bias.zero_point) if bias.zero_point else None
-        wanted = np.float64(alpha) * np.asarray(scales[1], np.float64) * np.asarray(scales[2], np.float64)
-        fits = np.allclose(np.asarray(scales[0], np.float64), wanted.reshape(-1), 1e-6, 0)
-        return bias.name if fits and (zero is None or not zero.any()) else None
 
 
 # What takes the place of a node and of the QuantizeLinear behind it: one node, or several in their order.
@@ -188,7 +66,7 @@ def rewritten_conv(pattern: Pattern, node: Node, last: Node) -> Node | None:
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = pattern.int32_bias(node.inputs[2], x, w, 1)
         if bias is None:
-            return None
+            return pattern.refuse(node, BIAS)
         inputs.append(bias)
     return Node("QLinearConv", "", tuple(inputs), last.outputs, node.attributes, node.name)
 
@@ -221,7 +99,7 @@ def rewritten_gemm(pattern: Pattern, node: Node, last: Node) -> Node | None:
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = pattern.int32_bias(node.inputs[2], *found, alpha) if beta == 1 else None
     if bias is None:
-        return None
+        return pattern.refuse(node, BIAS)
     inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), bias, *pattern.ending(last))
     return Node("QGemm", MICROSOFT, inputs, last.outputs, attributes, node.name)
 
@@ -309,75 +187,149 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
     return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
 
 
+def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
+    """What a node's first input is quantized from, for it alone, and the constant scale of its second one, its name and
+    value; `scale` is the product of both scales."""
+    maker, product = pattern.makers.get(node.inputs[0]), pattern.makers.get(scale)
+    if maker is None or maker.kind != "DynamicQuantizeLinear" or node.inputs[0] in pattern.kept:
+        return None
+    if len(pattern.takers[node.inputs[0]]) != 1:
+        return None
+    zero = node.inputs[2] if len(node.inputs) > 2 else ""
+    if product is None or product.kind != "Mul" or zero != maker.outputs[2]:
+        return None
+    weights_scale = other(product, maker.outputs[1])
+    value = None if weights_scale is None else pattern.constant(weights_scale)
+    if weights_scale is None or value is None or value.dtype != np.float32:
+        return None
+    return (maker.inputs[0], weights_scale, value) if (np.isfinite(value) & (value > 0)).all() else None
+
+
+def is_vector(value: Array) -> bool:
+    return value.size == 1 or value.ndim == 1
+
+
+def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
+    """Whether a matrix is constant, and its scale, its zero point and a bias are one number or have one for each
+    column; the bias has all of them."""
+    weights = pattern.constant(matrix)
+    if weights is None or weights.ndim != 2 or not weights.size or not is_constant(pattern, zero):
+        return False
+    values = [pattern.constant(name) for name in (scale, zero) if name]
+    vector = pattern.constant(bias) if bias else None
+    sizes = {value.size for value in values if value is not None}
+    return sizes <= {1, weights.shape[1]} and (vector is None or vector.size == weights.shape[1])
+
+
+def is_constant(pattern: Pattern, *names: str) -> bool:
+    """Whether all of some inputs are constant, or left out."""
+    return all(not name or pattern.constant(name) is not None for name in names)
+
+
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """f32(sums) * scale, and a bias that is a vector: bit for bit what the nodes compute."""
+    """f32(sums) * scale, and a bias that is a vector: bit for bit what the nodes compute. With constant weights, whose
+    source is quantized for them alone, functions of elements behind are post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return None
     last, scale = found
-    pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
     zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
-    inputs = [*node.inputs[:2], scale, "one of int8blas", *zeros]
-    takers = pattern.takers.get(last.outputs[0], [])
-    if len(takers) == 1 and takers[0].kind == "Add" and last.outputs[0] not in pattern.kept:
-        bias = next((name for name in takers[0].inputs if name != last.outputs[0]), None)
-        value = None if bias is None else pattern.constant(bias)
-        if bias is not None and value is not None and value.ndim == 1 and value.dtype == np.float32:
-            last = takers[0]
-            inputs.append(bias)
-    return Node("MatMulIntegerToFloat", MICROSOFT, tuple(inputs), last.outputs, {}, node.name)
+    bias = ""
+    plus = chained(pattern, last, "Add")
+    value = None if plus is None else pattern.constant(plus[1])
+    if plus is not None and value is not None and value.ndim == 1 and value.dtype == np.float32:
+        last, bias = plus
+    source = source_of(pattern, node, scale)
+    if source is not None and is_vector(source[2]) and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
+        chain = chain_behind(pattern, last)
+        inputs = (source[0], node.inputs[1], source[1], zeros[1], bias)
+        return Node("DynamicMatMul", DOMAIN, inputs, chain.last.outputs, {"ops": chain.ops}, node.name)
+    pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
+    names = [*node.inputs[:2], scale, "one of int8blas", *zeros, *([bias] if bias else [])]
+    return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), last.outputs, {}, node.name)
 
 
 def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
-    """The same of a convolution, whose bias has a value for each channel; and a Relu behind it."""
+    """The same of a convolution, whose bias has a value for each channel; a BatchNormalization behind it is another
+    scale and bias, and functions of elements behind that are post-ops."""
     found = scaled(pattern, node)
     weights = pattern.constant(node.inputs[1])
-    if found is None or weights is None:
+    if found is None or weights is None or weights.ndim < 3:
         return None
     last, scale = found
     zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
-    inputs = [*node.inputs[:2], scale, *zeros]
     plus = chained(pattern, last, "Add")
-    value = None if plus is None else pattern.constant(plus[1])
-    channels = (len(weights), *(1,) * (weights.ndim - 2))
-    if (
-        plus is not None
-        and value is not None
-        and value.dtype == np.float32
-        and value.shape in (channels, (1, *channels))
-    ):
+    bias = None if plus is None else by_channel(pattern.constant(plus[1]), weights)
+    if plus is not None and bias is not None:
         last = plus[0]
-        name = f"{plus[1]} as a vector of int8blas"
-        pattern.graph.constants.setdefault(name, value.reshape(-1))
-        inputs.append(name)
-    relu = pattern.only_taker(last, {"Relu"})
-    attributes = {**node.attributes, "relu": int(relu is not None)}
-    return Node("ConvIntegerToFloat", DOMAIN, tuple(inputs), (relu or last).outputs, attributes, node.name)
+    factor = None
+    normalization = pattern.only_taker(last, {"BatchNormalization"})
+    line = None if normalization is None else affine_of(pattern, normalization, len(weights))
+    if normalization is not None and line is not None:
+        last = normalization
+        factor, shift = line
+        bias = shift if bias is None else bias * factor + shift
+    chain = chain_behind(pattern, last, len(weights), weights.ndim)
+    if factor is not None and bias is not None and not (factor > 0).all():
+        # A scale is positive: these are post-ops.
+        chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
+        factor = bias = None
+    name = constant_named(pattern, node, "bias", bias)
+    attributes = {**node.attributes, "ops": chain.ops}
+    source = source_of(pattern, node, scale) if is_constant(pattern, zeros[1]) else None
+    own = None if source is None else source[2].reshape(()) if source[2].size == 1 else by_channel(source[2], weights)
+    if source is not None and own is not None:
+        weights_scale = constant_named(pattern, node, "scale", own if factor is None else own * factor)
+        return Node("DynamicConv", DOMAIN, (source[0], node.inputs[1], weights_scale, zeros[1], name),
+                    chain.last.outputs, attributes, node.name)  # fmt: skip
+    names = (*node.inputs[:2], scale, *zeros, name, constant_named(pattern, node, "factor", factor))
+    return Node("ConvIntegerToFloat", DOMAIN, names, chain.last.outputs, attributes, node.name)
 
 
-def other(node: Node, name: str) -> str | None:
-    """The other input of a node with two, of which one has this name."""
-    if len(node.inputs) != 2 or name not in node.inputs or node.inputs[0] == node.inputs[1]:
+def by_channel(value: Array | None, weights: Array) -> Array | None:
+    """A constant of float32 with a value for each channel of a convolution's result, as a vector."""
+    channels = (len(weights), *(1,) * (weights.ndim - 2))
+    fits = value is not None and value.dtype == np.float32 and value.shape in (channels, (1, *channels))
+    return value.reshape(-1) if fits and value is not None and np.isfinite(value).all() else None
+
+
+def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None) -> str:
+    """The name of a constant that is made for a node; "" for none."""
+    if value is None:
+        return ""
+    name = f"{what} of {node.outputs[0]} of int8blas"
+    pattern.graph.constants[name] = value
+    return name
+
+
+def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array] | None:
+    """Factor and summand, for each channel, of a BatchNormalization whose numbers are constant."""
+    numbers = [pattern.constant(name) for name in node.inputs[1:5]]
+    known = [value for value in numbers if value is not None and value.shape == (channels,)]
+    if len(known) < 4 or node.attributes.get("training_mode") or any(value.dtype != np.float32 for value in known):
         return None
-    return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
+    scale, bias, mean, variance = known
+    factor, shift = affine(scale, bias, mean, variance, node.attributes.get("epsilon", 1e-5))
+    return (factor, shift) if (np.isfinite(factor) & np.isfinite(shift)).all() else None
 
 
-def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
-    """Whether a tensor is this number, to float32's last digits."""
-    value = None if name is None else pattern.constant(name)
-    if value is None or value.size != 1 or value.dtype != np.float32:
-        return False
-    return bool(np.isclose(value.item(), number, 1e-6))
-
-
-def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
-    """The one node of a kind that takes a node's result, and its other input."""
-    name = node.outputs[0]
-    takers = pattern.takers.get(name, [])
-    if len(takers) != 1 or takers[0].kind != kind or name in pattern.kept:
+def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
+    """A Conv and the BatchNormalization behind it, which is part of its weights and its bias."""
+    normalization = pattern.only_taker(node, {"BatchNormalization"})
+    given = [pattern.constant(name) for name in node.inputs[1:] if name]
+    weights = given[0] if given else None
+    if normalization is None or weights is None or any(each is None or each.dtype != np.float32 for each in given):
         return None
-    second = other(takers[0], name)
-    return None if second is None else (takers[0], second)
+    found = affine_of(pattern, normalization, len(weights))
+    if found is None:
+        return None
+    factor, shift = found
+    bias = given[1] if len(given) > 1 else None
+    names = [
+        constant_named(pattern, node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
+        constant_named(pattern, node, "bias", shift if bias is None else bias * factor + shift),
+    ]
+    return replace(node, inputs=(node.inputs[0], *names), outputs=normalization.outputs)
 
 
 def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
@@ -407,6 +359,13 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
+OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
+    "MatMulInteger": rewritten_dynamic,
+    "ConvInteger": rewritten_convolution,
+    "Erf": rewritten_gelu,
+}
+
+
 def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
     """A product with f32(bytes) * scale, constant, with scales of columns."""
     product = pattern.makers.get(node.inputs[1])
@@ -427,13 +386,13 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
 
 
 def fused(network: Network) -> Network:
-    """A network with its patterns rewritten; what nobody needs any more is left to the plan to leave out."""
+    """A network with its patterns rewritten; what nobody needs any more is left out."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
     return Network(fused_graph(network.graph, network.dynamic), opsets, network.dynamic)
 
 
 def fused_graph(graph: Graph, dynamic: bool) -> Graph:
-    """The graph and its subgraphs, each by itself."""
+    """The graph and its subgraphs, each by itself: patterns first, then chains of what is left."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     pattern = Pattern.of(graph)
     for node in graph.nodes:
@@ -441,23 +400,48 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
         pattern.reshape_constant(node)
     replaced: dict[str, Node] = {}
     for node in graph.nodes:
-        new: Node | list[Node] | None = None
-        if node.kind in STATIC and len(node.outputs) == 1:
-            last = pattern.end(node)
-            new = None if last is None else STATIC[node.kind](pattern, node, last)
-        elif node.kind == "MatMulInteger":
-            new = rewritten_dynamic(pattern, node)
-        elif node.kind == "ConvInteger":
-            new = rewritten_convolution(pattern, node)
-        elif node.kind == "Erf":
-            new = rewritten_gelu(pattern, node)
-        if new is None and node.kind == "MatMul":
-            new = rewritten_stored(pattern, node, dynamic)
+        new = rewritten(pattern, node, dynamic)
         for each in [new] if isinstance(new, Node) else new or ():
-            replaced[each.outputs[0]] = each
+            replaced[each.outputs[0]] = replace(each, parts=pattern.parts_of(each))
     gone = {*replaced, *graph.constants}
-    nodes = [node for node in graph.nodes if not gone.intersection(node.outputs)]
-    return replace(graph, nodes=[*nodes, *replaced.values()])
+    nodes = [
+        replace(node, reason=pattern.reasons.get(node.outputs[0], "")) if node.outputs else node
+        for node in graph.nodes
+        if not gone.intersection(node.outputs)
+    ]
+    graph = replace(graph, nodes=[*nodes, *replaced.values()])
+    around = frozenset(graph.captured())
+    return chained_graph(replace(graph, nodes=needed(ordered(graph, around), graph.outputs)))
+
+
+def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] | None:
+    """What takes the place of a node and of those that are one with it."""
+    new: Node | list[Node] | None = None
+    if node.kind in STATIC and len(node.outputs) == 1:
+        last = pattern.end(node)
+        new = None if last is None else STATIC[node.kind](pattern, node, last)
+    elif node.kind in OTHERS:
+        new = OTHERS[node.kind](pattern, node)
+    if new is None and node.kind == "MatMul":
+        new = rewritten_stored(pattern, node, dynamic)
+    if new is None and node.kind == "Conv":
+        new = rewritten_float_conv(pattern, node)
+    if new is None:
+        explain_refusal(pattern, node)
+    return new
+
+
+def explain_refusal(pattern: Pattern, node: Node) -> None:
+    """Take note of why a node is no operator of bytes, if it could be one."""
+    if node.kind in ("MatMulInteger", "ConvInteger"):
+        pattern.refuse(node, SUMS)
+    elif node.kind in STATIC and len(node.outputs) == 1:
+        makers = [pattern.makers.get(name) for name in node.inputs]
+        dequantized = any(maker is not None and maker.operator == "DequantizeLinear" for maker in makers)
+        if dequantized:
+            pattern.refuse(node, ENDING if pattern.end(node) is None else INPUTS)
+        elif node.kind in ("Conv", "MatMul", "Gemm"):
+            pattern.refuse(node, REAL)
 
 
 def inside(node: Node, dynamic: bool) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,11 @@ class Value:
 
 @dataclass
 class Node:
-    """One node: an operator, the names of what it takes and gives ("" for what is left out), and its attributes."""
+    """One node: an operator, the names of what it takes and gives ("" for what is left out), and its attributes.
+
+    One that takes the place of nodes of the file has their names in `parts`. One that is no part of a pattern of bytes,
+    though its operator could be, says in `reason` why not.
+    """
 
     operator: str
     domain: str
@@ -42,6 +46,13 @@ class Node:
     outputs: tuple[str, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     name: str = ""
+    parts: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, or that of its first result."""
+        return self.name or next((output for output in self.outputs if output), "")
 
     @property
     def kind(self) -> str:
@@ -49,8 +60,7 @@ class Node:
         return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     def __str__(self) -> str:
-        name = self.name or next((output for output in self.outputs if output), "")
-        return f"node {name!r} ({self.kind})"
+        return f"node {self.label!r} ({self.kind})"
 
     def subgraphs(self) -> Iterator[Graph]:
         """The graphs among the attributes: branches and bodies."""
@@ -150,3 +160,14 @@ def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
             raise ValueError(f"nodes must not need their own results, got a cycle among {', '.join(map(str, later))}")
         waiting = later
     return result
+
+
+def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
+    """The nodes that outputs depend on."""
+    names = {value.name for value in outputs}
+    result = []
+    for node in reversed(list(nodes)):
+        if names.intersection(node.outputs) - {""}:
+            result.append(node)
+            names |= node.reads()
+    return result[::-1]

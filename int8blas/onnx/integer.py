@@ -13,21 +13,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from int8blas.convolution.convolution import Convolution
 from int8blas.elementwise.by_range import quantize_whole
+from int8blas.elementwise.functions import eltwise
 from int8blas.elementwise.quantization import dequantize as dequantize_bytes
 from int8blas.elementwise.quantization import quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import pack_b
+from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.types import BYTES, FLOAT32, dtype_of
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
-from int8blas.stage.attributes import Attributes, ReLU
+from int8blas.stage.attributes import Attributes
 
 Sizes = Sequence[int]
 
@@ -165,6 +167,46 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
 # ----------------------------------------------------------------------------------------- of matrices ------
 
 
+class Numbers(NamedTuple):
+    """The constant inputs of a product of bytes that ends in bytes."""
+
+    a_scale: Array
+    a_zero: Array
+    b: Array
+    b_scale: Array
+    b_zero: Array
+    y_scale: Array
+    y_zero: Array
+
+
+def rounding_product(
+    numbers: Sequence[Array | None], bias: Array | None, turned: bool = False, alpha: float = 1.0
+) -> Call | None:
+    """The layer of a product of bytes with a matrix, or a transposed one, if all of its :class:`Numbers` are constant;
+    None if there is no such layer."""
+    known = [value for value in numbers if value is not None]
+    if len(known) < len(Numbers._fields):
+        return None
+    n = Numbers(*known)
+    factor = np.asarray(np.float32(alpha) * n.a_scale * n.b_scale / n.y_scale, np.float32)
+    matrix = n.b if turned else n.b.T
+    one = n.a_scale.size == n.a_zero.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
+    if not one or matrix.ndim != 2 or not matrix.size or not regular(factor):
+        return None
+    if not {factor.size, n.b_zero.size} <= {1, len(matrix)}:
+        return None
+    if bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix)):
+        return None
+    zeros: dict[str, Any] = {"src": int(n.a_zero.item()), "dst": int(n.y_zero.item())}
+    if n.b_zero.any():
+        zeros["weights"] = one_or_vector(n.b_zero)
+    layer = InnerProduct(
+        matrix, None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype, dst_dtype=n.y_zero.dtype,
+        scales={"weights": one_or_vector(factor)}, zero_points=zeros, attributes=Attributes(requantization="onnx"),
+    )  # fmt: skip
+    return lambda a, *_: layer(a)
+
+
 def matmul_integer(site: Site) -> Call:
     """A constant matrix is packed once."""
     multiply = multiplication(site.constants.get(1), 1 in site.constants)
@@ -221,6 +263,9 @@ def stacked(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array 
 
 
 def qlinear_matmul(site: Site) -> Call:
+    layer = rounding_product([site.constants.get(i) for i in range(1, 8)], None)
+    if layer is not None:
+        return layer
     multiply = multiplication(site.constants.get(3), 3 in site.constants)
 
     def call(
@@ -298,31 +343,39 @@ def qlinear_conv(
 
 def conv_to_float(
     site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, pads: Sizes | None = None, relu: int = 0, strides: Sizes | None = None,
+    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
-    """f32(sums) * scale + bias, perhaps without what is below 0: the layer does all of it, for bytes of either type."""
+    """f32(sums) * (scale * factor) + bias, then post-ops: the layer does all of it, for bytes of either type."""
     sums = ConvolutionSums(site, (1, 4, 5), auto_pad, dilations, group, pads, strides)
-    attributes = Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[ReLU()] if relu else [])
+    attributes = Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
+    factor = site.constants.get(6)
+    scales = {} if factor is None else {"weights": factor}
     layers: dict[np.dtype[Any], Convolution] = {}
 
     def call(
         x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
-        bias: Array | None = None,
+        bias: Array | None = None, *_: Array,
     ) -> Array:  # fmt: skip
         if sums.constants is None or scale.size != 1 or scale.dtype != np.float32 or not regular(scale):
             acc = sums(x, w, x_zero, w_zero, None).astype(np.float32)
-            y = acc * scale if bias is None else acc * scale + bias.reshape(-1, *(1,) * (x.ndim - 2))
-            return np.maximum(y, np.float32(0)) if relu else y
-        sums.check(x, w)
+            shape = (-1, *(1,) * (x.ndim - 2))
+            y = acc * (scale if factor is None else scale * factor.reshape(shape))
+            y = y if bias is None else y + bias.reshape(shape)
+            return eltwise(y, ops) if len(ops) else y
         layer = layers.get(x.dtype)
         if layer is None:
             layer = layers[x.dtype] = sums.layer(
-                w, w_zero, bias, x.dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}
+                w, w_zero, bias, x.dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}, scales=scales
             )
+        sums.check(x, w)
         zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
         return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
 
     return call
+
+
+def one_or_vector(values: Array) -> Array:
+    return values.reshape(()) if values.size == 1 else values.reshape(-1)
 
 
 def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
@@ -350,6 +403,7 @@ class ConvolutionSums:
         # The kind of source is not known yet: a layer for each is made when it is first needed.
         self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
         self.layers: dict[np.dtype[Any], Convolution] = {}
+        self.checked: Any = None
 
     def layer(
         self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
@@ -372,10 +426,14 @@ class ConvolutionSums:
         )  # fmt: skip
 
     def check(self, x: Array, w: Array) -> None:
-        """That there are windows of this image, whatever the layer finds."""
+        """That there are windows of this image, whatever the layer finds. Most images have the shape of the last."""
+        shapes = x.shape, w.shape
+        if shapes == self.checked:
+            return
         if not 3 <= x.ndim <= 5:
             raise ValueError(f"x must have 1 to 3 spatial dimensions, got shape {x.shape}")
         windows(x.shape[2:], w.shape[2:], self.strides, self.pads, self.dilations, self.auto_pad)
+        self.checked = shapes
 
     def __call__(
         self, x: Array, w: Array, x_zero_point: Array | None, w_zero_point: Array | None, bias: Array | None

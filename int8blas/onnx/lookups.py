@@ -43,12 +43,15 @@ class Function(NamedTuple):
         For each byte of the source, taken as a number from 0 to 255.
     ndim : int
         The dimensions that the tensor has at least, by those of numbers.
+    parts : tuple of str
+        The nodes that it is made by.
     """
 
     source: str
     dtype: np.dtype[Any]
     values: Array
     ndim: int
+    parts: tuple[str, ...] = ()
 
 
 class Tables:
@@ -97,10 +100,12 @@ class Tables:
         if values.size != 256:
             return None
         values = np.ascontiguousarray(values.reshape(-1))
-        self.functions[node.outputs[0]] = Function(source, dtype, values, ndim)
+        before = dict.fromkeys(part for function in functions for part in function.parts)
+        parts = (*before, *(node.parts or (node.label,)))
+        self.functions[node.outputs[0]] = Function(source, dtype, values, ndim, parts)
         if values.dtype not in BYTES:
             return None
-        looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name)
+        looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name, parts)
         return table(values, dtype, ndim), (source,), looked_up
 
 

@@ -35,6 +35,7 @@ from int8blas.onnx.integer import (
     quantize_linear,
     regular,
     requantized,
+    rounding_product,
 )
 from int8blas.onnx.table import Call, Operator, Site
 from int8blas.onnx.types import BYTES
@@ -239,6 +240,12 @@ def scaled(sums: Array, factor: Array, bias: Array | None) -> Array:
 
 
 def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Call:  # noqa: N803
+    names, bias = site.node.inputs, site.constants.get(6)
+    if not transA and (bias is not None or len(names) < 7 or not names[6]):
+        numbers = [site.constants.get(i) for i in (1, 2, 3, 4, 5, 7, 8)]
+        layer = rounding_product(numbers, bias, bool(transB), alpha)
+        if layer is not None:
+            return layer
     weights = site.constants.get(3)
     multiply = multiplication(None if weights is None else weights.T if transB else weights, weights is not None)
 

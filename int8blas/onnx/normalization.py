@@ -90,14 +90,22 @@ def of_channels(values: Array, ndim: int) -> Array:
     return values.reshape(-1, *[1] * (ndim - 2))
 
 
+def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float) -> tuple[Array, Array]:
+    """Factor and summand of each channel, of a normalization by a mean and a variance."""
+    factor = scale / np.sqrt(variance + scale.dtype.type(epsilon))
+    return factor, bias - mean * factor
+
+
 def batch_normalization(
     x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float = 1e-5, momentum: float = 0.9,
     training_mode: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
     """With the mean and variance that are given. Training, from version 14 on, has those of the batch."""
     if not training_mode:
-        factor = (scale / np.sqrt(variance + scale.dtype.type(epsilon))).astype(x.dtype)
-        return x * of_channels(factor, x.ndim) + of_channels((bias - mean * factor).astype(x.dtype), x.ndim)
+        factor, shift = (
+            of_channels(value.astype(x.dtype), x.ndim) for value in affine(scale, bias, mean, variance, epsilon)
+        )
+        return x * factor + shift
     axes = (0, *range(2, x.ndim))
     now, spread = np.mean(x, axes), np.var(x, axes)
     y = (x - of_channels(now, x.ndim)) / np.sqrt(of_channels(spread, x.ndim) + epsilon)

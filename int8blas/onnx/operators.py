@@ -1,7 +1,9 @@
 """The table of all operators, put together of those of each family."""
 
 from int8blas.onnx import (
+    chains,
     control,
+    dynamic,
     elementwise,
     generators,
     integer,
@@ -20,8 +22,10 @@ from int8blas.onnx.table import Table
 
 TABLE = Table(
     integer.OPERATORS,
+    dynamic.OPERATORS,
     microsoft.OPERATORS,
     elementwise.OPERATORS,
+    chains.OPERATORS,
     shape.OPERATORS,
     reduction.OPERATORS,
     linear.OPERATORS,

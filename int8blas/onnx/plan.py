@@ -5,13 +5,13 @@ found and bound, and for each tensor it is known after which call nobody needs i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from int8blas.onnx.graph import Array, Graph, Network, Node, Value, ordered
+from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
@@ -170,17 +170,6 @@ class Planner:
         except Exception as error:
             error.add_note(f"in {node}")
             raise
-
-
-def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
-    """The nodes that outputs depend on."""
-    names = {value.name for value in outputs}
-    result = []
-    for node in reversed(list(nodes)):
-        if names.intersection(node.outputs) - {""}:
-            result.append(node)
-            names |= node.reads()
-    return result[::-1]
 
 
 def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:

@@ -9,6 +9,9 @@ cdef enum:
     MAX_POST_OPS = 32
 
 
+cdef class Bound
+
+
 cdef class Layer:
     cdef readonly object attributes
     cdef readonly int64_t columns
@@ -18,6 +21,8 @@ cdef class Layer:
     cdef bint integral              # nothing in the formula is real: the result is exact
     cdef bint requantizes           # in integers: Attributes.requantization is one of the integer schemes
     cdef bint rounds_first          # before the destination's zero point is added: it is "onnx"
+    cdef bint source_alone          # executions bring numbers of the source, if anything
+    cdef Bound common               # what all of these have in common, once it has been needed
     cdef object _bias
     cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"
@@ -45,6 +50,11 @@ cdef class Layer:
                              tuple part)
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=?, tuple part=?)
+    cdef Bound bind_all(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                        bint channels_last=?, tuple part=?)
+    cdef bint source_brings(self, str parameter)
+    cdef object number_of_source(self, str parameter, object values)
+    cdef Bound bind_source(self, object scales, object zero_points)
     cdef Bound bind_constants(self, bint channels_last=?)
     cdef bint lacks_source_alone(self)
 

@@ -155,6 +155,12 @@ cdef class Layer:
         self.rounds_first = attributes.requantization == "onnx"
         if self.rounds_first and self.dst_type == cnp.NPY_INT32 and "dst" in self.masks["zero_points"]:
             raise ValueError("zero_points['dst'] must not be given for int32 with requantization='onnx'")
+        # What an execution can bring alone in a call that is made often: see bind_source.
+        self.source_alone = (
+            kind != "dynamic" and not self.requantizes and not group and attributes.output_scales is None
+            and self.masks["scales"].get("src", 0) == 0 and self.masks["zero_points"].get("src", 0) == 0
+            and self.lacks_source_alone()
+        )
         self.integral = (
             not self.requantizes and self.dst_type == cnp.NPY_INT32 and kind != "dynamic" and not self.masks["scales"]
             and attributes.output_scales is None and not attributes.post_ops
@@ -310,6 +316,56 @@ cdef class Layer:
                     bint channels_last=True, tuple part=None):
         """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
         dimension, or its second one; operands for a part of it alone, given as slices of it with the channels last."""
+        cdef Bound bound = self.bind_source(scales, zero_points) if self.source_alone and operands is None else None
+        if bound is None:
+            bound = self.bind_all(scales, zero_points, operands, rows, dst_shape, channels_last, part)
+        return bound
+
+    cdef bint source_brings(self, str parameter):
+        """Whether executions give a scale, or a zero point, of the source."""
+        return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
+
+    cdef object number_of_source(self, str parameter, object values):
+        """The number of the source among what an execution gives, if it is one and all; 0 where none is wanted; None
+        where a closer look is needed."""
+        if not self.source_brings(parameter):
+            return None if values else 0
+        if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
+            return None
+        return self.one_value(parameter, "src", values["src"])
+
+    cdef Bound bind_source(self, object scales, object zero_points):
+        """The values of an execution that gives numbers of the source and nothing else, in a copy of what is the same
+        for all of these; None where a closer look is needed."""
+        cdef Bound bound, common = self.common
+        cdef object scale = self.number_of_source("scales", scales), weights
+        cdef object zero = self.number_of_source("zero_points", zero_points)
+        if scale is None or zero is None:
+            return None
+        if common is None:
+            common = self.common = self.bind_all(
+                {"src": ONE} if self.source_brings("scales") else None,
+                {"src": 0} if self.source_brings("zero_points") else None, None, 0, (self.columns,))
+        bound = Bound.__new__(Bound)
+        bound.stage, bound.src_shift, bound.ao, bound.bo = common.stage, common.src_shift, common.ao, common.bo
+        bound._bo_cols, bound._co_cols, bound._col_init = common._bo_cols, common._co_cols, common._col_init
+        bound._arrays = [common]
+        if self.source_brings("scales"):
+            weights = self.constants["scales"].get("weights", ONE)
+            if not isfinite(<float>scale * largest(weights)):
+                return None
+            weights = (products(weights, <float>scale) if isinstance(weights, np.ndarray)
+                       else FLOAT32(<float>scale * <float>weights))
+            set_columns(&bound.stage.scale, weights, bound._arrays)
+            bound.stage.finite = common.stage.finite and are_finite(weights)
+        if self.source_brings("zero_points"):
+            bound.ao = self.src_shift + <int64_t>zero
+            bound._col_init = multiples(self._column_sums, -bound.ao) if bound.ao else None
+        return bound
+
+    cdef Bound bind_all(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
+                        bint channels_last=True, tuple part=None):
+        """Whatever an execution gives."""
         cdef Bound bound = Bound.__new__(Bound)
         cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
         bound._arrays = []

@@ -285,10 +285,10 @@ def test_a_dynamic_convolution_is_one_node_with_the_same_bits(bias, relu, turned
         y = Mul({"scale, real" if turned else "real, scale"}) {add} {end} }}"""
     model = loaded(text)
     found = kinds(model)
-    assert "int8blas.ConvIntegerToFloat" in found
-    assert {"Cast", "ConvInteger"}.isdisjoint(found)
+    assert "int8blas.DynamicConv" in found
+    assert {"Cast", "ConvInteger", "DynamicQuantizeLinear"}.isdisjoint(found)
     assert ("Add" in found) == (bias == "1,6,8,1")
-    assert ("Relu" in found) == (relu and bias in ("", "1,6,8,1"))
+    assert ("Relu" in found) == (relu and bias == "1,6,8,1")
     for feed in (x, np.zeros_like(x), x.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)):
         np.testing.assert_array_equal(model.run(None, {"x": feed})[0], unfused(text, {"x": feed})[0])
 
@@ -299,6 +299,126 @@ def test_a_dynamic_convolution_with_a_scale_for_each_channel():
         sums = ConvInteger(q, w, zp) real = Cast<to = 1>(sums) scale = Mul(s, ws) y = Mul(real, scale) m = Add(y, c)
         z = Relu(m) }}"""
     model = loaded(text)
-    assert "int8blas.ConvIntegerToFloat" in kinds(model)
+    assert kinds(model) == ["int8blas.DynamicConv"]
     x = RNG.normal(0, 1, (1, 4, 8, 9)).astype(F)
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+def test_a_source_that_others_need_is_quantized_once():
+    values = constants(w=W, ws=one(0.004))
+    text = f"""g (float[1,4,8,9] x) => (float y, uint8 q) <{values}> {{ q, s, zp = DynamicQuantizeLinear(x)
+        sums = ConvInteger(q, w, zp) real = Cast<to = 1>(sums) scale = Mul(s, ws) y = Mul(real, scale) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["DynamicQuantizeLinear", "Mul", "int8blas.ConvIntegerToFloat"]
+    x = RNG.normal(0, 1, (1, 4, 8, 9)).astype(F)
+    for result, wanted in zip(model.run(None, {"x": x}), unfused(text, {"x": x}), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_source_that_is_not_finite_gives_nan(dynamic):
+    values = constants(w=W if dynamic else B.astype(np.int8), ws=one(0.004))
+    kind, shape = ("ConvInteger", (1, 4, 8, 9)) if dynamic else ("MatMulInteger", (2, 12))
+    text = f"""g (float[{",".join(map(str, shape))}] x) => (float z) <{values}> {{ q, s, zp = DynamicQuantizeLinear(x)
+        sums = {kind}(q, w, zp) real = Cast<to = 1>(sums) scale = Mul(s, ws) y = Mul(real, scale) z = Relu(y) }}"""
+    x = RNG.normal(0, 1, shape).astype(F)
+    x.flat[3] = np.inf
+    (z,) = loaded(text).run(None, {"x": x})
+    assert np.isnan(z).all()
+
+
+@pytest.mark.parametrize("negative", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_normalization_is_part_of_the_convolution_before_it(negative, bias, isa):
+    x = RNG.normal(0, 1, (2, 4, 8, 9)).astype(F)
+    factors = RNG.uniform(-1 if negative else 0.5, 2, 6).astype(F)
+    values = constants(w=W, ws=one(0.004), c=RNG.normal(0, 1, (1, 6, 1, 1)).astype(F), g=factors,
+                       h=RNG.normal(0, 1, 6).astype(F), m=RNG.normal(0, 1, 6).astype(F),
+                       v=RNG.uniform(0.1, 2, 6).astype(F))  # fmt: skip
+    add = "b = Add(y, c)" if bias else "b = Neg(y)"
+    text = f"""g (float[2,4,8,9] x) => (float z) <{values}> {{
+        q, s, zp = DynamicQuantizeLinear(x) sums = ConvInteger(q, w, zp) real = Cast<to = 1>(sums) scale = Mul(s, ws)
+        y = Mul(real, scale) {add} n = BatchNormalization(b, g, h, m, v) z = Relu(n) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.DynamicConv", *([] if bias else ["Neg", "BatchNormalization", "Relu"])]
+    np.testing.assert_allclose(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0], 2e-6, 2e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_normalization_is_part_of_a_convolution_of_floats(bias):
+    x = RNG.normal(0, 1, (2, 4, 8, 9)).astype(F)
+    values = constants(w=W.astype(F), c=RNG.normal(0, 1, 6).astype(F), g=RNG.uniform(-1, 2, 6).astype(F),
+                       h=RNG.normal(0, 1, 6).astype(F), m=RNG.normal(0, 1, 6).astype(F),
+                       v=RNG.uniform(0.1, 2, 6).astype(F))  # fmt: skip
+    text = f"""g (float[2,4,8,9] x) => (float z) <{values}> {{ y = Conv(x, w{", c" if bias else ""})
+        z = BatchNormalization(y, g, h, m, v) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["Conv"]
+    np.testing.assert_allclose(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0], 1e-5, 1e-3)
+
+
+FUNCTIONS = {
+    "Relu": "b = Relu(a)", "LeakyRelu": "b = LeakyRelu<alpha = 0.2>(a)", "Sigmoid": "b = Sigmoid(a)",
+    "Tanh": "b = Tanh(a)", "Elu": "b = Elu<alpha = 0.5>(a)", "HardSwish": "b = HardSwish(a)", "Abs": "b = Abs(a)",
+    "HardSigmoid": "b = HardSigmoid<alpha = 0.3>(a)", "Clip": "b = Clip(a, low, high)", "Add": "b = Add(low, a)",
+    "Sub": "b = Sub(a, high)", "Mul": "b = Mul(a, high)", "Div": "b = Div(a, high)", "Max": "b = Max(low, a)",
+    "Min": "b = Min(a, high)", "Identity": "b = Identity(a)",
+}  # fmt: skip
+GATES = {
+    "Add, Clip, Div": "p = Add(a, three) c = Clip(p, zero, six) m = Mul(a, c) b = Div(m, six)",
+    "Add, Clip, Mul": "p = Add(three, a) c = Clip(p, zero, six) m = Mul(c, a) b = Mul(m, sixth)",
+    "HardSigmoid": "s = HardSigmoid<alpha = 0.1666666716337204>(a) b = Mul(s, a)",
+    "Sigmoid": "s = Sigmoid(a) b = Mul(a, s)",
+}
+NUMBERS = {"low": one(-0.4), "high": one(0.7), "zero": one(0), "three": one(3), "six": one(6), "sixth": one(F(1 / 6))}
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *GATES])
+@pytest.mark.parametrize("last", [True, False])
+def test_functions_of_floats_are_one_chain(name, last, isa):
+    """Alone behind another function; bit for bit, but for functions that several nodes are by their formula."""
+    x = np.concatenate([RNG.normal(0, 3, 500), [0, -3, 3, 6]]).astype(F).reshape(2, 12, 21)
+    body = FUNCTIONS.get(name) or GATES[name]
+    body = body if last else body.replace("b =", "c1 =") + " b = Max(c1, low)"
+    text = f"g (float[2,12,21] x) => (float b) <{constants(**NUMBERS)}> {{ a = Add(x, high) {body} }}"
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.Chain"]
+    (result,), (wanted,) = model.run(None, {"x": x}), unfused(text, {"x": x})
+    if name in GATES or name == "HardSwish":
+        np.testing.assert_allclose(result, wanted, 1e-6, 1e-6)
+    else:
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_a_function_of_two_tensors_begins_a_chain(isa):
+    x, y = (RNG.normal(0, 1, shape).astype(F) for shape in ((2, 1, 4, 5), (3, 1, 5)))
+    text = "g (float[2,1,4,5] x, float[3,1,5] y) => (float b) { a = Add(x, y) b = Tanh(a) }"
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.ChainOfTwo"]
+    np.testing.assert_array_equal(model.run(None, {"x": x, "y": y})[0], unfused(text, {"x": x, "y": y})[0])
+
+
+@pytest.mark.parametrize("text", [
+    "g (float[4] x) => (float b, float a) { a = Abs(x) b = Tanh(a) }",
+    "g (float[4] x) => (float b, float c) { a = Abs(x) b = Tanh(a) c = Neg(a) }",
+    "g (double[4] x) => (double b) { a = Abs(x) b = Relu(a) }",
+    "g (float[4] x) => (float b) <float[4] c = {1, 2, 3, 4}> { a = Add(x, c) b = Neg(a) }",
+    "g (float[4] x) => (float b) <float c = {3}, float d = {0}, float e = {5}> "
+    "{ a = Neg(x) p = Add(a, c) q = Clip(p, d, e) b = Mul(a, q) }",
+])  # fmt: skip
+def test_what_is_no_chain_stays(text):
+    model = loaded(text)
+    assert not any(kind.startswith("int8blas.ChainOf") for kind in kinds(model))
+    dtype = np.float64 if "double" in text else F
+    x = np.array([-2, -0.5, 0.5, 7], dtype)
+    for result, wanted in zip(model.run(None, {"x": x}), unfused(text, {"x": x}), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_what_lies_between_bytes_is_no_chain_but_a_table():
+    x = np.arange(256, dtype=np.uint8)
+    text = """g (uint8[256] x) => (uint8 y) <float s = {0.05}, uint8 z = {100}, float h = {0.7}> {
+        r = DequantizeLinear(x, s, z) a = Add(r, h) b = Tanh(a) y = QuantizeLinear(b, s, z) }"""
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.Table"]
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])

@@ -71,8 +71,9 @@ def test_values_that_are_no_network_are_refused():
 def test_explain_tells_each_call_and_its_time():
     model = loaded(TEXT)
     calls = model.explain()
-    assert [(call.node, call.operator, call.arithmetic, call.seconds) for call in calls][:2] == [
-        ("q", "DynamicQuantizeLinear", "int8", None), ("scale", "Mul", "other", None),
+    assert [tuple(call) for call in calls] == [
+        ("y", "int8blas.DynamicMatMul", "int8", None, ("q", "sums", "real", "scale", "y"), ""),
+        ("z", "If", "other", None, ("z",), ""),
     ]  # fmt: skip
     timed = model.explain({"x": X, "c": np.array(True)})
     assert [call[:3] for call in timed] == [call[:3] for call in calls]
@@ -81,6 +82,29 @@ def test_explain_tells_each_call_and_its_time():
     assert len(lines) == len({call.operator for call in calls})
     assert abs(sum(float(line.rsplit(maxsplit=1)[1].rstrip("%")) for line in lines) - 100) < 0.5
     assert "%" not in str(calls)
+
+
+@pytest.mark.parametrize(("body", "reason"), [
+    ("y = MatMul(x, w)", "none of its inputs is dequantized"),
+    ("q = QuantizeLinear(x, s) d = DequantizeLinear(q, s) y = MatMul(d, w)", "its result, for it alone, is not"),
+    ("q = QuantizeLinear(x, s) d = DequantizeLinear(q, s) m = MatMul(d, w) r = QuantizeLinear(m, s) "
+     "y = DequantizeLinear(r, s)", "not all of its inputs are dequantized"),
+    ("q = Cast<to = 2>(x) u = Cast<to = 2>(w) m = MatMulInteger(q, u) y = Cast<to = 1>(m)", "its sums are not made"),
+])  # fmt: skip
+def test_explain_says_why_a_product_is_not_of_bytes(body, reason):
+    model = loaded(f"g (float[n, 4] x, float[4, 2] w) => (float y) <float s = {{0.5}}> {{ {body} }}")
+    calls = model.explain()
+    (call,) = [call for call in calls if call.operator.startswith("MatMul")]
+    assert call.reason.startswith(reason)
+    assert f"not in bytes:\n    1  {call.operator}: {reason}" in str(calls)
+    assert not any(other.reason for other in calls if other is not call)
+
+
+def test_explain_names_the_nodes_of_a_table_and_of_a_chain():
+    text = """g (uint8[4] q, float[4] x) => (uint8 y, float z) <float s = {0.5}, uint8 o = {3}> {
+        a = DequantizeLinear(q, s, o) b = Relu(a) c = Neg(b) y = QuantizeLinear(c, s, o) d = Abs(x) z = Tanh(d) }"""
+    calls = {call.operator: call.nodes for call in loaded(text).explain()}
+    assert calls == {"int8blas.Table": ("a", "b", "c", "y"), "int8blas.Chain": ("d", "z")}
 
 
 def command(*arguments):
@@ -96,7 +120,7 @@ def file(tmp_path):
 def test_the_command_says_what_a_file_is(file):
     done = command(file, "--size", "n=3", "--bench", "0.05")
     assert done.returncode == 0, done.stderr
-    for part in ("input   x  tensor(float)  ['n', 4]", "output  z", "MatMulIntegerToFloat  int8", "int8blas: "):
+    for part in ("input   x  tensor(float)  ['n', 4]", "output  z", "DynamicMatMul  int8", "int8blas: "):
         assert part in done.stdout
 
 

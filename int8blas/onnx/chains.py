@@ -1,0 +1,276 @@
+"""Chains of functions of elements of float32: what follows a tensor, as long as each result has one taker, is one pass
+over memory. Each function is a post-op of int8blas, so that a chain also ends a product or a convolution of bytes.
+
+Where several nodes are a function by its formula, it is one::
+
+    x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x)       hardswish
+    x * Sigmoid(x)                                      swish
+
+A constant operand of Add, Sub, Mul, Div, Max and Min is one number, or has a number for each channel where the chain
+follows a convolution. Numbers are float32, and each function is rounded as the node's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from int8blas.elementwise.functions import binary, eltwise
+from int8blas.onnx import elementwise, lookups
+from int8blas.onnx.graph import Array, Graph, Node
+from int8blas.onnx.patterns import Pattern
+from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.types import FLOAT32
+from int8blas.stage.attributes import Binary
+
+# Operators of two operands of which one may be constant, and what they are as post-ops.
+BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
+SYMMETRIC = {"Add", "Mul", "Max", "Min"}
+# Operators whose result is of the type of their first input; some of them move elements alone.
+SAME_TYPE = {
+    "Abs", "Add", "AveragePool", "BatchNormalization", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvTranspose", "Div",
+    "Elu", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "HardSigmoid",
+    "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "Log", "LSTM", "GRU", "MatMul", "Max", "MaxPool", "Min",
+    "Mul", "Neg", "PRelu", "Pow", "Reciprocal", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice",
+    "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "com.microsoft.Gelu",
+}  # fmt: skip
+# Operators whose result is float32 where an input at this place is.
+TYPED_BY = {
+    "DequantizeLinear": 1, "com.microsoft.DequantizeLinear": 1, "com.microsoft.MatMulIntegerToFloat": 2,
+    "com.microsoft.DynamicQuantizeMatMul": 0, "com.microsoft.DynamicQuantizeLSTM": 0, "Where": 1,
+    f"{DOMAIN}.StoredMatMul": 0, f"{DOMAIN}.ConvIntegerToFloat": 2, f"{DOMAIN}.DynamicConv": 0,
+    f"{DOMAIN}.DynamicMatMul": 0,
+}  # fmt: skip
+
+
+@dataclass
+class Chain:
+    """Functions in their order, and the last node that they stand for."""
+
+    last: Node
+    ops: list[Any] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, ops: list[Any], *nodes: Node) -> bool:
+        """Add functions that some nodes are, of which the last one has the result."""
+        self.last = nodes[-1]
+        self.nodes.extend(nodes)
+        self.ops.extend(ops)
+        return True
+
+
+def chain_behind(pattern: Pattern, node: Node, channels: int = 0, ndim: int = 0) -> Chain:
+    """All functions behind a node's one result, which is of float32; for a convolution's its channels and dimensions,
+    so that operands with a number for each channel are functions too."""
+    chain = Chain(node)
+    while step(pattern, chain, channels, ndim):
+        pass
+    return chain
+
+
+def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
+    """The next function, if there is one."""
+    name = chain.last.outputs[0]
+    takers = pattern.takers.get(name, [])
+    if name in pattern.kept:
+        return False
+    if len(takers) == 2:
+        return gated(pattern, chain, name, takers) or gated(pattern, chain, name, takers[::-1])
+    if len(takers) != 1:
+        return False
+    taker = takers[0]
+    ops = function_of(pattern, taker) if taker.inputs[0] == name else None
+    if ops is not None:
+        return chain.add(ops, taker)
+    operand = constant_operand(pattern, taker, name, channels, ndim)
+    return operand is not None and chain.add([binary_op(taker, operand)], taker)
+
+
+def number(pattern: Pattern, name: str) -> float | None:
+    """The value of a constant of one element of float32."""
+    value = pattern.constant(name) if name else None
+    return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
+
+
+def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
+    """The post-ops of a node of one operand."""
+    kind, value = node.kind, node.attributes.get
+    if kind == "Identity":
+        return []
+    if kind == "Clip":
+        limits = limits_of(pattern, node)
+        return None if limits is None else [elementwise.post_op("clip", *limits)]
+    if kind == "HardSigmoid":
+        return [elementwise.post_op("linear", value("alpha", 0.2), value("beta", 0.5)),
+                elementwise.post_op("clip", 0.0, 1.0)]  # fmt: skip
+    simple: Mapping[str, tuple[str, float | None]] = {
+        "Relu": ("relu", None), "LeakyRelu": ("relu", value("alpha", 0.01)), "Sigmoid": ("logistic", None),
+        "Tanh": ("tanh", None), "Elu": ("elu", value("alpha", 1.0)), "HardSwish": ("hardswish", None),
+        "Abs": ("abs", None), "Sqrt": ("sqrt", None), "com.microsoft.Gelu": ("gelu_erf", None),
+    }  # fmt: skip
+    return [elementwise.post_op(*simple[kind])] if kind in simple else None
+
+
+def binary_op(node: Node, operand: Array) -> Binary:
+    """The post-op of a node with a constant operand."""
+    return Binary(operand=operand, algorithm=BINARY[node.kind])
+
+
+def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
+    """The limits of a Clip that has both, as attributes or as constants."""
+    found = [node.attributes.get("min"), node.attributes.get("max")]
+    for i, name in enumerate(node.inputs[1:3]):
+        found[i] = number(pattern, name)
+    low, high = found
+    usable = low is not None and high is not None and math.isfinite(low) and math.isfinite(high) and low <= high
+    return (low, high) if usable else None  # type: ignore[return-value]
+
+
+def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndim: int) -> Array | None:
+    """The other operand of a node of two, as a post-op takes it."""
+    if node.kind not in BINARY or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
+        return None
+    if node.inputs[0] != name and node.kind not in SYMMETRIC:
+        return None
+    value = pattern.constant(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
+    if value is None or value.dtype != np.float32 or not np.isfinite(value).all():
+        return None
+    if value.size == 1 and value.ndim <= max(ndim, 1):
+        return value.reshape(())
+    by_channel = (channels, *(1,) * (ndim - 2))
+    return value.reshape(-1) if channels and value.shape in (by_channel, (1, *by_channel)) else None
+
+
+def gated(pattern: Pattern, chain: Chain, name: str, takers: list[Node]) -> bool:
+    """x times a function of x, which is one of int8blas; `takers` are that function's first node and the product."""
+    first, product = takers
+    if product.kind != "Mul" or first is product or len(first.outputs) != 1:
+        return False
+    gate, factor = first, 1.0
+    alpha, beta = 1 / 6, 0.5
+    if first.kind == "Add" and len(first.inputs) == 2:
+        operand = constant_operand(pattern, first, name, 0, 1)
+        following = pattern.only_taker(first, {"Clip"})
+        if operand is None or operand.item() != 3 or following is None or limits_of(pattern, following) != (0, 6):
+            return False
+        gate, factor = following, 6.0
+    elif first.kind == "HardSigmoid":
+        alpha, beta = first.attributes.get("alpha", 0.2), first.attributes.get("beta", 0.5)
+    elif first.kind != "Sigmoid":
+        return False
+    end = pattern.takers.get(gate.outputs[0], [])
+    if gate.outputs[0] in pattern.kept or end != [product] or set(product.inputs) != {gate.outputs[0], name}:
+        return False
+    if factor == 1:
+        swish = first.kind == "Sigmoid"
+        op = elementwise.post_op("swish", 1.0) if swish else elementwise.post_op("hardswish", alpha, beta)
+        return chain.add([op], first, product)
+    divided = pattern.only_taker(product, {"Div", "Mul"})
+    divisor = None if divided is None else constant_operand(pattern, divided, product.outputs[0], 0, 1)
+    if divided is None or divisor is None:
+        return False
+    if not math.isclose(divisor.item(), factor if divided.kind == "Div" else 1 / factor, rel_tol=1e-6):
+        return False
+    return chain.add([elementwise.post_op("hardswish")], first, gate, product, divided)
+
+
+def float32_tensors(graph: Graph) -> set[str]:
+    """The tensors of which it is known, by what they are made of, that they are float32."""
+    known = {value.name for value in graph.inputs if value.dtype == np.float32}
+    known.update(name for name, value in graph.constants.items() if value.dtype == np.float32)
+    for node in graph.nodes:
+        if makes_float32(node, known):
+            known.update(node.outputs[1:2] if node.kind == "DynamicQuantizeLinear" else node.outputs)
+    return known
+
+
+def makes_float32(node: Node, known: set[str]) -> bool:
+    """Whether a node's results, the scale of DynamicQuantizeLinear's, are float32 where these tensors are."""
+    if node.kind == "Cast":
+        return bool(node.attributes.get("to") == FLOAT32)
+    if node.kind == "Constant":
+        return getattr(node.attributes.get("value"), "dtype", None) == np.float32
+    at = 0 if node.kind in SAME_TYPE else TYPED_BY.get(node.kind, -1)
+    return node.kind == "DynamicQuantizeLinear" or (0 <= at < len(node.inputs) and node.inputs[at] in known)
+
+
+def functions_of_bytes(graph: Graph) -> set[str]:
+    """The tensors that are functions of one byte, which tables are for: their bits are those of the nodes."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        if node.kind in lookups.OF_BYTES or (node.kind in lookups.ELEMENTS and found.intersection(node.inputs)):
+            found.update(node.outputs)
+    return found
+
+
+def chained_graph(graph: Graph) -> Graph:
+    """A graph, whose nodes are in order, with one node in place of each chain of at least two functions."""
+    pattern = Pattern.of(graph)
+    known = float32_tensors(graph) - functions_of_bytes(graph)
+    new: dict[str, Node] = {}
+    inside: set[str] = set()
+    for node in graph.nodes:
+        if len(node.outputs) == 1 and node.outputs[0] not in inside:
+            chain = begun(pattern, node, known)
+            if chain is not None:
+                parts = tuple(part for each in chain[1:] for part in each.parts or (each.label,))
+                new[chain[-1].outputs[0]] = replace(chain[0], parts=parts)
+                inside.update(each.outputs[0] for each in chain[1:])
+    nodes = [new.get(node.outputs[0], node) if node.outputs else node for node in graph.nodes]
+    left = [node for node in nodes if node in new.values() or not inside.intersection(node.outputs)]
+    return replace(graph, nodes=left)
+
+
+def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
+    """The node of the chain that begins with a node, if that is long enough, and then those that it stands for."""
+    source, ops = beginning(pattern, node, known)
+    first = None if ops is not None else pair_of(pattern, node, known)
+    if ops is None and first is None:
+        return None
+    behind = chain_behind(pattern, node)
+    if not behind.nodes:
+        return None
+    if ops is not None:
+        new = Node("Chain", DOMAIN, (source,), behind.last.outputs, {"ops": [*ops, *behind.ops]}, node.name)
+    else:
+        attributes = {"first": first, "ops": behind.ops}
+        new = Node("ChainOfTwo", DOMAIN, node.inputs, behind.last.outputs, attributes, node.name)
+    return [new, node, *behind.nodes]
+
+
+def beginning(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
+    """The source of a node that can begin a chain, of float32, and the node's functions; else None."""
+    for name in node.inputs:
+        if name not in known or pattern.constant(name) is not None:
+            continue
+        ops = function_of(pattern, node) if node.inputs[0] == name else None
+        if ops is None:
+            operand = constant_operand(pattern, node, name, 0, 1)
+            ops = None if operand is None else [binary_op(node, operand)]
+        return name, ops
+    return "", None
+
+
+def pair_of(pattern: Pattern, node: Node, known: set[str]) -> str | None:
+    """The operation of a node of two tensors of float32 that are not constant."""
+    both = len(node.inputs) == 2 and node.inputs[0] != node.inputs[1] and known.issuperset(node.inputs)
+    variable = both and not any(pattern.constant(name) is not None for name in node.inputs)
+    return BINARY.get(node.kind) if variable else None
+
+
+def chain(site: Site, *, ops: Any) -> Call:
+    return lambda x: np.asarray(eltwise(x, ops))
+
+
+def chain_of_two(site: Site, *, first: Any, ops: Any) -> Call:
+    return lambda a, b: np.asarray(binary(first, a, b, post_ops=ops))
+
+
+OPERATORS = [
+    Operator("Chain", chain, domain=DOMAIN, prepared=True),
+    Operator("ChainOfTwo", chain_of_two, domain=DOMAIN, prepared=True),
+]

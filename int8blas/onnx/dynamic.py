@@ -1,0 +1,75 @@
+"""What dynamic quantization writes, as layers: a source of float32 is quantized by its range, as DynamicQuantizeLinear
+does it, and multiplied; what follows the sums is the layer's output stage::
+
+    f32(sums) * (x_scale * scale) + bias, and post-ops
+
+Inputs are the source, weights, their scale and zero point, and a bias; all but the source are constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from int8blas.elementwise.by_range import quantize_whole
+from int8blas.layers.inner_product import InnerProduct
+from int8blas.onnx.graph import Array
+from int8blas.onnx.integer import ConvolutionSums, one_or_vector
+from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.windows import TURNS
+from int8blas.stage.attributes import Attributes
+
+Sizes = Sequence[int]
+UINT8 = np.dtype(np.uint8)
+
+
+def ending(ops: Any) -> Attributes:
+    """The output stage: scale and zero point of the source come with each call."""
+    return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
+
+
+def of_range(layer: Call, x: Array) -> Array:
+    """The result of a layer. Where a number is not finite, there is no scale, and all results are NaN."""
+    quantized, scale, zero = quantize_whole(x)
+    finite = scale == scale
+    y: Array = layer(quantized, scales={"src": scale if finite else 1.0}, zero_points={"src": zero})
+    if not finite:
+        y.fill(np.nan)
+    return y
+
+
+def dynamic_conv(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    sums = ConvolutionSums(site, (1, 3, 4), auto_pad, dilations, group, pads, strides)
+    weights, scale = site.constants[1], site.constants[2]
+    layer = sums.layer(
+        weights, site.constants.get(3), site.constants.get(4), UINT8, dst_dtype=np.float32, zero_points={},
+        scales={"weights": one_or_vector(scale)}, attributes=ending(ops),
+    )  # fmt: skip
+
+    def call(x: Array, *_: Array) -> Array:
+        sums.check(x, weights)
+        to, back = TURNS[x.ndim]
+        return of_range(layer, x.transpose(to)).transpose(back)
+
+    return call
+
+
+def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
+    weights, scale, zero = site.constants[1], site.constants[2], site.constants.get(3)
+    layer = InnerProduct(
+        weights.T, site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32, attributes=ending(ops),
+        scales={"weights": one_or_vector(scale)},
+        zero_points={"weights": one_or_vector(zero)} if zero is not None and zero.any() else {},
+    )  # fmt: skip
+    return lambda a, *_: of_range(layer, a)
+
+
+OPERATORS = [
+    Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True),
+    Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True),
+]

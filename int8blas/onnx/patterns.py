@@ -1,0 +1,199 @@
+"""How patterns of nodes are found: what makes a tensor, who takes it, what is constant, what is quantized how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.graph import Array, Graph, Node
+from int8blas.onnx.integer import dynamic_quantize_linear, quantize_linear
+from int8blas.onnx.shape import reshape
+from int8blas.onnx.types import BYTES
+
+MICROSOFT = "com.microsoft"
+
+
+@dataclass
+class Quantized:
+    """A tensor of bytes: the names of it, its scale and its zero point ("" if that is 0), and the axis they lie on."""
+
+    name: str
+    scale: str
+    zero_point: str
+    axis: int
+
+
+@dataclass
+class Pattern:
+    """A graph whose nodes are looked up by what they make and who takes it."""
+
+    graph: Graph
+    makers: dict[str, Node] = field(default_factory=dict)
+    takers: dict[str, list[Node]] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    # Why nodes, by their first results, are no operators of bytes.
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Pattern:
+        pattern = cls(graph)
+        for node in graph.nodes:
+            pattern.makers.update((name, node) for name in node.outputs if name)
+            for name in node.reads():
+                pattern.takers.setdefault(name, []).append(node)
+        pattern.kept = {value.name for value in graph.outputs}
+        return pattern
+
+    def refuse(self, node: Node, reason: str) -> Node | None:
+        """Take note of why a node is no operator of bytes; the first reason is the one. None, for what takes its place."""
+        self.reasons.setdefault(node.outputs[0], reason)
+        return None
+
+    def parts_of(self, new: Node) -> tuple[str, ...]:
+        """The nodes that a new one takes the place of: those between its inputs and its results."""
+        places = {id(node): i for i, node in enumerate(self.graph.nodes)}
+        found: dict[int, Node] = {}
+        waiting = [name for name in new.outputs if name]
+        while waiting:
+            name = waiting.pop()
+            node = self.makers.get(name)
+            if node is None or node.kind == "Constant" or name in new.inputs or name in self.graph.constants:
+                continue
+            if id(node) not in found:
+                found[id(node)] = node
+                waiting.extend(node.inputs)
+        inside = sorted(found.values(), key=lambda node: places[id(node)])
+        return tuple(part for node in inside for part in node.parts or (node.label,))
+
+    def constant(self, name: str) -> Array | None:
+        """The value of a tensor that is constant, by itself or by a node Constant."""
+        if name in self.graph.constants:
+            return self.graph.constants[name]
+        node = self.makers.get(name)
+        value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
+        return value if isinstance(value, np.ndarray) else None
+
+    def is_one(self, name: str) -> bool:
+        """Whether a tensor is a constant of one element."""
+        value = self.constant(name)
+        return value is not None and value.size == 1
+
+    def quantize_constant(self, node: Node) -> None:
+        """Make constants of weights that a QuantizeLinear or DynamicQuantizeLinear makes of a constant."""
+        if node.kind == "DynamicQuantizeLinear":
+            value = self.constant(node.inputs[0])
+            if value is not None and value.dtype == np.float32:
+                self.graph.constants.update(zip(node.outputs, dynamic_quantize_linear(value), strict=False))
+            return
+        if node.kind != "QuantizeLinear" or node.outputs[0] in self.graph.constants:
+            return
+        values = [self.constant(name) for name in node.inputs if name]
+        given = [value for value in values if value is not None]
+        if len(given) == len(values):
+            self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
+
+    def reshape_constant(self, node: Node) -> None:
+        """Make a constant of what a Reshape makes of one, as quantizers write a bias."""
+        if node.kind == "Reshape" and len(node.inputs) == 2 and node.outputs[0] not in self.graph.constants:
+            value, shape = (self.constant(name) for name in node.inputs)
+            if value is not None and shape is not None:
+                self.graph.constants[node.outputs[0]] = reshape(value, shape, **node.attributes)
+
+    def only_taker(self, node: Node, kinds: set[str]) -> Node | None:
+        """The one node that takes a node's one result, if it is of these kinds and nobody else needs the result."""
+        name = node.outputs[0]
+        takers = self.takers.get(name, [])
+        alone = len(node.outputs) == 1 and len(takers) == 1 and name not in self.kept
+        return takers[0] if alone and takers[0].kind in kinds and takers[0].inputs[0] == name else None
+
+    def dequantized(self, name: str, dtypes: tuple[np.dtype[Any], ...] = BYTES) -> Quantized | None:
+        """What a tensor is dequantized from, with a constant scale and zero point. int32 needs no zero point."""
+        node = self.makers.get(name)
+        if node is None or node.operator != "DequantizeLinear" or node.attributes.get("block_size"):
+            return None
+        scale, zero = self.constant(node.inputs[1]), self.zero_of(node)
+        if scale is None or scale.dtype != np.float32 or zero is None or zero.dtype not in dtypes or scale.ndim > 1:
+            return None
+        zero_point = node.inputs[2] if len(node.inputs) > 2 else ""
+        return Quantized(node.inputs[0], node.inputs[1], zero_point, node.attributes.get("axis", 1))
+
+    def zero_of(self, node: Node) -> Array | None:
+        """The zero point of a node that quantizes or dequantizes; for one that is left out, the type of its bytes."""
+        if len(node.inputs) > 2 and node.inputs[2]:
+            return self.constant(node.inputs[2])
+        value = self.constant(node.inputs[0]) if node.operator == "DequantizeLinear" else np.zeros((), np.uint8)
+        return None if value is None or node.attributes.get("output_dtype") else np.zeros((), value.dtype)
+
+    def end(self, node: Node) -> Node | None:
+        """The QuantizeLinear behind a node, with one constant scale and zero point; a Relu may be between them."""
+        relu = self.only_taker(node, {"Relu"})
+        last = self.only_taker(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
+        if last is None:
+            return None
+        scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
+        if scale is None or zero is None or scale.dtype != np.float32 or scale.size != 1 or zero.dtype not in BYTES:
+            return None
+        return None if relu is not None and zero.item() != np.iinfo(zero.dtype).min else last
+
+    def zero_name(self, quantized: Quantized, dtype: Any = np.uint8) -> str:
+        """The name of a zero point; a constant 0 where there is none."""
+        if quantized.zero_point:
+            return quantized.zero_point
+        value = self.constant(quantized.name)
+        zero = np.zeros((), dtype if value is None else value.dtype)
+        name = f"zero point {zero.dtype.name} of int8blas"
+        self.graph.constants.setdefault(name, zero)
+        return name
+
+    def triple(self, quantized: Quantized) -> tuple[str, str, str]:
+        return quantized.name, quantized.scale, self.zero_name(quantized)
+
+    def ending(self, last: Node) -> tuple[str, str]:
+        """Scale and zero point of a QuantizeLinear."""
+        zero_point = last.inputs[2] if len(last.inputs) > 2 else ""
+        return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], zero_point, 1))
+
+    def along(self, quantized: Quantized, axis: int, ndim: int) -> bool:
+        """Whether scales are one, or lie on this axis."""
+        scale = self.constant(quantized.scale)
+        assert scale is not None
+        return scale.size == 1 or quantized.axis % ndim == axis
+
+    def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float) -> str | None:
+        """The int32 that a bias is dequantized from, if its scale is that of the sums."""
+        bias = self.dequantized(name, (np.dtype(np.int32),))
+        value = None if bias is None else self.constant(bias.name)
+        if bias is None or value is None or value.ndim != 1:
+            return None
+        scales = [self.constant(each.scale) for each in (bias, a, b)]
+        zero = self.constant(bias.zero_point) if bias.zero_point else None
+        wanted = np.float64(alpha) * np.asarray(scales[1], np.float64) * np.asarray(scales[2], np.float64)
+        fits = np.allclose(np.asarray(scales[0], np.float64), wanted.reshape(-1), 1e-6, 0)
+        return bias.name if fits and (zero is None or not zero.any()) else None
+
+
+def other(node: Node, name: str) -> str | None:
+    """The other input of a node with two, of which one has this name."""
+    if len(node.inputs) != 2 or name not in node.inputs or node.inputs[0] == node.inputs[1]:
+        return None
+    return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
+
+
+def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
+    """Whether a tensor is this number, to float32's last digits."""
+    value = None if name is None else pattern.constant(name)
+    if value is None or value.size != 1 or value.dtype != np.float32:
+        return False
+    return bool(np.isclose(value.item(), number, 1e-6))
+
+
+def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
+    """The one node of a kind that takes a node's result, and its other input."""
+    name = node.outputs[0]
+    takers = pattern.takers.get(name, [])
+    if len(takers) != 1 or takers[0].kind != kind or name in pattern.kept:
+        return None
+    second = other(takers[0], name)
+    return None if second is None else (takers[0], second)
