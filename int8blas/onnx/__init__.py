@@ -8,7 +8,7 @@ A file becomes a network, a plan, and then runs without the file::
         -> fusion       patterns of nodes that are one operator of bytes
           -> patterns     what makes a tensor, and who takes it      chains     functions of floats, one behind another
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
-          -> lookups      functions of one byte as tables
+          -> lookups      functions of one byte as tables     sizes    what follows from shapes
           -> model        load; Model: feeds are checked, and the calls called
 
     explain         what a plan does                 stored         networks in files of int8blas and pickles

@@ -10,6 +10,7 @@ import numpy as np
 
 from int8blas.gemm.saturation import would_saturate
 from int8blas.onnx import dynamic, integer, microsoft
+from int8blas.onnx.graph import Node
 from int8blas.onnx.plan import Plan, Step
 from int8blas.onnx.table import DOMAIN
 
@@ -17,6 +18,12 @@ from int8blas.onnx.table import DOMAIN
 OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} - {
     (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
 } | {(DOMAIN, "Table")}
+
+
+def is_of_bytes(node: Node) -> bool:
+    """Whether a node's operator takes or makes bytes, or multiplies them."""
+    multiplies = (node.domain, node.operator) == (DOMAIN, "StoredMatMul") and node.attributes.get("dynamic")
+    return bool(multiplies) or (node.domain, node.operator) in OF_BYTES
 
 
 class Call(NamedTuple):
@@ -31,7 +38,8 @@ class Call(NamedTuple):
     arithmetic : str
         "int8" for operators that take or make bytes, "other" for all others.
     seconds : float or None
-        What the call took; None without a run.
+        What the call took, 0 if its results follow from the shapes of the inputs and are remembered; None without a
+        run.
     nodes : tuple of str
         The nodes of the file that it stands for.
     reason : str
@@ -78,7 +86,7 @@ def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
         Call(
             step.node.label,
             step.node.kind,
-            "int8" if (step.node.domain, step.node.operator) in OF_BYTES else "other",
+            "int8" if is_of_bytes(step.node) else "other",
             seconds,
             step.node.parts or (step.node.label,),
             step.node.reason,

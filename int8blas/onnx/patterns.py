@@ -47,7 +47,7 @@ class Pattern:
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Take note of why a node is no operator of bytes; the first reason is the one. None, for what takes its place."""
+        """None, for what takes a node's place; and why it is no operator of bytes: the first reason is the one."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 

@@ -5,8 +5,8 @@ found and bound, and for each tensor it is known after which call nobody needs i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
+from int8blas.onnx.sizes import Memory, derived, shapes_of
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
 # Results of more bytes, and of more than so many times the bytes they are made of, are not computed at load, where they
@@ -56,13 +57,35 @@ class Plan:
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    # The steps whose results follow from the shapes of the inputs alone, and the slots of these, which nobody else has.
+    derived: frozenset[int] = frozenset()
+    memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self.others = [step for i, step in enumerate(self.steps) if i not in self.derived]
+        self.remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for some inputs. Several threads can do this at a time: a plan does not change."""
+        """The outputs for some inputs. Several threads can do this at a time: a plan does not change, but for what it
+        remembers of shapes."""
         slots = self.constants.copy()
         for slot, argument in zip(self.inputs, arguments, strict=True):
             slots[slot] = argument
-        for call, inputs, outputs, freed, node in self.steps:
+        key = shapes_of(arguments) if self.derived else None
+        known = None if key is None else self.memory.known.get(key)
+        if known is None:
+            self.execute(self.steps, slots)
+            if key is not None:
+                self.memory.remember(key, [(slot, slots[slot]) for slot in self.remembered])
+        else:
+            for slot, value in known:
+                slots[slot] = value
+            self.execute(self.others, slots)
+        return [slots[slot] for slot in self.outputs]
+
+    def execute(self, steps: Iterable[Step], slots: list[Any]) -> None:
+        """Call some steps, one after the other."""
+        for call, inputs, outputs, freed, node in steps:
             try:
                 results = call(*[slots[slot] for slot in inputs])
             except WRONG as error:
@@ -77,28 +100,27 @@ class Plan:
                     slots[slot] = np.asarray(result) if isinstance(result, np.generic) else result
             for slot in freed:
                 slots[slot] = None
-        return [slots[slot] for slot in self.outputs]
 
     def timed(self, arguments: Sequence[Any]) -> list[float]:
-        """The seconds that each call takes, in one run."""
-        times: list[float] = []
+        """The seconds that each call takes, in one run; 0 for one whose results have been remembered."""
+        times = dict.fromkeys(map(id, self.steps), 0.0)
 
-        def measured(call: Call) -> Call:
+        def measured(step: Step) -> Call:
             def with_time(*inputs: Any) -> Any:
                 start = time.perf_counter()
-                results = call(*inputs)
-                times.append(time.perf_counter() - start)
+                results = step.call(*inputs)
+                times[id(step)] = time.perf_counter() - start
                 return results
 
             return with_time
 
-        self.watched(arguments, lambda step: measured(step.call))
-        return times
+        self.watched(arguments, measured)
+        return [times[id(step)] for step in self.steps]
 
     def watched(self, arguments: Sequence[Any], around: Callable[[Step], Call]) -> list[Any]:
         """The outputs of one run that has functions around its calls."""
         steps = [step._replace(call=around(step)) for step in self.steps]
-        return Plan(steps, self.constants, self.inputs, self.outputs).run(arguments)
+        return Plan(steps, self.constants, self.inputs, self.outputs, self.derived, self.memory).run(arguments)
 
 
 def check_operators(network: Network) -> None:
@@ -153,7 +175,14 @@ class Planner:
                 constants.update(zip(node.outputs, folded, strict=False))
         inputs = [*(value.name for value in graph.inputs), *captured]
         outputs = [value.name for value in graph.outputs]
-        return assembled(taken(calls, outputs), constants, inputs, outputs)
+        calls = taken(calls, outputs)
+        facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
+        return assembled(calls, constants, inputs, outputs, derived(facts, inputs, constants.keys()) - {*outputs})
+
+    def is_pure(self, node: Node) -> bool:
+        """Whether a node makes the same of the same inputs, and has no graph of its own."""
+        operator = TABLE.find(node, self.opsets)
+        return operator is not None and operator.pure and not operator.control
 
     def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> tuple[Call, tuple[str, ...]]:
         """The function of a node, and the names of its arguments."""
@@ -210,8 +239,10 @@ def assembled(
     constants: Mapping[str, Any],
     inputs: Sequence[str],
     outputs: Sequence[str],
+    from_shapes: Collection[str] = (),
 ) -> Plan:
-    """The plan of some calls: names become slots, and a slot is used again once nobody needs what is in it."""
+    """The plan of some calls: names become slots, and a slot is used again once nobody needs what is in it; but not
+    those of tensors that follow from shapes."""
     slots: dict[str, int] = {"": 0}
     values: list[Any] = [None]
     for name in inputs:
@@ -223,13 +254,13 @@ def assembled(
             slots[name] = len(values)
             values.append(value)
     last = {name: i for i, (_, names, _) in enumerate(calls) for name in names}
-    kept = {"", *constants, *outputs}
+    kept = {"", *constants, *outputs, *from_shapes}
     free: list[int] = []
     steps = []
     for i, (call, names, node) in enumerate(calls):
         for name in node.outputs:
             if name:
-                slots[name] = free.pop() if free else len(values)
+                slots[name] = free.pop() if free and name not in from_shapes else len(values)
                 if slots[name] == len(values):
                     values.append(None)
         given = tuple(slots[name] for name in names)
@@ -239,4 +270,7 @@ def assembled(
         made = tuple(slots[name] for name in node.outputs)
         steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node))
         free.extend(freed)
-    return Plan(steps, values, tuple(slots[name] for name in inputs), tuple(slots[name] for name in outputs))
+    remembered = frozenset(i for i, step in enumerate(steps) if {*step.node.outputs} - {""} <= {*from_shapes})
+    return Plan(
+        steps, values, tuple(slots[name] for name in inputs), tuple(slots[name] for name in outputs), remembered
+    )

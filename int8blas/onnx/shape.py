@@ -17,6 +17,8 @@ Ints = Array | Sequence[int] | int | None
 
 def ints(values: Ints) -> tuple[int, ...]:
     """An input or attribute that is a list of integers."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return tuple(values.reshape(-1).tolist())
     return tuple(int(value) for value in np.ravel(np.asarray(() if values is None else values)))
 
 
@@ -51,7 +53,13 @@ def squeeze(x: Array, axes: Ints = None) -> Array:
 
 
 def unsqueeze(x: Array, axes: Ints) -> Array:
-    return np.expand_dims(x, ints(axes))
+    places = ints(axes)
+    ndim = x.ndim + len(places)
+    ones = {place + ndim if place < 0 else place for place in places}
+    if len(ones) < len(places) or not ones <= {*range(ndim)}:
+        raise ValueError(f"axes must be different dimensions of {ndim}, got {places}")
+    sizes = iter(x.shape)
+    return x.reshape([1 if i in ones else next(sizes) for i in range(ndim)])
 
 
 def concat(*arrays: Array, axis: int) -> Array:
@@ -121,6 +129,8 @@ def pad(
 
 
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    if indices.ndim == 0:  # a view
+        return x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(indices),)]
     return np.take(x, indices, axis)
 
 
