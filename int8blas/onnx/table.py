@@ -72,6 +72,7 @@ class Table:
         return None
 
 
+@functools.cache
 def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's parameters, which are those of attributes among them."""
     try:
