@@ -6,6 +6,7 @@ INT8BLAS_NO_OPENMP=1        build without OpenMP (every call then runs on one th
 INT8BLAS_DEVELOP=1          warnings in our C are errors, and modules keep the names of their functions
 INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see CONTRIBUTING.md)
 INT8BLAS_SANITIZE=thread    ThreadSanitizer, which does not see what OpenMP orders: with INT8BLAS_NO_OPENMP=1
+INT8BLAS_COVERAGE=1         count how often each line runs (see docs/trust.md)
 INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
 """
 
@@ -153,14 +154,17 @@ class BuildExt(build_ext):
             # -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction.
             compile_args += ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
             compile_args += ["-fno-trapping-math"]
-            if not flag("INT8BLAS_SANITIZE"):
+            if flag("INT8BLAS_COVERAGE"):
+                compile_args += ["-O1", "-g0", "--coverage"]
+                link_args += ["--coverage"]
+            elif not flag("INT8BLAS_SANITIZE"):
                 compile_args += ["-O3", "-g0"]  # Python's own flags ask for debug information, four fifths of a wheel
         if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
             compile_args.append("-DI8_AVXVNNI_AS_EVEX")
         if flag("INT8BLAS_SANITIZE"):
             compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-omit-frame-pointer", *sanitizers()]
             link_args += sanitizers()
-        if not (msvc or flag("INT8BLAS_DEVELOP") or flag("INT8BLAS_SANITIZE")):
+        if not any([msvc, *map(flag, ("INT8BLAS_DEVELOP", "INT8BLAS_SANITIZE", "INT8BLAS_COVERAGE"))]):
             # Names that nothing links to are a twentieth of a wheel.
             link_args += [STRIP] if self.links(PROBE, [], [STRIP]) else []
         for ext in self.extensions:
@@ -220,7 +224,11 @@ class BuildExt(build_ext):
 if __name__ == "__main__":  # where processes are not forked, Cython's import this file
     setup(
         ext_modules=cythonize(
-            EXTENSIONS, compiler_directives=DIRECTIVES, build_dir="build", nthreads=os.cpu_count() or 1
+            EXTENSIONS,
+            compiler_directives=DIRECTIVES,
+            build_dir="build",
+            nthreads=os.cpu_count() or 1,
+            emit_linenums=flag("INT8BLAS_COVERAGE"),  # the lines that are counted are then those of .pyx files
         ),
         cmdclass={"build_ext": BuildExt},
     )

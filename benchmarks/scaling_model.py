@@ -127,7 +127,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0, help="for each product (1)")
     options = parser.parse_args()
     cores = [int(one) for one in options.cores.split(",")]
-    machine = calibrated()
+    with int8blas.use_isa(options.isa):
+        machine = calibrated()
     print(f"a core: {machine[0] / 1e9:.0f} G multiply-adds/s, {machine[1] / 1e9:.1f} GB/s")
     if options.measure:
         with int8blas.use_isa(options.isa):

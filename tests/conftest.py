@@ -7,6 +7,8 @@ import os
 # oracles are too small for threads. The libraries read this when they are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Any number of threads is tested, whatever the machine has.
+os.environ.setdefault("INT8BLAS_OVERSUBSCRIBE", "1")
 
 import numpy as np
 import pytest

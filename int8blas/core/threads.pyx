@@ -19,6 +19,7 @@ from cython.parallel cimport parallel, prange, threadid
 from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
 
+from int8blas.core.machine cimport this_machine
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
 cdef extern from "core/openmp.h" nogil:
@@ -39,6 +40,8 @@ cdef extern from "core/team.h" nogil:
 
 # From INT8BLAS_NUM_THREADS; 0: not set.
 cdef int process_limit = 0
+# A call never uses more threads than there are CPUs for: others would be woken, wait for a CPU, and add nothing.
+cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork: a parallel region in the child of a process that has run one would wait
 # for them forever.
 cdef bint region_ran = False
@@ -130,7 +133,12 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """The most threads that a call from this thread may use."""
+    """The most threads that a call from this thread may use: `allowed_threads`, or one for each CPU."""
+    return min(allowed_threads(), cpus)
+
+
+cdef int allowed_threads() noexcept nogil:
+    """The most threads that settings, the number that can be made, and the place of the call allow."""
     cdef int threads
     if forked or i8_omp_in_parallel():
         return 1
@@ -172,8 +180,9 @@ def num_threads(n=...):
     """Use at most `n` threads for each call of the calling thread, from now on; without `n`, how many that is.
 
     Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
-    (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and never more than that.
-    Results do not depend on the number.
+    (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and no call uses more than the
+    process had CPUs when int8blas was imported, unless ``INT8BLAS_OVERSUBSCRIBE=1``. Results do not depend on the
+    number.
 
     Parameters
     ----------
@@ -214,7 +223,7 @@ def num_threads(n=...):
     ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
     (2, 384)
     """
-    return max_threads() if n is ... else ThreadSetting(_variable, thread_count(n, "n"), max_threads())
+    return allowed_threads() if n is ... else ThreadSetting(_variable, thread_count(n, "n"), allowed_threads())
 
 
 def threading_info():
@@ -236,17 +245,23 @@ def stack_bytes(text):
     return size if size < 2**63 else 0
 
 
+cdef bint switched_on(str name, str default) except -1:
+    """Whether an environment variable is 1, or an error if it is something else than 0 or 1."""
+    value = os.environ.get(name, "") or default
+    if value not in ("0", "1"):
+        raise ValueError(f"{name} must be 0 or 1, got {value!r}")
+    return value == "1"
+
+
 def _configure():
-    global process_limit, i8_tries_teams, i8_stack_bytes
+    global process_limit, cpus, i8_tries_teams, i8_stack_bytes
     text = os.environ.get("INT8BLAS_NUM_THREADS", "")
     if text:
         if not text.isascii() or not text.isdigit():
             raise ValueError(f"INT8BLAS_NUM_THREADS must be an integer, got {text!r}")
         process_limit = thread_count(int(text), "INT8BLAS_NUM_THREADS")
-    tries = os.environ.get("INT8BLAS_TRY_THREADS", "1")
-    if tries not in ("", "0", "1"):
-        raise ValueError(f"INT8BLAS_TRY_THREADS must be 0 or 1, got {tries!r}")
-    i8_tries_teams = tries != "0"
+    i8_tries_teams = switched_on("INT8BLAS_TRY_THREADS", "1")
+    cpus = INT_MAX if switched_on("INT8BLAS_OVERSUBSCRIBE", "0") else this_machine.cores
     i8_stack_bytes = stack_bytes(os.environ.get("OMP_STACKSIZE", "")) or stack_bytes(
         os.environ.get("GOMP_STACKSIZE", ""))
     if hasattr(os, "register_at_fork"):

@@ -13,6 +13,8 @@ from arrays import B_FORMS, assert_same
 from processes import run_python
 
 import int8blas
+from int8blas.core.machine import usable_cpus
+from int8blas.core.threads import threading_info
 
 ISAS = {
     "arm": ("i8mm", "dotprod", "neon", "ref"),
@@ -124,6 +126,23 @@ def test_an_unknown_isa_in_the_environment():
 def threads_used():
     """The threads that a large problem of this thread would run on."""
     return int8blas.explain(*LARGE).threads
+
+
+@pytest.mark.parametrize("oversubscribes", ["0", "1"])
+def test_a_call_uses_no_more_threads_than_there_are_cpus(oversubscribes):
+    settings = {"INT8BLAS_NUM_THREADS": "64", "INT8BLAS_OVERSUBSCRIBE": oversubscribes}
+    process = run_python("-c", EXPLAIN_LARGE + "print(int8blas.num_threads())", **settings)
+    assert process.returncode == 0, process.stderr
+    (_, used), (allowed,) = map(str.split, process.stdout.splitlines())
+    assert allowed == "64"
+    if threading_info()["openmp"]:
+        most = 64 if oversubscribes == "1" else min(64, len(usable_cpus()))
+        assert min(most, 16) <= int(used) <= most
+
+
+def test_oversubscribing_is_on_or_off():
+    process = run_python("-c", "import int8blas", INT8BLAS_OVERSUBSCRIBE="yes")
+    assert "ValueError: INT8BLAS_OVERSUBSCRIBE must be 0 or 1, got 'yes'" in process.stderr
 
 
 def test_num_threads_nests_and_is_undone_after_an_error():

@@ -10,6 +10,7 @@ from pathlib import Path
 # One thread for the oracles, and threads that wait leave their core to others: before the libraries are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("INT8BLAS_OVERSUBSCRIBE", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import int8blas
