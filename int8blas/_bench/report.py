@@ -22,7 +22,7 @@ def columns() -> int:
 
 def print_items(start: str, items: Iterable[str], separator: str = ", ", indent: int = 2) -> None:
     """Words behind a start, in lines that break between two items alone."""
-    line, width, first = start, columns(), True
+    line, width, first = start, columns() - len(separator.rstrip()), True
     for item in items:
         part = item if first else separator + item
         if len(line) + len(part) > width and line.strip() and not first:

@@ -100,6 +100,14 @@ def test_lines_are_no_longer_than_80_columns_without_a_terminal():
     assert max(map(len, process.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("length", range(30, 45))
+def test_items_and_what_separates_them_fit_in_a_line(capsys, length):
+    report.print_items("start ", [length * "x"] * 9)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "".join(lines).count(length * "x") == 9
+
+
 def test_isa_and_threads_hold(isa, tmp_path):
     path = tmp_path / "bench.json"
     process = run_python(*SHORT, "--isa", isa, "--threads", "all", "--json", str(path))

@@ -117,7 +117,7 @@ def test_convolutions_on_every_path(isa, src_dtype, name, rng):
         problem = problem.but(bias=None if bias is None else np.zeros(oc, np.int32) + np.int32(bias))
         if "dst" in zero_points:
             problem.zero_points["dst"] = large(rng, True, oc)
-        if layout == "nhwc" and bias is None and isa != "ref":
+        if layout == "nhwc" and bias is None and isa != "ref" and (isa, name) != ("amx", "lines"):
             assert int8blas.explain(problem.src, problem.layer()).path == name.split()[0]
         problem.check(bias=bias)
         if "dst" in zero_points and bias is not None:
