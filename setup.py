@@ -11,6 +11,7 @@ INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI 
 """
 
 import functools
+import gc
 import os
 import re
 import sys
@@ -50,9 +51,12 @@ SCALARS = ["-fno-tree-slp-vectorize"]
 QUICK = ["-O1"]
 SET_UP = {
     *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
-    *(PACKAGE / "core" / name for name in ("machine.pyx", "verbose.pyx")),
-    *(PACKAGE / "gemm" / name for name in ("explain.pyx", "packing.pyx", "saturation.pyx", "syrk.pyx")),
+    *(PACKAGE / "core" / f"{name}.pyx" for name in ("machine", "verbose")),
+    *(PACKAGE / "elementwise" / f"{name}.pyx" for name in ("by_range", "functions", "gather", "normalization")),
+    *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "packing", "saturation", "syrk")),
 }
+# The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast.
+PORTABLE = ["-O2"]
 STRIP = "-Wl,--strip-all"
 INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
@@ -171,14 +175,14 @@ class BuildExt(build_ext):
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
         own_args, cython_args = self.known(REGISTERS), self.known(SCALARS)
-        quick = self.known(QUICK)
+        quick, portable = self.known(QUICK), self.known(PORTABLE)
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
 
         def arguments_for(source):
             """The compiler's arguments beyond those of all, for one file of C."""
             if CSRC in source.parents:
-                return own_args + (["-O2"] if source.stem.endswith("_ref") else [])
+                return own_args + (portable if source.stem.endswith("_ref") else [])
             return cython_args + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
 
         for ext in self.extensions:
@@ -222,6 +226,7 @@ class BuildExt(build_ext):
 
 
 if __name__ == "__main__":  # where processes are not forked, Cython's import this file
+    gc.set_threshold(200_000, 20, 20)  # Cython's trees are full of references: looking for cycles takes a third of it
     setup(
         ext_modules=cythonize(
             EXTENSIONS,

@@ -62,7 +62,8 @@ from int8blas.elementwise.quantization import dequantize, quantize, quantized_mu
 from int8blas.elementwise.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.elementwise.reorder import reorder
 from int8blas.gemm.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
-from int8blas.gemm.explain import Explanation, explain
+from int8blas.gemm.explain import explain
+from int8blas.gemm.explanation import Explanation
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate

@@ -13,7 +13,8 @@ from int8blas.gemm.plan cimport Gemm, is_plain, tile_rows
 
 from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
-from int8blas.gemm.explain import Explanation, register
+from int8blas.gemm.explain import register
+from int8blas.gemm.explanation import Explanation
 
 cnp.import_array()
 

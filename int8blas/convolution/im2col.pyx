@@ -13,14 +13,15 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.filters cimport Images, set_images
-from int8blas.core.arrays cimport elements_output, int8_operand, shown
+from int8blas.core.arrays cimport elements_output, int8_operand
 from int8blas.core.kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas.core.parameters import integer
 from int8blas.core.results cimport empty_of
 from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import shown
 
 cnp.import_array()
 

@@ -1,12 +1,13 @@
 """What every other room stands on: arrays, memory, threads, kernels. It imports no other room.
 
-arrays          NumPy arrays and those of other libraries as pointers and strides, or an error; results, new arrays
+arrays          NumPy arrays and those of other libraries, or an error, by its words; results, new arrays
 cnumpy          what is used of NumPy's C API, declared once
 parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
 kernels         the registry of instruction sets; the one module that links the kernels of csrc/
-machine         the sizes of the caches and the number of cores, which plans are made for
+machine         the sizes of the caches and the number of cores, which plans are made for; caches, how they are found
 memory          memory for the length of a call; split, a share of work for each thread
 threads         how many, and every parallel region; thread_setting, what num_threads and use_isa return
 file            saving and loading what registers there; streams, file objects
-verbose         INT8BLAS_VERBOSE; config, show_config; signatures, those of compiled classes; include, the C header
+verbose         the lines of INT8BLAS_VERBOSE; spoken, those of functions of arrays
+config          show_config; signatures, those of compiled classes; include, the C header
 """

@@ -1,4 +1,4 @@
-"""Python objects become arrays and numbers of the right kind, or an error: the only place with error texts.
+"""Python objects become arrays and numbers of the right kind, or an error, whose words `words` has.
 
 Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
 or value, in the form "what must be wanted, got came". What callers pass nearly always is recognized in arrays.pxd,
@@ -12,6 +12,8 @@ from libc.stdlib cimport llabs
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
+from int8blas.core.words import dtype_error, dtype_name, shown
+
 import operator
 import sys
 from collections.abc import Mapping
@@ -23,13 +25,6 @@ cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
                    cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
-# Of dtypes whose own names say more than a reader wants to know.
-cdef dict KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
-# Elements of an array of objects that an error looks at.
-cdef Py_ssize_t MOST_OBJECTS = 1 << 20
-# Characters of a value in an error.
-cdef Py_ssize_t MOST_CHARACTERS = 80
-
 
 # Device types of DLPack: those whose memory is the CPU's, and the names of others.
 cdef tuple HOST_DEVICES = (1, 3, 11)
@@ -192,14 +187,6 @@ cpdef object dtype_from(object x):
         return None
 
 
-cpdef str dtype_name(object dtype):
-    """A dtype in an error."""
-    if dtype.names:
-        return f"a structured dtype with the fields {', '.join(dtype.names)}"
-    name = KINDS.get(dtype.kind, dtype.name)
-    return name if dtype.isnative else f"{name} in the other byte order"
-
-
 cpdef str dtype_argument(object x):
     """An argument for a dtype in an error."""
     found = dtype_from(x)
@@ -213,72 +200,6 @@ cdef str found_in(object x, cnp.ndarray array):
 
 cdef str type_name(int typenum):
     return NAMES[typenum] if typenum in NAMES else dtype_name(cnp.PyArray_DescrFromType(typenum))
-
-
-cpdef str either(object names):
-    """Names in a sentence: a, b or c."""
-    cdef list items = list(map(str, names))
-    return f"{', '.join(items[:-1])} or {items[-1]}" if len(items) > 1 else items[0]
-
-
-cpdef object dtype_error(cnp.ndarray array, str name, object wanted):
-    """The TypeError of an input of another dtype than those wanted, a sequence of their names, with a remedy."""
-    wanted = tuple(map(str, wanted))
-    return TypeError(f"{name} must be {either(wanted)}, got {dtype_name(array.dtype)}{remedy(array, name, wanted)}")
-
-
-cdef str remedy(cnp.ndarray array, str name, tuple wanted):
-    """What helps to give an array as one of these dtypes, as the end of an error."""
-    dtype = array.dtype
-    cdef str given = "x" if " " in name else name, conversion = f": give np.asarray({given}, %s)"
-    cdef list integers_ = [one for one in wanted if "int" in one]
-    cdef list floats = [one for one in wanted if "float" in one]
-    if dtype.names:
-        return f": give one of them, such as {given}[{dtype.names[0]!r}]"
-    if dtype.kind == "O":
-        return remedy_of_objects(array, given, wanted)
-    if dtype.name in wanted:  # in the other byte order
-        return conversion % numpy_name(dtype.name)
-    if dtype.kind not in "biuf" and not is_bfloat16(dtype):
-        return ""
-    if dtype.kind in "biu":
-        to = "int32" if "int32" in wanted else (integers_ or floats)[0]
-        return (f"{conversion}, if its values fit" if integers_ else conversion) % numpy_name(to)
-    if floats:
-        return conversion % numpy_name(floats[0])
-    return f": quantize it (int8blas.quantize), or{conversion[1:]} of whole numbers" % numpy_name(integers_[0])
-
-
-cdef str numpy_name(str name):
-    """Where a program finds a dtype."""
-    return "ml_dtypes.bfloat16" if name == "bfloat16" else f"np.{name}"
-
-
-cdef str remedy_of_objects(cnp.ndarray array, str given, tuple wanted):
-    """The same for an array of objects: what pandas makes of columns of its own types."""
-    cdef Py_ssize_t missing = 0, others = 0
-    for value in array.flat[:MOST_OBJECTS]:
-        # NA and NaT of pandas
-        if value is None or type(value).__name__ in ("NAType", "NaTType") or (type(value) is float and value != value):
-            missing += 1
-        elif not isinstance(value, (int, float, np.number, np.bool_)):
-            others += 1
-    if others or not array.size:
-        return ""
-    if missing:
-        return f" with {missing} missing values: fill them first, as .fillna(0) does in pandas"
-    return f": give np.asarray({given}, {numpy_name(wanted[0])}), or .to_numpy({numpy_name(wanted[0])}) of a column"
-
-
-cpdef str shown(object x):
-    """A value in an error: all of a short one, the ends of a long one."""
-    try:
-        text = " ".join((str(x) if isinstance(x, np.generic) else repr(x)).split())
-    except ValueError:  # Python writes no integer of thousands of digits
-        return f"an integer of {x.bit_length()} bits" if isinstance(x, int) else type(x).__name__
-    if len(text) <= MOST_CHARACTERS:
-        return text
-    return f"{text[:MOST_CHARACTERS // 2]}...{text[-MOST_CHARACTERS // 2:]} ({len(text)} characters)"
 
 
 # ------------------------------------------------------------------------------------------------------- checks ------

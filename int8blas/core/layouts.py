@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from int8blas.core.arrays import shown
 from int8blas.core.parameters import integer
+from int8blas.core.words import shown
 
 DATA = "ncdhw"
 WEIGHTS = "goidhw"

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import as_array, dtype_argument, dtype_from, dtype_name, shown, widened
+from int8blas.core.arrays import as_array, dtype_argument, dtype_from, widened
 from int8blas.core.file import register
 from int8blas.core.streams import Origin, Target, name_of, read_to_end, written
+from int8blas.core.words import dtype_name, shown
 
 FORMAT = "int8blas quantization parameters"
 VERSION = 1

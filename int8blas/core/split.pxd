@@ -18,41 +18,15 @@ cdef struct Piece:
     int64_t row, row_end, column, column_end
 
 
-cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
-
-
-cdef inline int64_t round_up(int64_t x, int64_t step) noexcept nogil:
-    """The first multiple of `step` that is not below x."""
-    return ceil_div(x, step) * step
-
-
-cdef inline int64_t round_down(int64_t x, int64_t step) noexcept nogil:
-    """The last multiple of `step` that is not above x, but at least the first."""
-    return max(step, x // step * step)
-
-
-cdef inline int64_t even_size(int64_t total, int64_t most, int64_t step) noexcept nogil:
-    """The size of blocks that are as equal as multiples of `step` are, and at most `most`, one of them."""
-    return max(step, round_up(ceil_div(total, max(<int64_t>1, ceil_div(total, most))), step))
-
-
-cdef inline int64_t share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
-    """Where part `part` begins if `total` things are split evenly; part `parts` begins at the end."""
-    return total * part // parts
-
-
-cdef inline int64_t leading_share(int64_t total, int64_t part, int64_t parts) noexcept nogil:
-    """The same, with the larger parts before the smaller ones."""
-    return total // parts * part + min(part, total % parts)
-
-
-cdef inline int64_t equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size) noexcept nogil:
-    """How many parts from `part` on are of its size if they are shared as in leading_share; where it begins."""
-    cdef int64_t larger = total % parts
-    first[0] = leading_share(total, part, parts)
-    size[0] = <int>(total // parts + (part < larger))
-    return (larger if part < larger else parts) - part
+# See the header for what they return: Cython would read their bodies again for each of some sixty modules.
+cdef extern from "core/division.h" nogil:
+    int64_t ceil_div "i8_ceil_div"(int64_t a, int64_t b)
+    int64_t round_up "i8_round_up"(int64_t x, int64_t step)
+    int64_t round_down "i8_round_down"(int64_t x, int64_t step)
+    int64_t even_size "i8_even_size"(int64_t total, int64_t most, int64_t step)
+    int64_t share "i8_share"(int64_t total, int64_t part, int64_t parts)
+    int64_t leading_share "i8_leading_share"(int64_t total, int64_t part, int64_t parts)
+    int64_t equal_parts "i8_equal_parts"(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 
 
 cdef inline int part_count(const Grid *grid) noexcept nogil:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import either, shown
+from int8blas.core.words import either, shown
 
 Bytes = npt.NDArray[np.uint8]
 

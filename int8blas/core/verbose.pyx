@@ -1,18 +1,14 @@
 """INT8BLAS_VERBOSE: a line on the standard error stream about each call of a primitive.
 
-Products, convolutions and recurrent layers report what they have computed themselves, by path and sizes. The functions
-of arrays are decorated by `spoken`, which leaves them as they are where no lines are asked for.
+Products, convolutions and recurrent layers report what they have computed themselves, by path and sizes; of the
+functions of arrays, :mod:`int8blas.core.spoken` does.
 """
 
-import functools
-import inspect
 import os
 import sys
-import threading
 
 from libc.stdint cimport int64_t
 from libc.stdio cimport fputs, snprintf, stderr
-import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.threads cimport forget_regions, region_used
@@ -29,8 +25,6 @@ cdef extern from *:
     """
     double i8_seconds() noexcept nogil
 
-# Shapes of sources that a line has at most.
-cdef int MOST_SHAPES = 4
 cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
 
 
@@ -66,55 +60,21 @@ cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int thr
     return 0
 
 
-# Whether the calling thread is in a function that will write the line: those that it calls are parts of it.
-inside = threading.local()
+def begin():
+    """A time, from which the threads that take part are counted."""
+    forget_regions()
+    return seconds()
 
 
-def size_of(value):
-    """The shape of an array, or those of a sequence of arrays: 2x3, or 2x3+4x3."""
-    arrays = value if are_arrays(value) else [value]
-    texts = ["x".join(map(str, np.shape(array))) or "1" for array in arrays[:MOST_SHAPES]]
-    return "+".join(texts) + (f"+{len(arrays) - MOST_SHAPES} more" if len(arrays) > MOST_SHAPES else "")
+def seconds_since(double begun):
+    return seconds() - begun
 
 
-def type_of(value):
-    """The dtype of an array, or of the first of a sequence of arrays."""
-    array = value[0] if are_arrays(value) else value
-    return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype).removeprefix("torch.")
+def end(str name, str sizes, str how, double elapsed):
+    """Print the line about a function of arrays."""
+    report(name, sizes, how, current_kernels(), region_used(), elapsed)
 
 
-def are_arrays(value):
-    return isinstance(value, (list, tuple)) and bool(value) and all([hasattr(array, "shape") for array in value])
-
-
-def spoken(*sources):
-    """A decorator of a function of arrays, by the names of the arguments that are its sources."""
-
-    def decorate(function):
-        if not verbose:
-            return function
-        bind = inspect.signature(function).bind
-
-        @functools.wraps(function)
-        def speaking(*args, **kwargs):
-            if getattr(inside, "speaking", False):
-                return function(*args, **kwargs)
-            inside.speaking = True
-            forget_regions()
-            elapsed = seconds()
-            try:
-                result = function(*args, **kwargs)
-            finally:
-                inside.speaking = False
-            elapsed = seconds() - elapsed
-            given = bind(*args, **kwargs).arguments
-            sizes = "".join([f"{name}={size_of(given[name])}," for name in sources])
-            how = type_of(given[sources[0]])
-            if hasattr(result, "dtype"):
-                sizes, how = f"{sizes}dst={size_of(result)},", f"{how} to {type_of(result)}"
-            report(function.__name__, sizes[:-1], how, current_kernels(), region_used(), elapsed)
-            return result
-
-        return speaking
-
-    return decorate
+def is_verbose():
+    """Whether lines are asked for."""
+    return bool(verbose)

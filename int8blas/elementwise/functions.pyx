@@ -19,13 +19,13 @@ from int8blas.core.arrays cimport (
     items_of,
     positive_numbers,
     real,
-    shown,
 )
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
 from int8blas.stage.output_stage cimport binary_kind, set_post_op
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import shown
 from int8blas.stage.attributes import BINARY, Eltwise, Sum, as_post_ops
 from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 

@@ -8,7 +8,6 @@ import numpy as np
 from int8blas.core.arrays cimport (
     as_array,
     axis_from,
-    dtype_name,
     elements,
     elements_output,
     integers_in_range,
@@ -20,7 +19,8 @@ from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport apply, share_memory
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import dtype_name
 
 cdef extern from "core/compiler.h" nogil:
     void I8_PREFETCH(const void *)

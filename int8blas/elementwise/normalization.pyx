@@ -14,15 +14,15 @@ from int8blas.core.arrays cimport (
     integers_in_range,
     positive_numbers,
     real,
-    shown,
 )
 from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
 from int8blas.elementwise.elements cimport clash
+from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas.core.results cimport empty_like
 from int8blas.elementwise.normalize cimport normalize
 from int8blas.stage.output_stage cimport element_type
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
 
 cnp.import_array()
 

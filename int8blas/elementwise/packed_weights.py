@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import shown
 from int8blas.core.layouts import logical_order, permutation
 from int8blas.core.parameters import integer
+from int8blas.core.words import shown
 from int8blas.gemm.packing import PackedB, pack_b
 
 

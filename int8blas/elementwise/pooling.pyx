@@ -20,7 +20,7 @@ from int8blas.core.spatial import (
     parse_padding,
     per_dimension,
 )
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
 
 cnp.import_array()
 

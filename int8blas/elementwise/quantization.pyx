@@ -9,7 +9,7 @@ from int8blas.core.arrays cimport (
 from int8blas.core.kernels cimport I8_DOUBLING, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
 from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()

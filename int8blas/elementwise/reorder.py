@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core import layouts
-from int8blas.core.arrays import dtype_argument, dtype_error, dtype_from, either, elements_output, in_float32, shown
+from int8blas.core.arrays import dtype_argument, dtype_from, elements_output, in_float32
 from int8blas.core.layouts import PACKED
 from int8blas.core.parameters import scale_values, zero_point_values
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import dtype_error, either, shown
 from int8blas.elementwise import packed_weights
 from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB

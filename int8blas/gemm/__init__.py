@@ -1,7 +1,7 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports core alone.
 
 blas, syrk, matmul      the public functions; packing, PackedB; saturation, where 16-bit sums would leave their range;
-                        explain
+                        explain, which finds an explanation
 problem         a product of arrays as the driver takes it; operand, one of its matrices, and all shifts by 128
 driver          the one way through: long K in segments, the plan, threads, the path that the plan names
 plan            how a problem is computed: the path, the threads; block_plan, the blocks of the general path

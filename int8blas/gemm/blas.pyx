@@ -21,7 +21,6 @@ from int8blas.core.arrays cimport (
     is_within,
     output,
     real,
-    shown,
 )
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.packing cimport PackedB
@@ -37,6 +36,8 @@ from int8blas.gemm.problem cimport (
     start,
     warn_saturated,
 )
+
+from int8blas.core.words import shown
 
 cnp.import_array()
 

@@ -16,7 +16,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core import file
-from int8blas.core.arrays cimport check_transpose, int8_operand, shown
+from int8blas.core.arrays cimport check_transpose, int8_operand
 from int8blas.core.file import freeze, is_constant
 from int8blas.core.kernels cimport (
     I8_DOT2,
@@ -35,7 +35,8 @@ from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import shown
 
 cnp.import_array()
 

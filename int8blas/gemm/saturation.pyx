@@ -7,8 +7,9 @@ from libc.stdint cimport INT16_MAX, INT16_MIN, INT64_MAX, int8_t, int64_t, uint8
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport check_transpose, int8_operand, shown
-from int8blas.core.verbose import spoken
+from int8blas.core.arrays cimport check_transpose, int8_operand
+from int8blas.core.spoken import spoken
+from int8blas.core.words import shown
 from int8blas.gemm.packing cimport PackedB, pack
 
 import operator

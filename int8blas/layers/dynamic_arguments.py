@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import by_tensor, dtype_error, in_float32, shown
+from int8blas.core.arrays import by_tensor, in_float32
 from int8blas.core.parameters import scale_values, zero_point_values
+from int8blas.core.words import dtype_error, shown
 from int8blas.layers.rnn_arguments import by_panel
 from int8blas.stage.weights_scales import weights_scales
 

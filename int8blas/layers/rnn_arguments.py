@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import dtype_error, dtype_name, either, in_float32, shown
+from int8blas.core.arrays import in_float32
+from int8blas.core.words import dtype_error, dtype_name, either, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))

@@ -7,11 +7,12 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, choice, int8_operand, shown
+from int8blas.core.arrays cimport as_array, choice, int8_operand
 from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, current_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
-from int8blas.core.verbose import spoken
+from int8blas.core.spoken import spoken
+from int8blas.core.words import shown
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport set_a, set_b, start

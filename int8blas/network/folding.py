@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import dtype_name, shown, widened
+from int8blas.core.arrays import widened
 from int8blas.core.parameters import real
+from int8blas.core.words import dtype_name, shown
 
 __all__ = ["fold_batch_norm", "shifted_bias"]
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import dtype_error, shown, widened
+from int8blas.core.arrays import widened
 from int8blas.core.parameters import QuantizationParameters, int8_dtype, integer, scale_of_range
+from int8blas.core.words import dtype_error, shown
 from int8blas.network.histogram import Histogram
 
 Float32s = npt.NDArray[np.float32]

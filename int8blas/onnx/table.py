@@ -27,6 +27,8 @@ from int8blas.onnx.graph import Array, Node
 DOMAIN = "int8blas"
 # The newest version of each domain's operators that the table is for.
 NEWEST = {"": 28, "com.microsoft": 1}
+# Reading a signature takes longer than all else that is done for a node.
+signature_of = functools.cache(inspect.signature)
 
 Call = Callable[..., Any]
 
@@ -72,11 +74,10 @@ class Table:
         return None
 
 
-@functools.cache
 def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's parameters, which are those of attributes among them."""
     try:
-        return frozenset(inspect.signature(function).parameters)
+        return frozenset(signature_of(function).parameters)
     except ValueError:  # a ufunc
         return frozenset()
 

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import by_tensor, dtype_name, either, items_of, real_from, shown, widened
+from int8blas.core.arrays import by_tensor, items_of, real_from, widened
 from int8blas.core.file import register
 from int8blas.core.parameters import int8_dtype, integer
+from int8blas.core.words import dtype_name, either, shown
 
 TENSORS = ("src", "weights", "dst")
 

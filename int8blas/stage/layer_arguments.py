@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import dtype_argument, dtype_error, dtype_from, either, is_bfloat16, shown, widened
+from int8blas.core.arrays import dtype_argument, dtype_from, is_bfloat16, widened
 from int8blas.core.file import register
 from int8blas.core.parameters import integer, scale_values, zero_point_values
+from int8blas.core.words import dtype_error, either, shown
 from int8blas.gemm.packing import PackedB
 from int8blas.stage.attributes import INTEGER_SCHEMES, Attributes
 from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups

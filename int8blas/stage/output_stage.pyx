@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport by_tensor, dtype_error, in_float32, items_of
+from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
     I8_ABS,
     I8_ADD,
@@ -65,6 +65,7 @@ from int8blas.stage.columns cimport (
     set_columns,
 )
 from int8blas.stage.requantization cimport check_requantization, set_requantization
+from int8blas.core.words import dtype_error
 from int8blas.stage.attributes import INTEGER_SCHEMES, TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
 cnp.import_array()

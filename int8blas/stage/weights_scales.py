@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import dtype_error, in_float32, shown
+from int8blas.core.arrays import in_float32
 from int8blas.core.layouts import is_weights, mask_axes, to_logical
 from int8blas.core.parameters import integer, scale_of_range
+from int8blas.core.words import dtype_error, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
 # Sums of a group fit int32, zero points and all: 3 * 255 * 128 for each k at most, where they are saturating.

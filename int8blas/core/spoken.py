@@ -1,0 +1,67 @@
+"""The lines of INT8BLAS_VERBOSE about functions of arrays: which are as they were where no lines are asked for."""
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from int8blas.core.verbose import begin, end, is_verbose, seconds_since
+
+# Shapes of sources that a line has at most.
+MOST_SHAPES = 4
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Whether the calling thread is in a function that will write the line: those that it calls are parts of it.
+inside = threading.local()
+
+
+def size_of(value: Any) -> str:
+    """The shape of an array, or those of a sequence of arrays: 2x3, or 2x3+4x3."""
+    arrays = value if are_arrays(value) else [value]
+    texts = ["x".join(map(str, np.shape(array))) or "1" for array in arrays[:MOST_SHAPES]]
+    return "+".join(texts) + (f"+{len(arrays) - MOST_SHAPES} more" if len(arrays) > MOST_SHAPES else "")
+
+
+def type_of(value: Any) -> str:
+    """The dtype of an array, or of the first of a sequence of arrays."""
+    array = value[0] if are_arrays(value) else value
+    return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype).removeprefix("torch.")
+
+
+def are_arrays(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(hasattr(array, "shape") for array in value)
+
+
+def spoken(*sources: str) -> Callable[[Function], Function]:
+    """A decorator of a function of arrays, by the names of the arguments that are its sources."""
+
+    def decorate(function: Function) -> Function:
+        if not is_verbose():
+            return function
+        bind = inspect.signature(function).bind
+
+        @functools.wraps(function)
+        def speaking(*args: Any, **kwargs: Any) -> Any:
+            if getattr(inside, "speaking", False):
+                return function(*args, **kwargs)
+            inside.speaking = True
+            begun = begin()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                inside.speaking = False
+            elapsed = seconds_since(begun)
+            given = bind(*args, **kwargs).arguments
+            sizes = "".join([f"{name}={size_of(given[name])}," for name in sources])
+            how = type_of(given[sources[0]])
+            if hasattr(result, "dtype"):
+                sizes, how = f"{sizes}dst={size_of(result)},", f"{how} to {type_of(result)}"
+            end(function.__name__, sizes[:-1], how, elapsed)
+            return result
+
+        return speaking  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,49 @@
+/* Division of things into parts, of numbers that are not negative. */
+#ifndef I8_DIVISION_H
+#define I8_DIVISION_H
+
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+/* a / b, rounded up. */
+I8_INLINE int64_t i8_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* The first multiple of `step` that is not below x. */
+I8_INLINE int64_t i8_round_up(int64_t x, int64_t step) { return i8_ceil_div(x, step) * step; }
+
+/* The last multiple of `step` that is not above x, but at least the first. */
+I8_INLINE int64_t i8_round_down(int64_t x, int64_t step)
+{
+    const int64_t multiple = x / step * step;
+    return multiple > step ? multiple : step;
+}
+
+/* The size of blocks that are as equal as multiples of `step` are, and at most `most`, one of them. */
+I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
+{
+    const int64_t blocks = i8_ceil_div(total, most);
+    const int64_t size = i8_round_up(i8_ceil_div(total, blocks > 1 ? blocks : 1), step);
+    return size > step ? size : step;
+}
+
+/* Where part `part` begins if `total` things are split evenly; part `parts` begins at the end. */
+I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
+
+/* The same, with the larger parts before the smaller ones. */
+I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
+{
+    const int64_t larger = total % parts;
+    return total / parts * part + (part < larger ? part : larger);
+}
+
+/* How many parts from `part` on are of its size if they are shared as in i8_leading_share; where it begins. */
+I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
+{
+    const int64_t larger = total % parts;
+    *first = i8_leading_share(total, part, parts);
+    *size = (int)(total / parts + (part < larger));
+    return (part < larger ? larger : parts) - part;
+}
+
+#endif
