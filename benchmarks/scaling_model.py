@@ -10,11 +10,11 @@ busiest thread:
 
     max(multiply-adds / rate of a core, bytes of A, B and C / bytes a second) + wakings * log2(threads)
 
-Rows of tiles that are not there are multiplied like others. Bytes come at the rate of a core as long as operands fit
-the shared L3 cache; beyond, all threads share the memory's channels, each with half of what one core gets alone. A
-channel serves `CORES_PER_CHANNEL` cores, as servers have them. The rate of a core, of its bytes and of waking a thread
-are measured here, with one thread. What the model leaves out: clocks that fall when all cores work, caches of other
-sockets, and other programs.
+Rows of tiles that are not there are multiplied like others. Bytes come at the rate of the L2 cache where the thread's
+part fits that, of L3 where the whole problem fits the shared one, else from memory, whose channels all threads share,
+each with half of what one core gets alone. A channel serves `CORES_PER_CHANNEL` cores, as servers have them. The rates
+of a core are measured here, with one thread. What the model leaves out: clocks that fall when all cores work, cores
+that are two threads of one, caches of other sockets, and other programs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import argparse
 import math
 import os
 import time
+from dataclasses import dataclass
 
 import int8blas
 import numpy as np
@@ -31,6 +32,8 @@ from int8blas.gemm.explain import plan_of
 
 CORES_PER_CHANNEL = 8
 L3_BYTES_PER_CORE = 4 << 20
+L2_BYTES = 1 << 20
+WAKING_S = 2e-6
 PANEL = 16
 IDLE = 0.75  # of the cores' time, below which a shape is named
 
@@ -45,18 +48,38 @@ def best(call, times=20):
     return shortest
 
 
+@dataclass
+class Core:
+    """What one core does in a second: multiply-adds, and bytes from L2, L3 and memory."""
+
+    work: float
+    l2: float
+    l3: float
+    memory: float
+
+    def bytes(self, part, whole, l3_bytes):
+        """Bytes a second of a thread's part of a problem; those from memory are for one core alone."""
+        return self.l2 if part <= L2_BYTES else self.l3 if whole <= l3_bytes else self.memory
+
+
 def calibrated():
-    """Multiply-adds and bytes that a core does in a second, and the seconds to wake a thread."""
+    """A core of this machine."""
+
+    def bytes_a_second(n, k):
+        """Of B, which a product with one row reads."""
+        a, b, out = np.ones((1, k), np.uint8), int8blas.pack_b(np.ones((k, n), np.int8)), np.empty((1, n), np.int32)
+        return n * k / best(lambda: int8blas.matmul(a, b, out=out), 50)
+
     a, b = np.ones((512, 1024), np.uint8), int8blas.pack_b(np.ones((1024, 512), np.int8))
     out, large = np.empty((512, 512), np.int32), np.ones(64 << 20, np.uint8)
-    with int8blas.num_threads(1):
-        rate = 512 * 512 * 1024 / best(lambda: int8blas.matmul(a, b, out=out))
     target = np.empty_like(large)
-    memory = 2 * large.size / best(lambda: np.copyto(target, large), 5)
-    return rate, memory, 2e-6
+    with int8blas.num_threads(1):
+        work = 512 * 512 * 1024 / best(lambda: int8blas.matmul(a, b, out=out))
+        l2, l3 = bytes_a_second(512, 1024), bytes_a_second(2048, 2048)
+    return Core(work, l2, l3, 2 * large.size / best(lambda: np.copyto(target, large), 5))
 
 
-def thread_time(pieces, plan, shape, speed, bytes_a_second):
+def thread_time(pieces, plan, shape, core, l3_bytes, channels_share):
     """Seconds that the thread with some pieces takes."""
     m, n, k = shape
     height, width = plan["unit"]
@@ -66,26 +89,30 @@ def thread_time(pieces, plan, shape, speed, bytes_a_second):
         rows, wide = (row_end - row) * height, max(0, min(column_end * width, columns) - column * width)
         work += rows * wide * k
         size += min(rows, m) * k + wide * k + 4 * min(rows, m) * wide
-    return max(work / speed, size / bytes_a_second)
+    return seconds_of(work, size, shape, core, l3_bytes, channels_share)
 
 
-def model(shape, cores, isa, machine):
-    """Seconds, and the share of the threads' time that they work."""
-    rate, memory, waking = machine
+def seconds_of(work, size, shape, core, l3_bytes, channels_share):
+    """Seconds for some multiply-adds and bytes of a problem."""
+    m, n, k = shape
+    whole = m * k + n * k + 4 * m * n
+    rate = core.bytes(size, whole, l3_bytes)
+    return max(work / core.work, size / (min(rate, channels_share) if whole > l3_bytes else rate))
+
+
+def model(shape, cores, isa, core):
+    """Seconds, the share of the threads' time that they work, and how many they are."""
     m, n, k = shape
     l3 = L3_BYTES_PER_CORE * max(cores, 8)
-    caches = {"l1": 32 << 10, "l2": 1 << 20, "l3": l3, "cores": cores}
-    plan = plan_of(m, n, k, isa=isa, machine=caches, packed=True)
+    plan = plan_of(m, n, k, isa=isa, machine={"l1": 32 << 10, "l2": L2_BYTES, "l3": l3, "cores": cores}, packed=True)
     threads = plan["threads"]
-    shared = memory
-    if m * k + n * k + 4 * m * n > l3:
-        channels = max(1, cores // CORES_PER_CHANNEL)
-        shared = min(memory, channels * memory / threads * CORES_PER_CHANNEL / 2)
+    share = max(1, cores // CORES_PER_CHANNEL) * core.memory / threads * CORES_PER_CHANNEL / 2
     if plan["k_parts"] > 1:
-        times = [max(m * n * k / rate, (m * k + n * k) / shared) / plan["k_parts"]]
+        part = (m * n * k / plan["k_parts"], (m * k + n * k) / plan["k_parts"])
+        times = [seconds_of(*part, shape, core, l3, share)]
     else:
-        times = [thread_time(pieces, plan, shape, rate, shared) for pieces in plan["parts"]]
-    return max(times) + waking * math.log2(threads), sum(times) / len(times) / max(times), threads
+        times = [thread_time(pieces, plan, shape, core, l3, share) for pieces in plan["parts"]]
+    return max(times) + WAKING_S * math.log2(threads), sum(times) / len(times) / max(times), threads
 
 
 def measured(shape, counts, seconds):
@@ -101,7 +128,7 @@ def measured(shape, counts, seconds):
     return times
 
 
-def measure(isa, machine, seconds):
+def measure(isa, core, seconds):
     """Print how much faster products are with more threads, and what the model says."""
     cores = os.cpu_count() or 1
     counts = sorted({*(2**i for i in range(cores.bit_length())), cores})
@@ -110,8 +137,8 @@ def measure(isa, machine, seconds):
         logarithms = np.zeros((len(counts), 2))
         for shape in shapes:
             times = measured(shape, counts, seconds)
-            alone = model(shape, 1, isa, machine)[0]
-            pairs = [(times[1] / times[count], alone / model(shape, count, isa, machine)[0]) for count in counts]
+            alone = model(shape, 1, isa, core)[0]
+            pairs = [(times[1] / times[count], alone / model(shape, count, isa, core)[0]) for count in counts]
             logarithms += np.log(pairs)
             words = "".join(f"{ours:7.2f} ({told:4.1f})" for ours, told in pairs[1:])
             print(f"  {'x'.join(map(str, shape)):22}{times[1] * 1e6:10.1f}{words}", flush=True)
@@ -128,20 +155,21 @@ def main():
     options = parser.parse_args()
     cores = [int(one) for one in options.cores.split(",")]
     with int8blas.use_isa(options.isa):
-        machine = calibrated()
-    print(f"a core: {machine[0] / 1e9:.0f} G multiply-adds/s, {machine[1] / 1e9:.1f} GB/s")
+        core = calibrated()
+    rates = f"L2 {core.l2 / 1e9:.0f}, L3 {core.l3 / 1e9:.0f}, memory {core.memory / 1e9:.0f}"
+    print(f"a core: {core.work / 1e9:.0f} G multiply-adds/s; GB/s from {rates}")
     if options.measure:
         with int8blas.use_isa(options.isa):
-            measure(options.isa, machine, options.seconds)
+            measure(options.isa, core, options.seconds)
         return
     print(f"{'speed-up by cores':24}" + "".join(f"{count:8}" for count in cores))
     uneven = []
     for name, shapes in CLASSES.items():
         logarithms = np.zeros(len(cores))
         for shape in shapes:
-            alone = model(shape, 1, options.isa, machine)[0]
+            alone = model(shape, 1, options.isa, core)[0]
             for i, count in enumerate(cores):
-                seconds, busy, threads = model(shape, count, options.isa, machine)
+                seconds, busy, threads = model(shape, count, options.isa, core)
                 logarithms[i] += math.log(alone / seconds)
                 if busy < IDLE:
                     uneven.append((busy, shape, count, threads))

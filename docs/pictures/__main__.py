@@ -4,7 +4,8 @@ import importlib
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
-NAMES = ("first_page", "fused_graph", "masks", "output_stage", "packed_layout", "pair_sums", "real_numbers")
+NAMES = ("first_page", "fused_graph", "masks", "output_stage", "packed_layout", "pair_sums", "real_numbers",
+         "scaling")  # fmt: skip
 
 
 def drawings():
