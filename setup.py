@@ -52,7 +52,7 @@ QUICK = ["-O1"]
 SET_UP = {
     *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
     *(PACKAGE / "core" / f"{name}.pyx" for name in ("machine", "verbose")),
-    *(PACKAGE / "elementwise" / f"{name}.pyx" for name in ("by_range", "functions", "gather", "normalization")),
+    *(PACKAGE / "elementwise" / f"{name}.pyx" for name in ("functions", "gather", "normalization")),
     *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "packing", "saturation", "syrk")),
 }
 # The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast.

@@ -1,7 +1,6 @@
 """Functions of elements, of rows and of windows. It imports core, gemm and stage.
 
 quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
-by_range                              quantization of a whole array by its range
 functions       eltwise, binary, sum, concat; fused, several in one pass over memory
 elements        a kernel for every element of an array, in the order of memory
 pooling         the public functions; pool, their driver

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.by_range import quantize_whole
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import ConvolutionSums, one_or_vector
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.windows import TURNS
 from int8blas.stage.attributes import Attributes
+from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
 UINT8 = np.dtype(np.uint8)

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.convolution.convolution import Convolution
-from int8blas.elementwise.by_range import quantize_whole
 from int8blas.elementwise.functions import eltwise
 from int8blas.elementwise.quantization import dequantize as dequantize_bytes
 from int8blas.elementwise.quantization import quantize, requantize
@@ -30,6 +29,7 @@ from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.types import BYTES, FLOAT32, dtype_of
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
+from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
 

@@ -1,4 +1,4 @@
-"""Real numbers that become uint8 by the range of all of them, as in ONNX::
+"""Real numbers that become uint8 by the range of all of them, as in ONNX's DynamicQuantizeLinear::
 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     sat(rne(x / scale) + zero_point)
@@ -8,10 +8,16 @@ where 0 is in the range from low to high.
 
 from libc.math cimport NAN, rintf
 from libc.stdint cimport int64_t, uint8_t
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
 
-from int8blas.core.kernels cimport I8_TYPE_F32, i8_kernels
+from int8blas.core.arrays cimport float32s
+from int8blas.core.kernels cimport I8_TYPE_F32, current_kernels, i8_kernels
+from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
+from int8blas.core.threads cimport THREAD_REALS, max_threads, paid_threads, run_parts
+
+cnp.import_array()
 
 cdef enum:
     MAX_PARTS = 64
@@ -69,3 +75,30 @@ cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float
     range_parameters(whole, scale, zero)
     job.scale, job.zero = scale[0], <float>zero[0]
     run_parts(quantize_part, &job, parts, parts)
+
+
+def quantize_whole(x):
+    """The bytes, the scale and the zero point of an array of real numbers.
+
+    Parameters
+    ----------
+    x : array_like of float32, float16 or bfloat16
+        Of any shape.
+
+    Returns
+    -------
+    y : ndarray of uint8
+        Of the same shape.
+    scale : float
+        A float32; NaN if not all of `x` is finite.
+    zero_point : int
+        From 0 to 255.
+    """
+    cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
+    cdef cnp.ndarray y = empty_of((<object>source).shape, cnp.NPY_UINT8)
+    cdef float scale
+    cdef int zero
+    with nogil:
+        quantize_by_range(current_kernels(), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source),
+                          cnp.PyArray_SIZE(source), &scale, &zero, max_threads())
+    return y.reshape(np.shape(x)), scale, zero

@@ -6,7 +6,7 @@ from layers import assert_same_bits
 from reference_dynamic_lstm import parameters, quantized
 
 from int8blas import num_threads
-from int8blas.elementwise.by_range import quantize_whole
+from int8blas.stage.by_range import quantize_whole
 
 
 def check(x):
