@@ -88,6 +88,8 @@ def prepared_quantize(
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
+        if 0 in x.strides:  # broadcast: short runs that have no order in memory
+            x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
 
     return call

@@ -20,7 +20,7 @@ from int8blas.elementwise.functions import binary as int8blas_binary
 from int8blas.elementwise.functions import look_up
 from int8blas.elementwise.normalization import layer_norm
 from int8blas.elementwise.pooling import avg_pool
-from int8blas.elementwise.quantization import requantize
+from int8blas.elementwise.quantization import dequantize, quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.onnx import elementwise, normalization, recurrent
@@ -134,13 +134,27 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01) -> Call:
     return by_table(elementwise.leaky_relu)(site, alpha=alpha)
 
 
-def softmax(
-    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, axis: int = -1,
-    opset: int = 13,
-) -> Array:  # fmt: skip
+def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
+    """Scales and zero points that are constant are looked at once."""
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
-    y = function(real(x, scale, zero), axis=axis)
-    return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+    def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
+        y = function(real(x, scale, zero), axis=axis)
+        return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+
+    fixed = [site.constants.get(i) for i in (1, 2, 3, 4)]
+    numbers = [value for value in fixed if value is not None]
+    if len(numbers) < len(fixed) or not plain(*numbers[:2]) or not plain(*numbers[2:]):
+        return call
+    scale, zero, y_scale, y_zero = (value.reshape(-1)[0] for value in numbers)
+
+    def call_constant(x: Array, *constants: Array) -> Array:
+        if x.dtype != zero.dtype:
+            return call(x, *constants)
+        y = function(dequantize(x, scale, int(zero)), axis=axis)
+        return np.asarray(quantize(y, y_scale, int(y_zero), y_zero.dtype, scheme="onnx"))
+
+    return call_constant
 
 
 def concat(scale: Array, zero: Array, *triples: Array, axis: int) -> Array:
@@ -451,11 +465,11 @@ PREPARED: dict[str, Callable[..., Call]] = {
     "QLinearSigmoid": sigmoid_table, "QLinearLeakyRelu": leaky_relu_table, "QGemm": qgemm,
     "MatMulIntegerToFloat": matmul_to_float, "DynamicQuantizeMatMul": dynamic_matmul,
     "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention, "QLinearAdd": add_bytes,
-    "QLinearMul": multiply_bytes, "QLinearGlobalAveragePool": global_average,
+    "QLinearMul": multiply_bytes, "QLinearSoftmax": softmax, "QLinearGlobalAveragePool": global_average,
     "QuantizeLinear": prepared_quantize, "DequantizeLinear": prepared_dequantize,
 }  # fmt: skip
 PLAIN: dict[str, Callable[..., Any]] = {
-    "QLinearSoftmax": softmax, "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearReduceMean": reduce_mean,
+    "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearReduceMean": reduce_mean,
     "QEmbedLayerNormalization": embed_layer_norm, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
 }  # fmt: skip
 OPERATORS = [
