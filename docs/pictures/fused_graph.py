@@ -29,7 +29,7 @@ def draw():
     ]  # fmt: skip
     plan = [
         ("DynamicLSTM", "a sequence is one call", FLOAT32), ("Transpose, Reshape", "views, nothing moves", LIGHT),
-        ("DynamicQuantizeLinear", "two passes", INT8), ("MatMulIntegerToFloat", "packed weights, bias", FLOAT32),
+        ("DynamicMatMul", "quantizes its source, packed weights, bias", FLOAT32),
     ]  # fmt: skip
     column(drawing, 20, 44, file)
     column(drawing, 420, 44, plan)
