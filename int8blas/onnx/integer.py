@@ -461,19 +461,24 @@ class RoundingConvolutions:
         self.sums = sums
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
+        if self.usable and x_zero.dtype in BYTES:  # a source is of this type
+            self.layer(x_zero.dtype)
 
-    def __call__(self, x: Array, *constants: Any) -> Array:
-        layer = self.layers.get(x.dtype)
-        if layer is None:
+    def layer(self, dtype: np.dtype[Any]) -> Convolution:
+        """The layer for a source of some type, made once."""
+        if dtype not in self.layers:
             assert self.sums.constants is not None
             w, zero_point, bias = self.sums.constants
             assert w is not None
-            layer = self.layers[x.dtype] = self.sums.layer(
-                w, zero_point, bias, x.dtype, dst_dtype=self.y_zero.dtype, scales={"weights": self.factor},
+            self.layers[dtype] = self.sums.layer(
+                w, zero_point, bias, dtype, dst_dtype=self.y_zero.dtype, scales={"weights": self.factor},
                 zero_points={"src": self.x_zero, "dst": int(self.y_zero.reshape(-1)[0])},
                 attributes=Attributes(requantization="onnx"),
             )  # fmt: skip
-        return channels_last(layer, x)
+        return self.layers[dtype]
+
+    def __call__(self, x: Array, *constants: Any) -> Array:
+        return channels_last(self.layers.get(x.dtype) or self.layer(x.dtype), x)
 
 
 OPERATORS = [
