@@ -31,11 +31,11 @@ def size(x: Array) -> Array:
 
 
 def reshape(x: Array, shape: Ints = None, *, allowzero: int = 0) -> Array:
-    sizes = list(ints(shape))
-    if not allowzero:
+    sizes = ints(shape)
+    if 0 in sizes and not allowzero:
         if any(size == 0 and i >= x.ndim for i, size in enumerate(sizes)):
             raise ValueError(f"shape must have zeros for dimensions of data only, got {sizes} for shape {x.shape}")
-        sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+        sizes = tuple(x.shape[i] if size == 0 else size for i, size in enumerate(sizes))
     return x.reshape(sizes)
 
 
