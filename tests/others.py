@@ -19,10 +19,10 @@ def assert_other_threads_run_during(call):
         gate.acquire()
         other.start()
         gate.release()
-        calls = 0
-        while not ran and calls < 5000:
+        for _ in range(5000):
             call()
-            calls += 1
+            if ran:
+                break
         assert ran
     finally:
         sys.setswitchinterval(interval)

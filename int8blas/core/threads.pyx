@@ -36,6 +36,8 @@ cdef extern from "core/team.h" nogil:
     int i8_tries_teams, i8_teams_fill_room
     size_t i8_stack_bytes
     int i8_make_team(int wanted)
+    int i8_load "I8_LOAD"(int x)
+    void i8_store "I8_STORE"(int x, int value)
     int i8_cgroup_room(const char *list, const char *root)
 
 # From INT8BLAS_NUM_THREADS; 0: not set.
@@ -53,12 +55,11 @@ cdef int region_threads(int wanted) noexcept nogil:
 
     Every region asks here first; so may whoever is to begin one and divides the work by the answer.
     """
-    global region_ran
     cdef int threads = wanted
     if wanted <= 1:
         return 1
-    region_ran = True
-    if wanted > i8_my_team.tried or (i8_teams_fill_room and wanted > i8_my_team.last):
+    i8_store(region_ran, True)
+    if wanted > i8_my_team.tried or (i8_load(i8_teams_fill_room) and wanted > i8_my_team.last):
         threads = i8_make_team(wanted)
     i8_my_team.last = i8_my_team.used = threads
     return threads

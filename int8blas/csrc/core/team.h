@@ -25,6 +25,15 @@ typedef struct {
     int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
 } i8_team;
 
+/* Integers that any thread sets, and reads without a lock. */
+#if defined(_MSC_VER) && !defined(__clang__)
+#define I8_LOAD(x) (*(volatile int *)&(x))
+#define I8_STORE(x, value) (*(volatile int *)&(x) = (value))
+#else
+#define I8_LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define I8_STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
+#endif
+
 static I8_THREAD_LOCAL i8_team i8_my_team;
 /* There was no room for a team and for as many threads that end: a region larger than the last one asks again. */
 static int i8_teams_fill_room;
@@ -223,7 +232,7 @@ static int i8_tried_team(int wanted, int last, int others)
     const int allowed = i8_allowed_threads(more + others);
     const int threads = last + (allowed < more ? allowed : more);
     if (allowed < more + others)
-        __atomic_store_n(&i8_teams_fill_room, 1, __ATOMIC_RELAXED);
+        I8_STORE(i8_teams_fill_room, 1);
     if (threads > 1)
         i8_start_team(threads);
     return threads;
@@ -257,7 +266,7 @@ static int i8_make_team(int wanted)
     if (team->most && wanted > team->most)
         wanted = team->most;
     if (wanted <= team->tried)
-        return i8_teams_fill_room && wanted > team->last ? i8_regrown_team(wanted) : wanted;
+        return I8_LOAD(i8_teams_fill_room) && wanted > team->last ? i8_regrown_team(wanted) : wanted;
     threads = wanted;
     pthread_once(&i8_team_once, i8_make_key);
     pthread_mutex_lock(&i8_team_lock);
