@@ -5,6 +5,8 @@ They are written as the calls themselves are, with `api` in the place of the mod
     call = api.InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.int32)(src, out=Empty((4, 8), np.int32))
     run = bind(call)            # with this process's int8blas: makes the layer and the array
     run()                       # and executes the layer
+
+`bind` takes the function that makes arrays, such as the method of a `SharedMemory`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import Any
 
 import int8blas
 import numpy as np
+
+MakeArray = Callable[[tuple[int, ...], Any], np.ndarray]  # as numpy.empty
 
 
 @dataclass(frozen=True)
@@ -71,35 +75,43 @@ class Api:
 api = Api()
 
 
-def value_of(value: Any) -> Any:
+def copied(array: np.ndarray, empty: MakeArray) -> np.ndarray:
+    """A copy whose dimensions have the same order in memory."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    copy = empty(tuple(array.shape[axis] for axis in order), array.dtype).transpose(np.argsort(order))
+    copy[...] = array
+    return copy
+
+
+def value_of(value: Any, empty: MakeArray) -> Any:
     """What a description stands for, in this process."""
     if isinstance(value, Call):
-        return bind(value)()
+        return bind(value, empty)()
     if isinstance(value, Name):
         return getattr(int8blas, value.name)
     if isinstance(value, Empty):
-        return np.empty(value.shape, value.dtype)
+        return empty(value.shape, value.dtype)
     if isinstance(value, np.ndarray):
-        return value.copy("K")  # at another place each time
+        return copied(value, empty)
     if isinstance(value, Spread):
-        return np.repeat(value.matrix, 2, axis=1)[:, ::2]
+        return copied(np.repeat(value.matrix, 2, axis=1), empty)[:, ::2]
     if isinstance(value, (list, tuple)):
-        return type(value)(map(value_of, value))
+        return type(value)(value_of(item, empty) for item in value)
     if isinstance(value, dict):
-        return {key: value_of(item) for key, item in value.items()}
+        return {key: value_of(item, empty) for key, item in value.items()}
     return value
 
 
-def bind(call: Call) -> Callable[[], Any]:
+def bind(call: Call, empty: MakeArray = np.empty) -> Callable[[], Any]:
     """The last call of a description as a function; all that comes before is done."""
-    arguments = {f"a{i}": value_of(value) for i, value in enumerate(call.arguments)}
+    arguments = {f"a{i}": value_of(value, empty) for i, value in enumerate(call.arguments)}
     for name, value in arguments.items():
         if isinstance(value, TransposeOf):
             arguments[name] = arguments[f"a{value.argument}"].T
-    keywords = {name: value_of(value) for name, value in call.keywords.items()}
+    keywords = {name: value_of(value, empty) for name, value in call.keywords.items()}
     text = ", ".join([*arguments, *(f"{name}={name}" for name in keywords)])
     # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.
     run: Callable[[], Any] = eval(
-        f"lambda: function({text})", {"function": value_of(call.function), **arguments, **keywords}
+        f"lambda: function({text})", {"function": value_of(call.function, empty), **arguments, **keywords}
     )
     return run

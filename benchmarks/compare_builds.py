@@ -6,10 +6,11 @@
 
 A build is the Python interpreter of the environment that it is installed in, or a folder that this interpreter imports
 it from (a checkout that is built in place). All shape sets of the other benchmarks are called in processes with the old
-build and with the new one, two with each, and with operands at three places in each, as it makes a difference where
-data lies. Samples alternate, old new new old; the ratio of a shape is the old build's shortest time over the new one's:
-more than 1 is faster. With one thread it is CPU time, which other work on the machine changes least. Only public
-functions are called, and results of the two builds must be equal, bit by bit.
+build and with the new one, two with each, and with operands at three places, as it makes a difference where data lies.
+Arrays that are given to a call are at the same places of the same memory in all of these processes, where the system
+has memory that processes share by a file descriptor. Samples alternate, old new new old; the ratio of a shape is the
+old build's shortest time over the new one's: more than 1 is faster. With one thread it is CPU time, which other work on
+the machine changes least. Only public functions are called, and results of the two builds must be equal, bit by bit.
 
 Shapes below the bound, and all of a class whose geometric mean is below its own, are measured once more, in new
 processes and four times as long. The exit status is 1 if a shape is below the bound both times, or a class in the mean
@@ -41,6 +42,7 @@ HERE = Path(__file__).resolve().parent
 ORDER = ("old", "new", "new", "old")
 LEAST, MOST = 6, 200  # rounds of a shape
 LONGER = 4  # times, when a shape is measured again
+SHARED_BYTES = 1 << 32  # for three copies of the operands of a call
 LIST_AT_MOST = 20  # shapes in the second table
 
 
@@ -51,14 +53,15 @@ class WorkerError(RuntimeError):
 class Worker:
     """A process with one build (see build_worker.py)."""
 
-    def __init__(self, build: str) -> None:
+    def __init__(self, build: str, descriptor: int | None) -> None:
         python, environment = build, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         if Path(build).is_dir():
             python, environment["PYTHONPATH"] = sys.executable, str(Path(build).resolve())
         command = [python, "-c", "import build_worker; build_worker.main()"]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE, env=environment
-        )
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE, env=environment,
+            pass_fds=() if descriptor is None else (descriptor,),
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -86,13 +89,24 @@ class Worker:
         return value
 
 
+def shared_memory(stack: ExitStack) -> int | None:
+    """A file in memory, as large as operands can be; it takes what is written to. None where systems do not have it."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    descriptor = os.memfd_create("operands")
+    stack.callback(os.close, descriptor)
+    os.truncate(descriptor, SHARED_BYTES)
+    return descriptor
+
+
 class Comparison:
     """Two processes with each build; all of them make the same calls, in turns."""
 
     def __init__(self, builds: dict[str, str], threads: int, isa: str | None, stack: ExitStack) -> None:
-        self.workers = [(name, stack.enter_context(Worker(builds[name]))) for name in ORDER]
+        shared = shared_memory(stack)
+        self.workers = [(name, stack.enter_context(Worker(builds[name], shared))) for name in ORDER]
         self.settle = SETTLE if threads > 1 else 0.0
-        self.about = {name: worker.ask("start", threads, isa) for name, worker in self.workers}
+        self.about = {name: worker.ask("start", threads, isa, shared) for name, worker in self.workers}
 
     def measure(self, result: Result, seconds: float) -> None:
         """Measure one shape for about so long, if both builds have its function."""
