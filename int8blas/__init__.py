@@ -19,7 +19,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean
-    onnx          networks from ONNX files: onnx.load, onnx.Model; imported when it is first used
+    onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
 
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set
     include       int8blas.h, the GEMMs for C and C++
@@ -40,10 +40,8 @@ Each room's ``__init__`` says what lives there. docs/architecture.md follows a p
 weights through them, and has a glossary.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from int8blas import calibration
+from int8blas import onnx as onnx
 from int8blas._former import name_former_places
 from int8blas._version import __version__
 from int8blas.convolution.convolution import Convolution
@@ -145,12 +143,4 @@ __all__ = [
 ]
 
 name_former_places()
-register_later("Model", "int8blas.onnx")
-
-if not TYPE_CHECKING:  # for which no other name may be one
-
-    def __getattr__(name):
-        """The room ``onnx``, which is imported when it is first used."""
-        if name == "onnx":
-            return import_module("int8blas.onnx")
-        raise AttributeError(f"module 'int8blas' has no attribute {name!r}")
+register_later("Model", "int8blas.onnx.model")

@@ -371,9 +371,19 @@ def test_the_page_has_a_line_for_every_operator():
     assert {name for domain, name in TABLE.rows if domain != DOMAIN} <= set(named)
 
 
+def test_names_are_listed_before_they_are_used():
+    code = "import int8blas; print({'load', 'new_ops'} <= set(dir(int8blas.onnx)), hasattr(int8blas.onnx, 'x'))"
+    assert run_python("-c", code).stdout.split() == ["True", "False"]
+
+
+def test_names_of_int8blas_are_looked_up_without_a_hook():
+    """A __getattr__ makes each of them two and a half times as slow."""
+    assert "__getattr__" not in vars(int8blas)
+
+
 def test_the_package_is_imported_when_it_is_used():
-    code = "import sys, int8blas; assert 'int8blas.onnx' not in sys.modules; int8blas.onnx.load; " \
-           "assert 'onnx' not in sys.modules; print('int8blas.onnx' in sys.modules)"  # fmt: skip
+    code = "import sys, int8blas; assert 'int8blas.onnx.model' not in sys.modules; int8blas.onnx.load; " \
+           "assert 'onnx' not in sys.modules; print('int8blas.onnx.model' in sys.modules)"  # fmt: skip
     assert run_python("-c", code).stdout.strip() == "True"
 
 
