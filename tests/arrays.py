@@ -11,7 +11,7 @@ from reference import INT32_MAX, INT32_MIN
 import int8blas
 
 # Instruction sets without an exact multiply-add of bytes: they widen operands, or split a packed B.
-WITHOUT_VNNI = ("avx512bw", "avx2", "neon")
+WITHOUT_VNNI = ("avx512bw", "avx2")
 
 # --- sign pairs and values -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,19 @@
  * three instructions for each x, beside one that widens y.
  */
 
+#define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
+
+/* A step of one vector. */
+I8_INLINE i8_vec i8_distance_load(const void *p, const int is_signed, const int shifted)
+{
+#if I8_DIFFERENCES
+    (void)shifted;
+    return is_signed ? i8_words_s8(p) : i8_words_u8(p);
+#else
+    return i8_long_k_load(p, is_signed, shifted);
+#endif
+}
+
 /* A step: squares[j] += y y', sums[j] += 64 y, acc[i * columns + j] += x' y; or, as pairs of s16, acc alone, of
  * (x - y)^2. `mask` is for the last step, which reaches back, or NULL. */
 I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *sums, const uint8_t *x, ptrdiff_t x_row,
@@ -18,17 +31,17 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *sums, cons
                                 const int x_signed, const int y_signed)
 {
     i8_vec xv[4];
-    I8_FOR(i, rows) xv[i] = i8_long_k_load(x + i * x_row, x_signed, x_signed == y_signed);
+    I8_FOR(i, rows) xv[i] = i8_distance_load(x + i * x_row, x_signed, x_signed == y_signed);
     I8_FOR(j, columns) {
-        i8_vec yv = i8_long_k_load(y + j * y_row, y_signed, 0);
-#if I8_PAIRED
+        i8_vec yv = i8_distance_load(y + j * y_row, y_signed, 0);
+#if I8_DIFFERENCES
         (void)sums;
         if (rows == 0) {
-            yv = mask ? i8_and(yv, i8_long_k_load(mask, 1, 0)) : yv;
+            yv = mask ? i8_and(yv, i8_distance_load(mask, 1, 0)) : yv;
             squares[j] = i8_dot2(squares[j], yv, yv);
         }
         I8_FOR(i, rows) {
-            const i8_vec apart = mask ? i8_and(i8_sub_16(yv, xv[i]), i8_long_k_load(mask, 1, 0)) : i8_sub_16(yv, xv[i]);
+            const i8_vec apart = mask ? i8_and(i8_sub_16(yv, xv[i]), i8_distance_load(mask, 1, 0)) : i8_sub_16(yv, xv[i]);
             acc[i * columns + j] = i8_dot2(acc[i * columns + j], apart, apart);
         }
 #else
@@ -54,7 +67,7 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *sums, cons
 I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                                 int32_t *dst, const int rows, const int columns, const int x_signed, const int y_signed)
 {
-    const int step = I8_LONG_K_STEP, sets = rows ? rows : 1, n = sets * columns;
+    const int step = I8_DISTANCE_STEP, sets = rows ? rows : 1, n = sets * columns;
     const ptrdiff_t y_row = t->y_row;
     i8_vec acc[16], squares[4], sums[4];
     int32_t found[16];
@@ -77,16 +90,16 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
     }
     I8_FOR(i, sets) I8_FOR(j, columns) {
         i8_vec *sum = &acc[i * columns + j];
-        if (!I8_PAIRED) {
+        if (!I8_DIFFERENCES) {
             *sum = x_signed ? i8_sub(sums[j], *sum) : i8_sub(i8_zero(), i8_add(sums[j], *sum));
             *sum = i8_add(*sum, *sum);
         }
-        if (!I8_PAIRED || rows == 0)
+        if (!I8_DIFFERENCES || rows == 0)
             *sum = i8_add(*sum, squares[j]);
     }
     i8_long_k_fold(found, acc, n);
     I8_FOR(i, sets) I8_FOR(j, columns)
-        dst[i * t->dst_row + j] = found[i * columns + j] + (I8_PAIRED || rows == 0 ? 0 : t->x_squares[i]);
+        dst[i * t->dst_row + j] = found[i * columns + j] + (I8_DIFFERENCES || rows == 0 ? 0 : t->x_squares[i]);
 }
 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed)
@@ -96,7 +109,7 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
     ptrdiff_t x_row = t->x_row;
     uint8_t x_step[4][4 * I8_LANES];
     int64_t j = 0;
-    if (t->k < I8_LONG_K_STEP) {
+    if (t->k < I8_DISTANCE_STEP) {
         I8_FOR(i, rows) i8_store(x_step[i], i8_repeat_some(x + i * x_row, 4 * I8_LANES, (int)t->k));
         x = x_step[0];
         x_row = 4 * I8_LANES;
@@ -117,7 +130,7 @@ I8_DEFINE(1)
 I8_DEFINE(2)
 static void i8_squares_u(const i8_distance_args *t) { i8_distances(t, 0, 1, 0); }
 static void i8_squares_s(const i8_distance_args *t) { i8_distances(t, 0, 0, 1); }
-#if I8_PAIRED
+#if I8_DIFFERENCES
 #define I8_DISTANCE_ROWS 2
 #define I8_DISTANCES_OF(s, y) {i8_squares_##y, i8_distances_##s##y##_1, i8_distances_##s##y##_2}
 #else

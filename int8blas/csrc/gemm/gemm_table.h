@@ -4,14 +4,18 @@
 
 #include "gemm/in_place_body.h"
 
+#ifndef I8_DIFFERENCES
+#define I8_DIFFERENCES I8_PAIRED
+#endif
+
 extern const i8_tiles I8_OF_ISA(dot4_tiles);
 extern const i8_scaled_tiles I8_OF_ISA(scaled_tiles);
 #if I8_PAIRED
 extern const i8_tiles I8_OF_ISA(dot2_tiles), I8_OF_ISA(dot8_tiles), I8_OF_ISA(dot_small_tiles);
 #endif
-#ifdef I8_MATMUL
+#ifdef I8_ARRANGED_FLIP
 extern const i8_tiles I8_OF_ISA(arranged_tiles);
-#if I8_MATMUL
+#ifdef I8_ARRANGED_BODY
 void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 #endif
 #endif
@@ -91,12 +95,11 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .tiles[I8_DOT4] = &I8_OF_ISA(dot4_tiles),
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
-#ifdef I8_MATMUL
+#ifdef I8_ARRANGED_FLIP
     .tiles[I8_DOT_ARRANGED] = &I8_OF_ISA(arranged_tiles),
-#if I8_MATMUL
+    .arranged_flip = I8_ARRANGED_FLIP,
+#ifdef I8_ARRANGED_BODY
     .arrange_a = I8_OF_ISA(arrange_a),
-#else
-    .arranged_flip = 0x80,
 #endif
 #endif
     .few_rows_mr = I8_FEW_ROWS_MR,

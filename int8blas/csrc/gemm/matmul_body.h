@@ -9,6 +9,8 @@
  *
  * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and one at a time of B. A unit of sums has two
  * columns of two rows, which are sorted in the end. */
+#include "core/dwords.h"
+
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)
 #define I8_COLUMN_PAIRS (I8_PANEL / 2)
 

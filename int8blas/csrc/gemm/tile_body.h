@@ -7,10 +7,11 @@
  *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16, t->small_groups of which are added
  *                        before they are widened; nearly full tiles alone are defined then
  *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A that I8_STEP takes; else i8_vec, i8_broadcast(p)
- *   I8_SHIFTS_A          optional, 1 where I8_STEP takes A' - 128: the tiles add 128 * B'
+ *   I8_SHIFTS_A          optional, 1 where I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
  *   I8_ARRANGED          optional, 1 for tiles of one panel alone, of I8_DOT_ARRANGED
  *   I8_PREPARE(t, mr, np)  optional: what <prefix>_add_products, which is defined already then, needs before the tiles
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
+ *   I8_STEP_APART(acc, a, b)     optional: the same for a unit of B, 4 columns, two lanes each, by which all tiles add
  *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
@@ -93,17 +94,32 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
 }
 
 /* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
- * its pairs takes three. The two pairs of a group of k have a lane each, until they are added up at the end. */
-I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS], const i8_tile_args *t,
-                                          const uint8_t *a, const int8_t *b, const int mr, const int np)
+ * its pairs takes three; or when they are multiplied. The two pairs of a group of k have a lane each, until they are
+ * added up at the end. */
+#ifdef I8_STEP_APART
+#define I8_APART 1
+#define I8_APART_A I8_A
+#define I8_APART_B i8_unit
+#define I8_LOAD_APART_A(p) I8_LOAD_A(p)
+#define I8_LOAD_APART_B(p) i8_load_unit(p)
+#else
+#define I8_APART 0
+#define I8_APART_A i8_vec
+#define I8_APART_B i8_vec
+#define I8_LOAD_APART_A(p) i8_words_repeated(p)
+#define I8_LOAD_APART_B(p) i8_words_s8(p)
+#define I8_STEP_APART(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#endif
+I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS], const i8_tile_args *t,
+                                        const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
-    i8_vec av[I8_MR];
-    I8_FOR(i, mr) av[i] = i8_words_repeated(a + i * t->a_row);
+    I8_APART_A av[I8_MR];
+    I8_FOR(i, mr) av[i] = I8_LOAD_APART_A(a + i * t->a_row);
     I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
         const int j = 2 * I8_VECS * p + v;
-        const i8_vec bv = i8_words_s8(b + p * t->b_panel + v * 2 * I8_LANES);
+        const I8_APART_B bv = I8_LOAD_APART_B(b + p * t->b_panel + v * 2 * I8_LANES);
         I8_FOR(i, mr) {
-            sums[i][j] = i8_dot2(sums[i][j], av[i], bv);
+            I8_STEP_APART(sums[i][j], av[i], bv);
             I8_PIN(sums[i][j]);
         }
     }
@@ -111,21 +127,21 @@ I8_INLINE void I8_NAME(add_widened_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_
 
 /* Where a tile has one panel, groups of its first and its second half take turns: memory serves two streams faster than
  * one. */
-I8_INLINE void I8_NAME(add_widened)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
-                                    const int8_t *b, const int mr, const int np)
+I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                  const int8_t *b, const int mr, const int np)
 {
     i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VECS];
-    const int width = np * I8_VECS, streams = np > 1 ? 1 : 2;
+    const int width = np * I8_VECS, streams = np > 1 || mr * width > 4 ? 1 : 2;
     const int64_t part = t->groups / streams;
     I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[i][j] = i8_zero();
     for (int64_t group = 0; group < part; ++group) {
         I8_FOR(s, streams)
-            I8_NAME(add_widened_group)(sums, t, a + s * part * t->a_group, b + s * part * 4 * I8_PANEL, mr, np);
+            I8_NAME(add_apart_group)(sums, t, a + s * part * t->a_group, b + s * part * 4 * I8_PANEL, mr, np);
         a += t->a_group;
         b += 4 * I8_PANEL;
     }
     if (t->groups % streams)
-        I8_NAME(add_widened_group)(sums, t, a + part * t->a_group, b + part * 4 * I8_PANEL, mr, np);
+        I8_NAME(add_apart_group)(sums, t, a + part * t->a_group, b + part * 4 * I8_PANEL, mr, np);
     I8_FOR(i, mr) I8_FOR(j, width)
         acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
@@ -162,6 +178,13 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 }
 #endif
 
+#ifdef I8_ARRANGED
+#define I8_ARRANGED_GROUPS 4
+#endif
+
+/* Accumulators of a tile for that: more rows are taken in two parts. */
+#define I8_APART_SUMS 6
+
 /* The products of A, row `row` of all and those below it, with `np` panels of B, on top of a tile's sums. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
@@ -171,11 +194,11 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
      * time, so it takes `depth` groups at once, each with accumulators of its own. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
-    const int halves = I8_WIDENS && mr == 1, widens = I8_WIDENS && mr > 1 && mr * width <= 4;
+    const int halves = I8_WIDENS && mr == 1, apart = I8_APART || (I8_WIDENS && mr > 1 && mr * width <= 4);
 #ifdef I8_STEP_2
     const int depth = 1;
 #else
-    const int depth = halves || widens || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+    const int depth = halves || apart || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
 #endif
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
@@ -199,8 +222,11 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
                 a += I8_HALVES_STEPS * a_group;
                 b += I8_HALVES_STEPS * 4 * I8_PANEL;
             }
-        if (widens) {
-            I8_NAME(add_widened)(acc[0], t, a, b, mr, np);
+        if (apart) {
+            const int upper = mr * width > I8_APART_SUMS ? (mr + 1) / 2 : mr;
+            I8_NAME(add_apart)(acc[0], t, a, b, upper, np);
+            if (upper < mr)
+                I8_NAME(add_apart)(acc[0] + upper, t, a + upper * a_row, b, mr - upper, np);
             b += groups * 4 * I8_PANEL;
             groups = 0;
         }
@@ -210,6 +236,18 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
             I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
             a += 2 * a_group;
             b += 2 * 4 * I8_PANEL;
+        }
+#endif
+#ifdef I8_ARRANGED
+        /* A loop's own instructions are as many as those of a group of A where there is one group: too many where a CPU
+         * starts three instructions in a cycle. */
+        for (; depth == 1 && groups >= I8_ARRANGED_GROUPS; groups -= I8_ARRANGED_GROUPS) {
+            I8_FETCH_AHEAD(I8_ARRANGED_GROUPS);
+            I8_FOR(d, I8_ARRANGED_GROUPS) {
+                I8_ADD_GROUP(acc[0], a, 4);
+                a += 4 * mr;
+                b += 4 * I8_PANEL;
+            }
         }
 #endif
         if (depth > 1)
@@ -290,7 +328,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
         I8_FOR(i, mr) acc[i][j] = start;
     }
-#if I8_SHIFTS_A
+#if I8_SHIFTS_A && !defined(I8_PREPARE)
     /* Where there is one tile of these columns. Others have it in col_init. */
     if (mr <= I8_SHORT_TILE(I8_NP)) {
         i8_vec shifts[I8_ROW_NP * I8_VECS];
@@ -407,7 +445,15 @@ I8_DEFINE(8, 3)
 #undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
 #undef I8_WIDENS
+#undef I8_LOAD_APART_B
+#undef I8_LOAD_APART_A
+#undef I8_APART_B
+#undef I8_APART_SUMS
+#undef I8_APART_A
+#undef I8_APART
+#undef I8_STEP_APART
 #undef I8_SHIFTS_A
+#undef I8_ARRANGED_GROUPS
 #undef I8_ARRANGED
 #undef I8_LOAD_A
 #undef I8_A

@@ -6,7 +6,10 @@
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
  *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
- *   I8_MATMUL          optional, for I8_DOT_ARRANGED: 1 if there is i8_matmul, 0 if A is arranged for I8_DOT_BY_DWORD
+ *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: the same for a unit of B, of 4 columns, which have two lanes each
+ *   I8_ARRANGED_FLIP   optional, if there are tiles by I8_DOT_ARRANGED: what A' is XORed with for them
+ *   I8_ARRANGED_BODY   optional: the file that has their add_products and arrange_a; else they take I8_DOT_BY_DWORD
+ *   I8_DIFFERENCES     optional, 1 if squares of differences are those of s16; else as I8_PAIRED
  *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
  */
 
@@ -22,6 +25,9 @@
 #define I8_SHIFTS_A !I8_MIXED
 #else
 #define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#endif
+#ifdef I8_DOT_APART
+#define I8_STEP_APART(acc, a, b) I8_DOT_APART(acc, a, b)
 #endif
 #define I8_WIDENS I8_PAIRED
 #include "gemm/tile_body.h"
@@ -46,10 +52,10 @@ const i8_tiles I8_OF_ISA(dot8_tiles) = I8_TILES(I8_OF_ISA(dot8));
 const i8_tiles I8_OF_ISA(dot_small_tiles) = I8_FULL_TILES(I8_OF_ISA(dot_small));
 #endif
 
-#ifdef I8_MATMUL
+#ifdef I8_ARRANGED_FLIP
 #define I8_PREFIX I8_OF_ISA(arranged)
-#if I8_MATMUL
-#include "gemm/matmul_body.h"
+#ifdef I8_ARRANGED_BODY
+#include I8_ARRANGED_BODY
 #else
 #define I8_A i8_dword
 #define I8_LOAD_A(p) i8_load_dword(p)

@@ -23,7 +23,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* acc + the dots of x and y; and of y and the dword x in every lane. */
+/* acc + the dots of x and y; and of y and the dword x in every lane, in the order that loops of tiles have them in:
+ * compilers would load more operands before than there are registers for. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \
@@ -34,8 +35,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
 #define I8_BY_DWORD_FUNCTION(name, instruction)                                                                        \
     I8_INLINE i8_vec name(i8_vec acc, i8_dword x, i8_vec y)                                                            \
     {                                                                                                                  \
-        __asm__(instruction " %0.4s, %1.16b, %2.4b[0]" : "+w"(acc.low) : "w"(y.low), "w"(x));                          \
-        __asm__(instruction " %0.4s, %1.16b, %2.4b[0]" : "+w"(acc.high) : "w"(y.high), "w"(x));                        \
+        __asm__ volatile(instruction " %0.4s, %1.16b, %2.4b[0]" : "+w"(acc.low) : "w"(y.low), "w"(x));                 \
+        __asm__ volatile(instruction " %0.4s, %1.16b, %2.4b[0]" : "+w"(acc.high) : "w"(y.high), "w"(x));               \
         return acc;                                                                                                    \
     }
 I8_DOT_FUNCTION(i8_dot_signed, "sdot")

@@ -26,4 +26,5 @@ I8_INLINE int32x4_t i8_matmul(int32x4_t acc, i8_unit a, i8_unit b)
 #define I8_PAIRED 0
 #define I8_MIXED 1
 #define I8_ALIKE 1
-#define I8_MATMUL 1
+#define I8_ARRANGED_BODY "gemm/matmul_body.h"
+#define I8_ARRANGED_FLIP 0

@@ -1,15 +1,92 @@
 /* Armv8.0: Cortex-A53, A57, A72 and A73, Graviton 1, Raspberry Pi 3 and 4.
  *
- *   SMLAL, SMLAL2 .4s   4 products of s16 each; latency 4, or 1 for the sum; one a cycle (A72: F1)
- *   MUL, MLA .8h        8 products of which the low 16 bits are kept; one every cycle or two
- *   SADALP .4s          sums of two s16 added to s32; latency 4, or 1 for the sum; one a cycle
+ *   SMULL, SMULL2, SMLAL2 .8h   8 products of equal signs, in 16 bits; latency 4; one a cycle (A72: F0)
+ *   SADALP .4s                  sums of two s16 added to s32; latency 4, or 1 for the sum; one a cycle (A72: F1)
+ *   MUL .8h                     8 products of which the low 16 bits are kept; one every cycle or two
  *
- * A product of u8 and s8 fits s16, a sum of two does not: exact dots of bytes widen both operands to s16, and take 4
- * multiplier instructions for 16 products, where widened operands (I8_DOT2) take 4 and nothing else.
+ * Two products of s8 fit s16 unless all four factors are -128. So tiles take A less 128, and a column has lanes of its
+ * own for each pair of its k, until these are added up at the end.
  */
 I8_TARGET_BEGIN(I8_NEON)
 #include "isa/vectors_neon.h"
 
+/* The sums of four products of bytes in every lane, of equal signs; and of u8 and s8, widened. */
+#define I8_HALF_DOT_SIGNED(acc, x, y)                                                                                  \
+    vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(i8_low_products(x, y)), vpaddlq_s16(i8_high_products(x, y))))
+#define I8_HALF_DOT_UNSIGNED(acc, x, y)                                                                                \
+    (int32x4_t)vaddq_u32(I8_U32(acc), vpaddq_u32(vpaddlq_u16(vmull_u8(vget_low_u8(x), vget_low_u8(y))),                \
+                                                 vpaddlq_u16(vmull_high_u8(x, y))))
+I8_INLINE int16x8_t i8_low_products(int8x16_t x, int8x16_t y) { return vmull_s8(vget_low_s8(x), vget_low_s8(y)); }
+I8_INLINE int16x8_t i8_high_products(int8x16_t x, int8x16_t y) { return vmull_high_s8(x, y); }
+I8_INLINE i8_vec i8_dot_signed(i8_vec acc, i8_vec x, i8_vec y)
+{
+    return I8_VEC(I8_HALF_DOT_SIGNED(acc.low, I8_S8(x.low), I8_S8(y.low)),
+                  I8_HALF_DOT_SIGNED(acc.high, I8_S8(x.high), I8_S8(y.high)));
+}
+I8_INLINE i8_vec i8_dot_unsigned(i8_vec acc, i8_vec x, i8_vec y)
+{
+    return I8_VEC(I8_HALF_DOT_UNSIGNED(acc.low, I8_U8(x.low), I8_U8(y.low)),
+                  I8_HALF_DOT_UNSIGNED(acc.high, I8_U8(x.high), I8_U8(y.high)));
+}
+/* acc + 128 * the sums of four s8. */
+#define I8_HALF_SHIFT(acc, b) vaddq_s32(acc, vshlq_n_s32(vpaddlq_s16(vpaddlq_s8(I8_S8(b))), 7))
+I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
+{
+    return I8_VEC(I8_HALF_SHIFT(acc.low, b.low), I8_HALF_SHIFT(acc.high, b.high));
+}
+
+/* A dword of A over and over; the same less 128. */
+typedef i8_unit i8_dword;
+I8_INLINE i8_dword i8_load_dword(const void *p)
+{
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return I8_U8(vdupq_n_u32(x));
+}
+I8_INLINE i8_dword i8_load_flipped_dword(const void *p) { return i8_xor_unit(i8_load_dword(p), i8_set_unit(0x80)); }
+
+/* Instructions that stay in the order that they have in the loops of tiles, where sums fill the registers: compilers
+ * would begin more products than there are registers for. Products of the low and the high halves, s8; the latter added
+ * to others; neighbours added to sums. */
+I8_INLINE int16x8_t i8_smull(i8_unit x, i8_unit y)
+{
+    int16x8_t z;
+    __asm__ volatile("smull %0.8h, %1.8b, %2.8b" : "=w"(z) : "w"(x), "w"(y));
+    return z;
+}
+I8_INLINE int16x8_t i8_smull2(i8_unit x, i8_unit y)
+{
+    int16x8_t z;
+    __asm__ volatile("smull2 %0.8h, %1.16b, %2.16b" : "=w"(z) : "w"(x), "w"(y));
+    return z;
+}
+I8_INLINE int16x8_t i8_smlal2(int16x8_t z, i8_unit x, i8_unit y)
+{
+    __asm__ volatile("smlal2 %0.8h, %1.16b, %2.16b" : "+w"(z) : "w"(x), "w"(y));
+    return z;
+}
+I8_INLINE int32x4_t i8_sadalp(int32x4_t acc, int16x8_t z)
+{
+    __asm__ volatile("sadalp %0.4s, %1.8h" : "+w"(acc) : "w"(z));
+    return acc;
+}
+
+/* acc + a dword of A less 128 by 4 columns of a group: two lanes for each. */
+I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
+{
+    const int16x8_t low = i8_smull(a, b), high = i8_smull2(a, b);
+    acc.low = i8_sadalp(acc.low, low);
+    acc.high = i8_sadalp(acc.high, high);
+    return acc;
+}
+
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
+#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_signed(acc, i8_twice((int32x4_t)(a)), b) /* a less 128 */
+#define I8_DOT_APART(acc, a, b) (acc) = i8_dot_apart(acc, a, b)
 #define I8_ISA neon
-#define I8_PAIRED 1
+#define I8_PAIRED 0
+#define I8_MIXED 0
+#define I8_ALIKE 1
+#define I8_DIFFERENCES 1
+#define I8_ARRANGED_BODY "gemm/products_body.h"
+#define I8_ARRANGED_FLIP 0x80
