@@ -26,12 +26,12 @@ EACH = object()
 
 
 def pytest_addoption(parser):
-    parser.addoption("--isa", choices=int8blas.available_isas(), help="instead of all instruction sets, this one")
+    parser.addoption("--isa", action="append", choices=int8blas.available_isas(), help="this one, or these, not all")
 
 
 def selected(config):
     """Instruction sets that the fixture `isa` goes through."""
-    return [config.getoption("--isa")] if config.getoption("--isa") else int8blas.available_isas()
+    return config.getoption("--isa") or int8blas.available_isas()
 
 
 def pytest_report_header(config):

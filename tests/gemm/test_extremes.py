@@ -74,6 +74,22 @@ def test_only_one_panel_of_several_is_beyond_the_certificate(isa, rng):
                 assert_same(int8blas.gemm_u8s8s32(1, a, form(b), numerics=numerics), expected, wild=wild)
 
 
+@pytest.mark.parametrize("distance", [1, 4, 8, 16])
+@pytest.mark.parametrize("rows", [12, 14, 29])
+def test_the_largest_products_that_meet_in_16_bits(isa, rows, distance):
+    """Two products of -128 and -128 are the only ones of two bytes each whose sum does not fit; where tiles have enough
+    rows and panels, those of one panel, column and block of K are."""
+    n, k = 80, 83
+    a = np.zeros((rows, k), np.uint8)  # -128 in kernels that multiply A less 128
+    for column, at in ((0, 0), (33, 5), (79, 66)):
+        b = np.full((k, n), 127, np.int8)
+        b[[at, at + distance], column] = -128
+        for form in B_FORMS.values():
+            assert_same(int8blas.gemm_u8s8s32(1, a, form(b)), np.zeros((rows, n), np.int32), at=at, column=column)
+            least = np.full((rows, k), -128, np.int8)
+            assert_same(int8blas.gemm_s8s8s32(1, least, form(b)), reference.gemm(1, least, b), at=at, column=column)
+
+
 # --- sums beyond int32 -----------------------------------------------------------------------------------------------
 
 
