@@ -41,7 +41,8 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *sums, cons
             squares[j] = i8_dot2(squares[j], yv, yv);
         }
         I8_FOR(i, rows) {
-            const i8_vec apart = mask ? i8_and(i8_sub_16(yv, xv[i]), i8_distance_load(mask, 1, 0)) : i8_sub_16(yv, xv[i]);
+            i8_vec apart = i8_sub_16(yv, xv[i]);
+            apart = mask ? i8_and(apart, i8_distance_load(mask, 1, 0)) : apart;
             acc[i * columns + j] = i8_dot2(acc[i * columns + j], apart, apart);
         }
 #else

@@ -1,12 +1,12 @@
-/* The tables of the tiles of an instruction set with vectors. A tiles_<isa>.c includes this once, after its <isa>.h, which
- * defines
+/* The tables of the tiles of an instruction set with vectors. A tiles_<isa>.c includes this once, after its <isa>.h,
+ * which defines
  *
  *   I8_ISA             its name
  *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
  *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
- *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: the same for a unit of B, of 4 columns, which have two lanes each
+ *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: the same for a unit of B, 4 columns of two lanes each
  *   I8_ARRANGED_FLIP   optional, if there are tiles by I8_DOT_ARRANGED: what A' is XORed with for them
  *   I8_ARRANGED_BODY   optional: the file that has their add_products and arrange_a; else they take I8_DOT_BY_DWORD
  *   I8_DIFFERENCES     optional, 1 if squares of differences are those of s16; else as I8_PAIRED

@@ -1,6 +1,6 @@
-/* Elements of vectors by turns, within units of 128 bits, whatever the width: vectors_<width>.h includes this file after
- * defining i8_low_8(x, y) to i8_low_64(x, y), the elements of the low halves of the units of x and y by turns, and
- * i8_high_8 to i8_high_64, those of the high halves. */
+/* Elements of vectors by turns, within units of 128 bits, whatever the width: vectors_<width>.h includes this file
+ * after defining i8_low_8(x, y) to i8_low_64(x, y), the elements of the low halves of the units of x and y by turns,
+ * and i8_high_8 to i8_high_64, those of the high halves. */
 
 /* The bytes of 4 vectors interleaved: dwords of one byte from each (few_rows_body.h). */
 I8_INLINE void i8_interleave(i8_vec *v)

@@ -1,4 +1,5 @@
-/* The output stage of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
+/* The output stage of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after
+ * defining
  *
  *   I8_PREFIX        <prefix>_output_sums is the function for it
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
