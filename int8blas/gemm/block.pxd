@@ -32,6 +32,7 @@ cdef struct Workspace:
     int64_t *bo
     # of one thread
     uint8_t *a
+    uint8_t *made                       # the rows of a tile of an A' that is in no memory, before they are packed
     uint16_t *a_wide
     int16_t *b_wide
     uint8_t *a_columns

@@ -129,14 +129,22 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
     return False
 
 
+cdef bint may_arrange(const Gemm *g, const Plan *p) noexcept nogil:
+    """Whether tiles multiply faster by an arrangement of A, unless blocks are narrow or long."""
+    return (
+        g.kernels.gemm.tiles[I8_DOT_ARRANGED] is not NULL and not g.saturating and g.scale_groups is NULL
+        and g.m >= ARRANGED_ROWS and p.panels >= ARRANGED_PANELS
+    )
+
+
 cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
-    """Tiles that leave out products with padding, if that adds nothing: rows that fill the lines of the output evenly,
-    and all of K in a block."""
+    """Tiles that leave out products with padding, if that adds nothing and no others are faster: rows that fill the
+    lines of the output evenly, and all of K in a block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
         has_padding(m) and (m.padding ^ g.a.flip) == 0 and g.a.zero == 0 and not p.splits and not g.saturating
-        and p.matrix is NULL
+        and p.matrix is NULL and not may_arrange(g, p)
     )
     if not p.skips:
         return
@@ -296,10 +304,7 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
 
 cdef void set_arrangement(const Gemm *g, Plan *p) noexcept nogil:
     """Whether A is packed in an arrangement of its own, even one that tiles could read in place."""
-    p.arranges = (
-        g.kernels.gemm.tiles[I8_DOT_ARRANGED] is not NULL and not g.saturating and not is_made(g)
-        and g.scale_groups is NULL and g.m >= ARRANGED_ROWS and p.nc >= ARRANGED_PANELS and p.kc <= I8_ARRANGED_K
-    )
+    p.arranges = may_arrange(g, p) and p.nc >= ARRANGED_PANELS and p.kc <= I8_ARRANGED_K
     p.direct_a = p.direct_a and not p.arranges
 
 

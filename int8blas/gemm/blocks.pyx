@@ -33,7 +33,7 @@ from int8blas.gemm.dynamic_source cimport source_parameters
 from int8blas.gemm.matrix cimport matrix_a_bytes, matrix_b_bytes, multiply_by_matrix, unit_rows
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport GATHERED
-from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row
+from int8blas.gemm.plan cimport Gemm, Plan, is_made, zero_by_row
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range
 from int8blas.gemm.tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
@@ -108,6 +108,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     start = memory
     cdef bint by_matrix = p.matrix is not NULL
     w.a = <uint8_t *>carve(&memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(kc // 4))
+    w.made = <uint8_t *>carve(&memory, p.mr * made_row(kc // 4) if p.arranges and is_made(g) else 0)
     w.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
     w.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(kc // 4) if p.may_widen else 0)
     w.b_wide = <int16_t *>carve(&memory, sizeof(int16_t) * g.kernels.gemm.np * I8_PANEL * widened if p.may_widen else 0)

@@ -71,15 +71,15 @@ cdef struct Waiting:
 cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t row, int64_t rows, int64_t k0,
                     int64_t k) noexcept nogil:
     """A block of A into micro-panels, one for each tile of rows, arranged if that is planned; or as rows, where it is
-    in no memory."""
-    cdef uint8_t flip = g.a.flip ^ (g.kernels.gemm.arranged_flip if p.arranges else 0)
+    in no memory and is not arranged."""
+    cdef uint8_t arranged_flip = g.kernels.gemm.arranged_flip if p.arranges else 0, flip = g.a.flip ^ arranged_flip
     cdef int64_t tiles = ceil_div(rows, p.mr), i, first, groups = ceil_div(k, 4)
     cdef int height, some, t
     cdef int starts[PACKED_TILES + 1]
-    if is_made(g):
+    if is_made(g) and not p.arranges:
         make_rows(g, w, w.a, row, 0, rows, k0, k)
         return
-    if g.a.row == 1 and g.a.column != 1:
+    if g.a.row == 1 and g.a.column != 1 and not is_made(g):
         i = 0
         while i < tiles:
             some = <int>min(<int64_t>PACKED_TILES, tiles - i)
@@ -93,8 +93,13 @@ cdef void pack_rows(const Gemm *g, const Plan *p, const Workspace *w, int64_t ro
         for i in range(tiles):
             first = leading_share(rows, i, tiles)
             height = <int>(leading_share(rows, i + 1, tiles) - first)
-            g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
-                                         address(&g.a, row + first, k0), g.a.row, g.a.column, flip)
+            if is_made(g):
+                make_rows(g, w, w.made, row, first, height, k0, k)
+                g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k, w.made, made_row(groups), 1,
+                                             arranged_flip)
+            else:
+                g.kernels.packing.pack_panel(w.a + first * groups * 4, height, height, k,
+                                             address(&g.a, row + first, k0), g.a.row, g.a.column, flip)
     if p.arranges and g.kernels.gemm.arrange_a is not NULL:
         for i in range(tiles):
             first = leading_share(rows, i, tiles)
@@ -232,7 +237,7 @@ cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *
     elif p.direct_a:
         t.a, t.a_row = address(&g.a, block + row, k0), g.a.row
         t.a_tail = w.a_tail + row if k % 4 else NULL
-    elif is_made(g):
+    elif is_made(g) and not p.arranges:
         t.a, t.a_row = w.a + row * made_row(groups), made_row(groups)
     else:
         t.a, t.a_row, t.a_group, t.a_tile = w.a + row * groups * 4, 4, 4 * height, 4 * height * groups
