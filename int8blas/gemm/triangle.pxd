@@ -10,8 +10,8 @@ cdef enum:
     WHOLE_K = 64
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # With a matrix unit, which computes the other half sooner.
-    MATRIX_WHOLE_K = 512
+    # With a matrix unit, which computes the other half sooner than its mirror is stored.
+    MATRIX_WHOLE_K = 4096
     # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
     SHARED_WORK = 1 << 23
     # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies

@@ -8,9 +8,10 @@ rows of A as rows, which are packed beside the panels.
     gemm_triangle     for each slab: some blocks of K of all panels, or of those that a thread needs
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
       multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
-        multiply_area     for each block of rows, each tile of columns, each panel of rows: the micro-kernel
-          multiply_row      cells beside each other: sums to C, or to the output stage, and to the mirror
-          multiply_square   a cell on the diagonal, of which C may take a triangle only
+        multiply_area     for each block of rows
+          multiply_rows     for each tile of columns, each panel of rows: the micro-kernel
+            multiply_row      cells beside each other: sums to C, or to the output stage, and to the mirror
+            multiply_square   a cell on the diagonal, of which C may take a triangle only
 
 A cell is 16 x 16 elements of C: a panel of rows times a panel of columns; that of a matrix unit is its tile, two panels
 of each. Cells are counted row by row; each thread has as many of them as any other, one behind the other. Sums wait
@@ -121,16 +122,17 @@ cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
         p.mr, p.np = p.matrix.mr, p.matrix.np
         p.kc = even_size(4 * p.groups, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
-        p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc), p.np)
     else:
         # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
         p.kc = even_size(4 * p.groups, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
         p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
     p.slab = p.panels
+    p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
+    if p.matrix is not NULL:
+        p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc * p.slab_blocks), p.np)
     bands = <double>ceil_div(p.panels, p.grid_np)
     cells = bands * (bands + 1) / 2
-    p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
     p.from_registers = stores_sums(g, p)
     # A stretch of cells for each thread.
     p.grid.rows, p.grid.columns, p.grid.column_parts, p.grid.stretches = <int64_t>cells, 1, 1, True
@@ -438,46 +440,47 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
         g.kernels.stage.output(&part)
 
 
-cdef void multiply_columns(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
-                           int64_t block) noexcept nogil:
-    """The cells of a rectangle that are in the triangle, of one block of K and of as many columns as B' has in a cache.
-    """
+cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t column, int64_t column_end,
+                        int64_t block) noexcept nogil:
+    """The cells of a block of rows that are in the triangle, of one block of K."""
     cdef bint upper = t.g.triangle == UPPER
     cdef bint mirrors = t.g.triangle == WHOLE and t.p.from_registers and block == t.p.k_blocks - 1
-    cdef int64_t height = t.p.mc // t.side, end, tile, i, first, last
-    while row < row_end:
-        end = min(row + height, row_end)
-        tile = max(column, row) if upper else column
-        while tile < (column_end if upper else min(column_end, end)):
-            for i in range(row if upper else max(row, tile), min(end, tile + t.tile_cells) if upper else end):
-                first, last = tile, min(tile + t.tile_cells, column_end)
-                if upper and first <= i:
-                    first = i + 1
-                    multiply_square(t, i, block)
-                elif not upper and last > i:
-                    last = i
-                    multiply_square(t, i, block)
-                if first < last:
-                    multiply_row(t, i, first, <int>(last - first), block)
-                    if mirrors and i < tile + t.tile_cells:
-                        mirror(t, i, i + 1, first, last)
-            if mirrors and max(row, tile + t.tile_cells) < end:
-                mirror(t, max(row, tile + t.tile_cells), end, tile, min(tile + t.tile_cells, column_end))
-            tile += t.tile_cells
-        row = end
+    cdef int64_t tile = max(column, row) if upper else column, i, first, last
+    while tile < (column_end if upper else min(column_end, end)):
+        for i in range(row if upper else max(row, tile), min(end, tile + t.tile_cells) if upper else end):
+            first, last = tile, min(tile + t.tile_cells, column_end)
+            if upper and first <= i:
+                first = i + 1
+                multiply_square(t, i, block)
+            elif not upper and last > i:
+                last = i
+                multiply_square(t, i, block)
+            if first < last:
+                multiply_row(t, i, first, <int>(last - first), block)
+                if mirrors and i < tile + t.tile_cells:
+                    mirror(t, i, i + 1, first, last)
+        if mirrors and max(row, tile + t.tile_cells) < end:
+            mirror(t, max(row, tile + t.tile_cells), end, tile, min(tile + t.tile_cells, column_end))
+        tile += t.tile_cells
 
 
 cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
-                        int64_t block) noexcept nogil:
-    """The cells of a rectangle that are in the triangle, of one block of K."""
-    cdef int64_t end
+                        int64_t block, int64_t block_end) noexcept nogil:
+    """The cells of a rectangle that are in the triangle, of some blocks of K."""
+    cdef int64_t top, bottom, right, i
     while column < column_end:
-        end = min(column + t.p.nc // t.panels, column_end)
-        multiply_columns(t, row, row_end, column, end, block)
-        column = end
+        right = min(column + t.p.nc // t.panels, column_end)
+        top = row
+        while top < row_end:
+            bottom = min(top + t.p.mc // t.side, row_end)
+            for i in range(block, block_end):
+                multiply_rows(t, top, bottom, column, right, i)
+            top = bottom
+        column = right
 
 
-cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block) noexcept nogil:
+cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block,
+                           int64_t block_end) noexcept nogil:
     """Cells one behind the other: the rest of a row, whole rows, the beginning of another."""
     cdef int64_t row = row_of(t, first), row_end, column, count
     while first < end:
@@ -486,11 +489,11 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
             while row_end < t.bands and cells_before(t, row_end + 1) <= end:
                 row_end += 1
         if row_end > row:
-            multiply_area(t, row, row_end, 0, t.bands, block)
+            multiply_area(t, row, row_end, 0, t.bands, block, block_end)
         else:
             count = min(end, cells_before(t, row + 1)) - first
             column = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
-            multiply_area(t, row, row + 1, column, column + count, block)
+            multiply_area(t, row, row + 1, column, column + count, block, block_end)
             row_end = row if first + count < cells_before(t, row + 1) else row + 1
             first += count
             row = row_end
@@ -500,12 +503,15 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
 
 
 cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
-    """The cells of one thread, over the blocks of a slab."""
-    cdef int64_t block, cells = cells_before(t, t.bands)
+    """The cells of one thread, over the blocks of a slab: one after the other, or, where a matrix unit reads sums so
+    often that they must not leave a cache, all of them for each row of cells."""
+    cdef int64_t block = t.first_block, cells = cells_before(t, t.bands)
+    cdef int64_t step = 1 if t.p.matrix is NULL else t.end_block - t.first_block
     if t.p.matrix is not NULL:
         t.p.matrix.enter(I8_MATRIX_ROWS)
-    for block in range(t.first_block, t.end_block):
-        multiply_stretch(t, share(cells, part, parts), share(cells, part + 1, parts), block)
+    while block < t.end_block:
+        multiply_stretch(t, share(cells, part, parts), share(cells, part + 1, parts), block, block + step)
+        block += step
     if t.p.matrix is not NULL:
         t.p.matrix.leave()
 
