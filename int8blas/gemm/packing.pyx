@@ -299,13 +299,18 @@ cdef class PackedB:
 
     cdef cnp.ndarray squares_array(self):
         """Sums of squares of B's columns, int64 [panels * 16], computed when they are first needed; those of padding
-        are of no use."""
+        are of no use. Behind them the same as int32, modulo 2**32."""
         cdef cnp.ndarray array
+        cdef int64_t columns = self._data.shape[0] * I8_PANEL, i
+        cdef int64_t *squares
         with cython.critical_section(self):
             if self._squares is not None:
                 return self._squares
-        array = np.empty(self._data.shape[0] * I8_PANEL, np.int64)
-        find_squares(&self._matrix, <int64_t *>cnp.PyArray_DATA(array))
+        array = np.empty(columns + columns // 2, np.int64)
+        squares = <int64_t *>cnp.PyArray_DATA(array)
+        find_squares(&self._matrix, squares)
+        for i in range(columns):
+            (<int32_t *>(squares + columns))[i] = <int32_t>squares[i]
         # Another thread may have come first; its array may be in use already.
         with cython.critical_section(self):
             if self._squares is None:

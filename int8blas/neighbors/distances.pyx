@@ -7,14 +7,16 @@ import numpy as np
 import warnings
 
 from int8blas.core.arrays cimport int8_operand, product_output
+from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.results cimport empty
+from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport forget_regions, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.plan cimport Gemm, Plan, arranged, make_plan, plan_threads
 from int8blas.gemm.problem cimport check_memory, is_usable, run, set_a, set_b, set_c, start
 from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
-from int8blas.neighbors.squares cimport SHORT_SQUARES_K, as_int32, row_squares, short_row_squares
+from int8blas.neighbors.squares cimport SHORT_SQUARES_K, pays_for_threads, row_squares, short_row_squares
 
 cnp.import_array()
 
@@ -55,18 +57,37 @@ cdef int run_in_place(Gemm *g) except -1:
     return 0
 
 
+cdef int product_threads(const Gemm *g, cnp.ndarray x) noexcept:
+    """Threads for the sums of squares of an operand: those of the product, or one.
+
+    A region of fewer threads would end others (core/team.h). To make them again for the product took six times as long
+    as the product itself (1024 x 1024 x 384, 16 threads).
+    """
+    cdef Gemm other
+    cdef Plan p
+    if not pays_for_threads(x):
+        return 1
+    g = arranged(g, &other)
+    make_plan(g, &p)
+    return plan_threads(g, &p)
+
+
 cdef int run_staged(Gemm *g, cnp.ndarray a, cnp.ndarray b, PackedB packed) except -1:
     """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
-    cdef cnp.ndarray x_squares = short_row_squares(a), y_squares
+    cdef cnp.npy_intp m = g.m, n = g.n
+    cdef cnp.ndarray x_squares = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0), y_squares
     g.alpha = -2
     g.co_rows = <const int32_t *>cnp.PyArray_DATA(x_squares)
     if takes_in_place(g):
+        short_row_squares(a, <int32_t *>cnp.PyArray_DATA(x_squares), 1)
         return run_in_place(g)
-    if packed is None:
-        y_squares = short_row_squares(b)
+    if packed is not None:
+        g.co_cols = <const int32_t *>(packed.squares() + round_up(g.n, I8_PANEL))
     else:
-        y_squares = as_int32(<const int64_t *>cnp.PyArray_DATA(packed.squares_array()), g.n)
-    g.co_cols = <const int32_t *>cnp.PyArray_DATA(y_squares)
+        y_squares = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+        g.co_cols = <const int32_t *>cnp.PyArray_DATA(y_squares)
+        short_row_squares(b, <int32_t *>cnp.PyArray_DATA(y_squares), product_threads(g, b))
+    short_row_squares(a, <int32_t *>cnp.PyArray_DATA(x_squares), product_threads(g, a))
     run(g, "sqeuclidean")
     return 0
 
@@ -185,7 +206,8 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         run_staged(&g, a, b, packed)
     else:
         run(&g, "sqeuclidean")
-        add_squares(target, row_squares(a), packed.squares_array()[:g.n] if packed is not None else row_squares(b))
+        add_squares(target, row_squares(a, product_threads(&g, a)),
+                    packed.squares_array()[:g.n] if packed is not None else row_squares(b, product_threads(&g, b)))
     if g.to_s64 and typenum == cnp.NPY_INT32:
         target = store_saturated(target, matrix)
     elif given is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(given):

@@ -271,7 +271,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         s.shards[i].g.to_s64 = s.wide
     _mask = set_excluded(&s, exclude, rows)
     if s.metric != I8_INNER:
-        squares = row_squares(x)
+        squares = row_squares(x, 1)
     indices = np.empty((x.shape[0], s.most), np.int64)
     scores = np.empty((x.shape[0], s.most), np.float64 if s.metric == I8_COSINE else np.int64)
     if s.most:

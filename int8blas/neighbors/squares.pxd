@@ -18,7 +18,7 @@ cdef struct Rows:
     bint is_signed
 
 
-cdef cnp.ndarray row_squares(cnp.ndarray x)
-cdef cnp.ndarray short_row_squares(cnp.ndarray x)
+cdef bint pays_for_threads(cnp.ndarray x) noexcept
+cdef cnp.ndarray row_squares(cnp.ndarray x, int threads)
+cdef void short_row_squares(cnp.ndarray x, int32_t *squares, int threads) noexcept
 cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil
-cdef cnp.ndarray as_int32(const int64_t *squares, int64_t count)

@@ -5,13 +5,13 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_distance_args, i8_kernels
-from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_work
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, threads_for
 
 cnp.import_array()
 
 cdef enum:
-    # Rows of a part: four cache lines of an array by columns.
+    # Rows at a time: four cache lines of an array by columns.
     SOME_ROWS = 256
 
 
@@ -45,55 +45,53 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
         first += SOME_ROWS
 
 
-cdef int square_rows(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """SOME_ROWS rows, or what is left."""
+cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """A part of the rows, SOME_ROWS at a time."""
     cdef const SquaresJob *j = <const SquaresJob *>job
-    cdef int64_t first = part * SOME_ROWS
+    cdef int64_t first = share(j.rows.count, part, parts), end = share(j.rows.count, part + 1, parts)
     cdef Rows some = j.rows
-    some.data, some.count = j.rows.data + first * j.rows.row_stride, min(<int64_t>SOME_ROWS, j.rows.count - first)
-    if j.squares is NULL:
-        add_short_squares(j.kernels, &some, j.short_squares + first)
-    else:
-        square_some(j.kernels, &some, j.squares + first)
+    while first < end:
+        some.data, some.count = j.rows.data + first * j.rows.row_stride, min(<int64_t>SOME_ROWS, end - first)
+        if j.squares is NULL:
+            add_short_squares(j.kernels, &some, j.short_squares + first)
+        else:
+            square_some(j.kernels, &some, j.squares + first)
+        first += some.count
     return 0
 
 
-cdef void run_squares(cnp.ndarray x, SquaresJob *job) noexcept:
-    """The sums of squares of a matrix's rows, to where the job says."""
+cdef bint pays_for_threads(cnp.ndarray x) noexcept:
+    """Whether the sums of squares of a matrix's rows are worth more than one thread."""
+    return threads_for(<double>cnp.PyArray_SIZE(x), THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
+
+
+cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
+    """The sums of squares of a matrix's rows, to where the job says, by at most so many threads."""
+    cdef int64_t rows = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x)
     job.kernels = current_kernels()
     job.rows.data = <const uint8_t *>cnp.PyArray_DATA(x)
-    job.rows.count, job.rows.k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
+    job.rows.count, job.rows.k = rows, cnp.PyArray_DIM(x, 1)
     job.rows.row_stride, job.rows.k_stride = cnp.PyArray_STRIDE(x, 0), cnp.PyArray_STRIDE(x, 1)
     job.rows.is_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8
-    run_work(square_rows, job, ceil_div(job.rows.count, SOME_ROWS), <double>job.rows.count * job.rows.k,
-             THREAD_PACKED_BYTES, GIL_BYTES)
+    if size <= GIL_BYTES:
+        square_rows(job, 0, 1)
+        return
+    threads = <int>min(<int64_t>threads, max(<int64_t>1, rows))
+    with nogil:
+        run_parts(square_rows, job, threads, threads)
 
 
-cdef cnp.ndarray row_squares(cnp.ndarray x):
+cdef cnp.ndarray row_squares(cnp.ndarray x, int threads):
     """The sum of squares of each row of a matrix of uint8 or int8, int64."""
     cdef SquaresJob job
     cdef cnp.ndarray squares = np.empty(x.shape[0], np.int64)
     job.squares, job.short_squares = <int64_t *>cnp.PyArray_DATA(squares), NULL
-    run_squares(x, &job)
+    run_squares(x, &job, threads)
     return squares
 
 
-cdef cnp.ndarray short_row_squares(cnp.ndarray x):
+cdef void short_row_squares(cnp.ndarray x, int32_t *squares, int threads) noexcept:
     """The same in int32, of at most SHORT_SQUARES_K columns."""
     cdef SquaresJob job
-    cdef cnp.npy_intp size = cnp.PyArray_DIM(x, 0)
-    cdef cnp.ndarray squares = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
-    job.squares, job.short_squares = NULL, <int32_t *>cnp.PyArray_DATA(squares)
-    run_squares(x, &job)
-    return squares
-
-
-cdef cnp.ndarray as_int32(const int64_t *squares, int64_t count):
-    """Sums of squares that fit int32, as int32."""
-    cdef cnp.npy_intp size = count
-    cdef cnp.ndarray array = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
-    cdef int32_t *values = <int32_t *>cnp.PyArray_DATA(array)
-    cdef int64_t i
-    for i in range(count):
-        values[i] = <int32_t>squares[i]
-    return array
+    job.squares, job.short_squares = NULL, squares
+    run_squares(x, &job, threads)
