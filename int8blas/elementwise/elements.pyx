@@ -268,11 +268,16 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
         return parameter
     result = cnp.PyArray_EMPTY(1, &count, cnp.PyArray_TYPE(parameter), 0)
     dst = <int32_t *>cnp.PyArray_DATA(result)
-    for i in range(size):
-        for j in range(inner):
-            dst[i * inner + j] = (<const int32_t *>(value + i * step))[0]
-    for i in range(size * inner, count):
-        dst[i] = dst[i - size * inner]
+    if inner == 1 and step == sizeof(int32_t):
+        memcpy(dst, value, size * sizeof(int32_t))
+    else:
+        for i in range(size):
+            for j in range(inner):
+                dst[i * inner + j] = (<const int32_t *>(value + i * step))[0]
+    i = size * inner
+    while i < count:
+        memcpy(dst + i, dst, min(i, count - i) * sizeof(int32_t))
+        i *= 2
     return result
 
 

@@ -27,8 +27,15 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Gemm *g, str name) except -1
 cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
 cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
-cdef int check_memory(int status, str name) except -1
+cdef int no_memory(str name) except -1
 cdef int warn_saturated(str name) except -1
+
+
+cdef inline int check_memory(int status, str name) except -1:
+    """An error if a problem was not computed."""
+    if status:
+        no_memory(name)
+    return 0
 
 
 cdef inline void clear(Operand *x) noexcept nogil:

@@ -122,11 +122,9 @@ cdef int run(Gemm *g, str name) except -1:
     return saturated
 
 
-cdef int check_memory(int status, str name) except -1:
-    """An error if a problem was not computed."""
-    if status:
-        raise MemoryError(f"{name}: no memory for the workspace")
-    return 0
+cdef int no_memory(str name) except -1:
+    """The error of check_memory."""
+    raise MemoryError(f"{name}: no memory for the workspace")
 
 
 cdef int warn_saturated(str name) except -1:

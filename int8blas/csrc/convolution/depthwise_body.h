@@ -96,7 +96,7 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int
     if (t->output) {
         i8_tile_output o = *t->output;
         o.c += line * t->c_line + pixel * o.c_row;
-        i8_output_tile(&o, 0, 0, acc[0], 4, pixels, vectors);
+        i8_in_line_output_stage(&o, 0, 0, acc[0], 4, pixels, vectors);
         return;
     }
     I8_FOR(p, pixels) I8_FOR(v, vectors)

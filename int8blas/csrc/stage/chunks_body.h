@@ -6,19 +6,27 @@ I8_INLINE ptrdiff_t i8_size(int type)
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
 }
 
-/* Less than a chunk of elements, without a call, as most are 8 bytes or a few: the last bytes in a copy that overlaps
- * the one before. */
+/* Less than a chunk of elements, 1 to 63 bytes, without a call, for which registers would be saved: blocks, the last of
+ * which overlaps the one before. */
+I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
+{
+    memcpy(to, from, (size_t)block);
+    memcpy(to + bytes - block, from + bytes - block, (size_t)block);
+}
+
 I8_INLINE void i8_copy_part(char *to, const char *from, int bytes)
 {
-    uint64_t first, last;
-    if (bytes > 16) {
-        memcpy(to, from, (size_t)bytes);
+    if (bytes >= 16) {
+        for (int i = 16; i < bytes - 16; i += 16)
+            memcpy(to + i, from + i, 16);
+        i8_copy_ends(to, from, bytes, 16);
     } else if (bytes >= 8) {
-        memcpy(&first, from, 8), memcpy(&last, from + bytes - 8, 8);
-        memcpy(to, &first, 8), memcpy(to + bytes - 8, &last, 8);
+        i8_copy_ends(to, from, bytes, 8);
+    } else if (bytes >= 4) {
+        i8_copy_ends(to, from, bytes, 4);
     } else {
-        for (int i = 0; i < bytes; ++i)
-            to[i] = from[i];
+        to[bytes / 2] = from[bytes / 2];
+        i8_copy_ends(to, from, bytes, 1);
     }
 }
 

@@ -74,22 +74,28 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
 /* A chunk of columns, and what the output stage has for it. */
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
+    int rounds;              /* whether the rounder is not -0.0 */
     const int32_t *col_sums; /* where their multiples are all that is subtracted from the sums, */
     const int64_t *factors;  /* by such a factor for each row */
     const int32_t *less;     /* where only these are subtracted */
     int compensated;         /* where more is */
 } i8_stage_chunk;
 
-/* All rows of a whole chunk of columns, the sums of the first at acc, where y is just scaled, shifted, clipped at 0 and
+/* The last two terms of y. A branch that is always the same is faster than adding nothing. */
+I8_INLINE i8_floats i8_stage_shifted(i8_floats y, const i8_stage_chunk *t)
+{
+    return i8_floats_add(t->rounds ? i8_floats_add(y, t->rounder) : y, t->dst_zero);
+}
+
+/* All rows of a chunk of columns, the sums of the first at acc, where y is just scaled, shifted, clipped at 0 and
  * scaled again. */
 I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
-                             const int relu, const int by_row, const int type)
+                             const int relu, const int by_row, const int type, const int count)
 {
-    const i8_floats scale = t->scale, bias = t->bias;
-    const i8_floats dst_scale = t->dst_scale, rounder = t->rounder, dst_zero = t->dst_zero;
+    const i8_floats scale = t->scale, bias = t->bias, dst_scale = t->dst_scale;
     const float *row_scale = by_row ? o->row_scale : NULL;
     const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
-    const int rows = o->rows, rescales = o->stage->rescales;
+    const int rows = o->rows, rescales = o->stage->rescales || count < I8_CHUNK;
     for (int i = 0; i < rows; ++i, c += c_row, acc += acc_row) {
         i8_floats x = i8_floats_from(acc);
         x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(row_scale[i]), scale) : scale);
@@ -97,8 +103,8 @@ I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *ac
         if (relu)
             x = i8_floats_relu(x);
         if (type <= I8_TYPE_S8 || rescales)
-            x = i8_floats_add(i8_floats_add(i8_floats_mul(x, dst_scale), rounder), dst_zero);
-        i8_store_chunk(x, type, c, I8_CHUNK);
+            x = i8_stage_shifted(i8_floats_mul(x, dst_scale), t);
+        i8_store_chunk(x, type, c, count);
     }
 }
 
@@ -169,7 +175,7 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
     x = i8_floats_mul(x, t->dst_scale);
     if (!ordered)
         x = i8_floats_ordered(x);
-    i8_store_chunk(i8_floats_add(i8_floats_add(x, t->rounder), t->dst_zero), type, c, count);
+    i8_store_chunk(i8_stage_shifted(x, t), type, c, count);
 }
 
 /* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
@@ -201,14 +207,17 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
     t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
     t.rounder = i8_floats_set(s->rounder);
+    t.rounds = s->rounder > 0;
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
     /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
-    if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first && count == I8_CHUNK) {
-        if (s->relu)
-            i8_stage_rows(o, c, o->acc32 + j, &t, 1, by_row, type);
+    if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first) {
+        if (count < I8_CHUNK)
+            i8_stage_rows(o, c, o->acc32 + j, &t, s->relu, by_row, type, count);
+        else if (s->relu)
+            i8_stage_rows(o, c, o->acc32 + j, &t, 1, by_row, type, I8_CHUNK);
         else
-            i8_stage_rows(o, c, o->acc32 + j, &t, 0, by_row, type);
+            i8_stage_rows(o, c, o->acc32 + j, &t, 0, by_row, type, I8_CHUNK);
         return;
     }
     if (!has_ops) {

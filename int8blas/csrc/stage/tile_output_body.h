@@ -1,7 +1,7 @@
 /* The output stage of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after
  * defining
  *
- *   I8_PREFIX        <prefix>_output_sums is the function for it
+ *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that of a primitive alone
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows from
@@ -20,9 +20,8 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, const int64_t row, co
         const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
         const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
         const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 zero =
-            type >= I8_TYPE_S32 ? i8_set_f32(0) : i8_load_f32(o->dst_zero.values + o->dst_zero.step * at);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, i8_add_f32(zero, rounder)) : smallest;
+        const i8_f32 zero = shifts ? i8_load_f32(o->dst_zero.values + o->dst_zero.step * at) : i8_set_f32(0);
+        const i8_f32 low = o->relu ? i8_max_f32(smallest, shifts ? i8_add_f32(zero, rounder) : zero) : smallest;
         I8_TIMES(i, mr) {
             char *c = o->c + (row + i) * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
@@ -67,20 +66,10 @@ I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t r
     }
 }
 
-I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
-                                    const int acc_row, const int mr, const int width)
+/* What a primitive's output stage makes of the sums. */
+I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
+                                     const int acc_row, const int mr, const int width)
 {
-    if (o->type == I8_TYPE_S64) {
-        if (o->stream)
-            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 1);
-        else
-            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 0);
-        return;
-    }
-    if (o->row_squares) {
-        I8_NAME(store_distances)(o, row, column, acc, acc_row, mr, width);
-        return;
-    }
     if (o->offset)
         I8_TIMES(j, width) {
             const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
@@ -105,6 +94,23 @@ I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, 
         I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
     else
         I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+}
+
+I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
+                                    const int acc_row, const int mr, const int width)
+{
+    if (o->type == I8_TYPE_S64) {
+        if (o->stream)
+            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 1);
+        else
+            I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 0);
+        return;
+    }
+    if (o->row_squares) {
+        I8_NAME(store_distances)(o, row, column, acc, acc_row, mr, width);
+        return;
+    }
+    I8_NAME(output_stage)(o, row, column, acc, acc_row, mr, width);
 }
 
 #undef I8_TIMES
