@@ -13,7 +13,7 @@ from arrays import B_FORMS, assert_same
 from processes import run_python
 
 import int8blas
-from int8blas.core.machine import usable_cpus
+from int8blas.core.caches import usable_cpus
 from int8blas.core.threads import threading_info
 
 ISAS = {
