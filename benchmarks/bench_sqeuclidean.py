@@ -9,13 +9,11 @@ the times of the products, and how many times as long the distances take.
 
 from __future__ import annotations
 
-import argparse
-
 import int8blas
 import numpy as np
 from int8blas._bench.timing import Plan, measure
 
-from held import held_to
+from held import held_to, options_of
 
 SHAPES = ((1, 1000, 384), (4, 1000, 384), (16, 1000, 384), (1, 100_000, 384), (4, 100_000, 384), (16, 100_000, 384),
           (1, 20_000, 32), (4, 20_000, 32), (16, 20_000, 32), (256, 256, 32), (1024, 1024, 8), (1024, 1024, 32),
@@ -23,20 +21,14 @@ SHAPES = ((1, 1000, 384), (4, 1000, 384), (16, 1000, 384), (1, 100_000, 384), (4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
-    parser.add_argument("--isa", help="hold int8blas to this ISA")
-    parser.add_argument("--shape", action="append", help="MxNxK instead of all, may be repeated")
-    parser.add_argument("--budget", type=float, default=1.0, help="seconds per line (default: %(default)s)")
-    options = parser.parse_args()
-    shapes = [tuple(map(int, text.split("x"))) for text in options.shape or []] or SHAPES
+    options = options_of(__doc__, "MxNxK", 1.0)
     plan = Plan(rounds=30, budget=options.budget, min_sample=5e-4, settle=0.0)
     rng = np.random.default_rng(0)
     with held_to(options.threads, options.isa):
         print()
         print("| M x N x K | product, plain y, us | packed y, us | distances, plain y, times | packed y, times |")
         print("|---|---|---|---|---|")
-        for m, n, k in shapes:
+        for m, n, k in options.shapes or SHAPES:
             x, y = (rng.integers(-128, 128, (rows, k), np.int8) for rows in (m, n))
             packed, c = int8blas.pack_b(y, trans_b=True), np.empty((m, n), np.int32)
             calls = {

@@ -10,14 +10,13 @@ as fast the others are: syrk and matmul than the full product, and syrk than flo
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import int8blas
 import numpy as np
 from int8blas._bench.timing import Plan, measure
 
-from held import held_to
+from held import held_to, options_of
 
 Calls = dict[str, Callable[[], object]]
 
@@ -48,13 +47,7 @@ def contestants(n: int, k: int, columns: bool) -> Calls:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="of all (default: %(default)s)")
-    parser.add_argument("--isa", help="hold int8blas to this ISA")
-    parser.add_argument("--shape", action="append", help="NxK instead of all, may be repeated")
-    parser.add_argument("--budget", type=float, default=2.0, help="seconds per line (default: %(default)s)")
-    options = parser.parse_args()
-    shapes = [tuple(map(int, text.split("x"))) for text in options.shape or []] or SHAPES
+    options = options_of(__doc__, "NxK", 2.0)
     # Workers that wake up share a core for some milliseconds: those of the others sleep by then, and ours do not count.
     sample, settle = (2e-2, 3e-2) if options.threads > 1 else (5e-4, 0.0)
     plan = Plan(rounds=30, budget=options.budget, min_sample=sample, settle=settle)
@@ -62,7 +55,7 @@ def main() -> None:
         print()
         print("| product, N x N x K | full, us | matmul, times full | syrk, times full | syrk, times float32 |")
         print("|---|---|---|---|---|")
-        for n, k in shapes:
+        for n, k in options.shapes or SHAPES:
             for columns in (True, False):
                 timings = {name: timing.best for name, timing in measure(contestants(n, k, columns), plan).items()}
                 full, syrk = timings["full"], timings["syrk"]

@@ -1,12 +1,25 @@
-"""What a benchmark is held to: a number of threads, also of NumPy's and SciPy's BLAS, and an instruction set."""
+"""How benchmarks of shapes are asked, and what holds them: threads, also of NumPy's and SciPy's BLAS, and an ISA."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 from collections.abc import Iterator
 
 import int8blas
 from int8blas._bench import environment
+
+
+def options_of(description: str | None, shape: str, budget: float) -> argparse.Namespace:
+    """The arguments of a benchmark of shapes, which are written like this one: threads, isa, shapes and budget."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="of all (default: %(default)s)")
+    parser.add_argument("--isa", help="hold int8blas to this ISA")
+    parser.add_argument("--shape", action="append", help=f"{shape} instead of all, may be repeated")
+    parser.add_argument("--budget", type=float, default=budget, help="seconds per line (default: %(default)s)")
+    options = parser.parse_args()
+    options.shapes = [tuple(map(int, text.split("x"))) for text in options.shape or []]
+    return options
 
 
 @contextlib.contextmanager

@@ -90,12 +90,6 @@ def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
     return operand is not None and chain.add([binary_op(taker, operand)], taker)
 
 
-def number(pattern: Pattern, name: str) -> float | None:
-    """The value of a constant of one element of float32."""
-    value = pattern.constant(name) if name else None
-    return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
-
-
 def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
     """The post-ops of a node of one operand."""
     kind, value = node.kind, node.attributes.get
@@ -124,7 +118,7 @@ def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
     """The limits of a Clip that has both, as attributes or as constants."""
     found = [node.attributes.get("min"), node.attributes.get("max")]
     for i, name in enumerate(node.inputs[1:3]):
-        found[i] = number(pattern, name)
+        found[i] = pattern.number(name)
     low, high = found
     usable = low is not None and high is not None and math.isfinite(low) and math.isfinite(high) and low <= high
     return (low, high) if usable else None  # type: ignore[return-value]

@@ -15,19 +15,13 @@ import numpy as np
 
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import ConvolutionSums, one_or_vector
+from int8blas.onnx.integer import ConvolutionSums, one_or_vector, source_given
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.windows import TURNS
-from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
 UINT8 = np.dtype(np.uint8)
-
-
-def ending(ops: Any) -> Attributes:
-    """The output stage: scale and zero point of the source come with each call."""
-    return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
 
 
 def of_range(layer: Call, x: Array) -> Array:
@@ -48,7 +42,7 @@ def dynamic_conv(
     weights, scale = site.constants[1], site.constants[2]
     layer = sums.layer(
         weights, site.constants.get(3), site.constants.get(4), UINT8, dst_dtype=np.float32, zero_points={},
-        scales={"weights": one_or_vector(scale)}, attributes=ending(ops),
+        scales={"weights": one_or_vector(scale)}, attributes=source_given(ops),
     )  # fmt: skip
 
     def call(x: Array, *_: Array) -> Array:
@@ -62,7 +56,7 @@ def dynamic_conv(
 def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
     weights, scale, zero = site.constants[1], site.constants[2], site.constants.get(3)
     layer = InnerProduct(
-        weights.T, site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32, attributes=ending(ops),
+        weights.T, site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32, attributes=source_given(ops),
         scales={"weights": one_or_vector(scale)},
         zero_points={"weights": one_or_vector(zero)} if zero is not None and zero.any() else {},
     )  # fmt: skip

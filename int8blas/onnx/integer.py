@@ -343,13 +343,18 @@ def qlinear_conv(
     return call
 
 
+def source_given(ops: Any) -> Attributes:
+    """An output stage with these post-ops, where scale and zero point of the source come with each call."""
+    return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
+
+
 def conv_to_float(
     site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     """f32(sums) * (scale * factor) + bias, then post-ops: the layer does all of it, for bytes of either type."""
     sums = ConvolutionSums(site, (1, 4, 5), auto_pad, dilations, group, pads, strides)
-    attributes = Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
+    attributes = source_given(ops)
     factor = site.constants.get(6)
     scales = {} if factor is None else {"weights": factor}
     layers: dict[np.dtype[Any], Convolution] = {}

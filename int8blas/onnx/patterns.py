@@ -80,6 +80,11 @@ class Pattern:
         value = self.constant(name)
         return value is not None and value.size == 1
 
+    def number(self, name: str | None) -> float | None:
+        """The value of a constant of one element of float32."""
+        value = self.constant(name) if name else None
+        return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
+
     def quantize_constant(self, node: Node) -> None:
         """Make constants of weights that a QuantizeLinear or DynamicQuantizeLinear makes of a constant."""
         if node.kind == "DynamicQuantizeLinear":
@@ -183,10 +188,8 @@ def other(node: Node, name: str) -> str | None:
 
 def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
     """Whether a tensor is this number, to float32's last digits."""
-    value = None if name is None else pattern.constant(name)
-    if value is None or value.size != 1 or value.dtype != np.float32:
-        return False
-    return bool(np.isclose(value.item(), number, 1e-6))
+    value = pattern.number(name)
+    return value is not None and bool(np.isclose(value, number, 1e-6))
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:

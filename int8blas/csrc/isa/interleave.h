@@ -5,12 +5,7 @@
 /* The bytes of 4 vectors interleaved: dwords of one byte from each (few_rows_body.h). */
 I8_INLINE void i8_interleave(i8_vec *v)
 {
-    const i8_vec lo01 = i8_low_8(v[0], v[1]), hi01 = i8_high_8(v[0], v[1]);
-    const i8_vec lo23 = i8_low_8(v[2], v[3]), hi23 = i8_high_8(v[2], v[3]);
-    v[0] = i8_low_16(lo01, lo23);
-    v[1] = i8_high_16(lo01, lo23);
-    v[2] = i8_low_16(hi01, hi23);
-    v[3] = i8_high_16(hi01, hi23);
+    I8_ZIP_4(i8_vec, v, i8_low_8, i8_high_8, i8_low_16, i8_high_16);
 }
 
 /* The bytes of 2 vectors widened to 16 bits and interleaved, to 4 vectors, in the order of i8_interleave. */
@@ -26,12 +21,7 @@ I8_INLINE void i8_interleave_words(i8_vec *v)
 /* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
 I8_INLINE void i8_transpose_lanes(i8_vec *v)
 {
-    const i8_vec lo01 = i8_low_32(v[0], v[1]), hi01 = i8_high_32(v[0], v[1]);
-    const i8_vec lo23 = i8_low_32(v[2], v[3]), hi23 = i8_high_32(v[2], v[3]);
-    v[0] = i8_low_64(lo01, lo23);
-    v[1] = i8_high_64(lo01, lo23);
-    v[2] = i8_low_64(hi01, hi23);
-    v[3] = i8_high_64(hi01, hi23);
+    I8_ZIP_4(i8_vec, v, i8_low_32, i8_high_32, i8_low_64, i8_high_64);
 }
 
 /* Bytes of x and y by turns: columns of each unit, the first or the last 8. */

@@ -16,6 +16,18 @@
 #include "isa/units_neon.h"
 #endif
 
+/* 4 vectors by turns within units: their elements by two functions, and pairs of these by two more, so that each four
+ * have one of each vector. */
+#define I8_ZIP_4(type, v, low, high, low_of_pairs, high_of_pairs)                                                      \
+    do {                                                                                                               \
+        const type lo01 = low((v)[0], (v)[1]), hi01 = high((v)[0], (v)[1]);                                            \
+        const type lo23 = low((v)[2], (v)[3]), hi23 = high((v)[2], (v)[3]);                                            \
+        (v)[0] = low_of_pairs(lo01, lo23);                                                                             \
+        (v)[1] = high_of_pairs(lo01, lo23);                                                                            \
+        (v)[2] = low_of_pairs(hi01, hi23);                                                                             \
+        (v)[3] = high_of_pairs(hi01, hi23);                                                                            \
+    } while (0)
+
 #ifdef I8_UNITS
 /* `count` bytes, 1 to 16, and zeros behind them, by loads of these bytes alone. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)

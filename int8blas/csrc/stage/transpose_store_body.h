@@ -6,12 +6,7 @@
 /* 4 vectors as the rows of a matrix of 4 x 4 dwords, which is transposed. */
 I8_INLINE void i8_transpose_unit(i8_unit *v)
 {
-    const i8_unit lo01 = i8_zip_low_32(v[0], v[1]), hi01 = i8_zip_high_32(v[0], v[1]);
-    const i8_unit lo23 = i8_zip_low_32(v[2], v[3]), hi23 = i8_zip_high_32(v[2], v[3]);
-    v[0] = i8_zip_low_64(lo01, lo23);
-    v[1] = i8_zip_high_64(lo01, lo23);
-    v[2] = i8_zip_low_64(hi01, hi23);
-    v[3] = i8_zip_high_64(hi01, hi23);
+    I8_ZIP_4(i8_unit, v, i8_zip_low_32, i8_zip_high_32, i8_zip_low_64, i8_zip_high_64);
 }
 
 /* 4 rows of 4 dwords to 4 columns. */
@@ -26,12 +21,7 @@ I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, p
 /* 4 rows of 16 bytes as dwords of a byte from each, 4 to a vector. */
 I8_INLINE void i8_interleave_unit(i8_unit *v)
 {
-    const i8_unit lo01 = i8_zip_low_8(v[0], v[1]), hi01 = i8_zip_high_8(v[0], v[1]);
-    const i8_unit lo23 = i8_zip_low_8(v[2], v[3]), hi23 = i8_zip_high_8(v[2], v[3]);
-    v[0] = i8_zip_low_16(lo01, lo23);
-    v[1] = i8_zip_high_16(lo01, lo23);
-    v[2] = i8_zip_low_16(hi01, hi23);
-    v[3] = i8_zip_high_16(hi01, hi23);
+    I8_ZIP_4(i8_unit, v, i8_zip_low_8, i8_zip_high_8, i8_zip_low_16, i8_zip_high_16);
 }
 
 /* 4 rows of 16 bytes to 16 columns. */
