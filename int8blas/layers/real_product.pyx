@@ -1,15 +1,17 @@
-"""The product of real numbers with weights that are stored in 8 bits::
+"""Products of real numbers in float32, the same bits on every CPU and with any number of threads: with weights that are
+stored in 8 bits (RealProduct), and of two arrays, matrix by matrix (real_matmul)::
 
-    sum = fma(x[n, k], f32(weights[k, oc]), sum)        for k = 0, 1, ... in turn
-    y[n, oc] = sum * scale[oc]
+    sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
+    y[i, j] = sum * scale[j]                with weights of 8 bits, which are real numbers of their own size here
 
-in float32, the same bits on every CPU and with any number of threads. The weights become real numbers some panels at a
-time, in a buffer that stays in the cache, and are multiplied there: what is read from memory is a fourth of float32.
+Some panels of b are multiplied at a time. Weights of 8 bits become real numbers in a buffer that stays in the cache:
+what is read from memory is a fourth of float32. Other panels are copied there, or read where they are if few rows are
+multiplied by them.
 """
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -20,66 +22,149 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.gemm.packing cimport PackedB, pack
 
 cnp.import_array()
 
 cdef enum:
-    BLOCK_K = 512               # of weights in the buffer, a multiple of a group: 96 KiB for three panels
+    BLOCK_K = 512               # of b in the buffer, a multiple of a group: 96 KiB for three panels
+    BLOCK_ROWS = 512            # multiplied by what is in the buffer
+    FEW_ROWS = 32               # for which a panel is not worth a copy
     THREAD_PRODUCTS = 1 << 20   # multiply-adds that pay for a thread
 
 
 cdef struct Job:
     const i8_kernels *kernels
-    int64_t rows, k, columns, panels
-    const float *x
+    int64_t rows, k, columns, panels        # of each product
+    int per                                 # panels at a time
+    int64_t groups, blocks                  # of panels, and of rows, of each product
+    # Products, with the steps of their operands in bytes.
+    int dims
+    int64_t count
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t a_steps[cnp.NPY_MAXDIMS]
+    ptrdiff_t b_steps[cnp.NPY_MAXDIMS]
+    const char *a
+    ptrdiff_t a_row                         # in elements
     float *y
+    # b: weights, and their scales of whole panels; or, where `weights` is NULL, numbers with steps in elements.
     const int8_t *weights
     ptrdiff_t panel_size
-    const float *scale          # of whole panels
+    const float *scale
+    const char *b
+    ptrdiff_t b_row, b_column
 
 
-cdef int multiply_panels(const Job *j, int64_t panel, int panels, float *buffer, float *columns) noexcept nogil:
-    """Some panels, whose sums are made in `columns` where they are not all of y's."""
+cdef struct Area:
+    # What is multiplied at a time: rows of a, and panels of b and of y.
+    const float *a
+    const float *b
+    float *y
+    int64_t rows, panel
+    int panels
+
+
+cdef void fill(const Job *j, const Area *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
+    """Some k of some panels, side by side, with zeros behind the last column."""
+    cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
+    cdef const float *b
+    if j.weights is not NULL:
+        for i in range(area.panels):
+            j.kernels.stage.real_panel(buffer + i * I8_PANEL, width, j.weights + (area.panel + i) * j.panel_size
+                                       + k * I8_PANEL, ceil_div(depth, I8_GROUP))
+        return
+    columns = min(width, j.columns - first)
+    b = area.b + k * j.b_row + first * j.b_column
+    if columns < width:
+        memset(buffer, 0, 4 * width * depth)
+    if j.b_column == 1:
+        for i in range(depth):
+            memcpy(buffer + i * width, b + i * j.b_row, 4 * columns)
+    elif j.b_row == 1:
+        j.kernels.stage.transpose_store(<char *>buffer, 4, 4 * width, <const char *>b, 4 * j.b_column, <int>columns,
+                                        <int>depth, 4)
+    else:
+        for i in range(depth):
+            for c in range(columns):
+                buffer[i * width + c] = b[i * j.b_row + c * j.b_column]
+
+
+cdef void multiply_area(const Job *j, const Area *area, float *buffer, float *columns) noexcept nogil:
+    """An area, whose sums are made in `columns` where they are not all of y's."""
     cdef i8_real_tile_args t
-    cdef int64_t width = panels * I8_PANEL, first = panel * I8_PANEL, k, tile, row, i
-    cdef int64_t tiles = ceil_div(j.rows, j.kernels.stage.real_rows)
+    cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
+    cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
     cdef bint whole = first + width <= j.columns
-    cdef float *c = j.y + first if whole else columns
-    t.panels, t.a_row, t.b, t.b_row, t.c_row = panels, j.k, buffer, width, j.columns if whole else width
-    k = 0
+    cdef bint in_place = whole and j.weights is NULL and j.b_column == 1 and area.rows <= FEW_ROWS
+    cdef float *c = area.y + first if whole else columns
+    t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, j.a_row, buffer, width, j.columns if whole else width
     while k < j.k:
         t.k = min(<int64_t>BLOCK_K, j.k - k)
-        t.first, t.scale = k == 0, j.scale + first if k + t.k == j.k else NULL
-        for i in range(panels):
-            j.kernels.stage.real_panel(buffer + i * I8_PANEL, width, j.weights + (panel + i) * j.panel_size
-                                       + k * I8_PANEL, ceil_div(t.k, I8_GROUP))
+        t.first, t.scale = k == 0, j.scale + first if j.scale is not NULL and k + t.k == j.k else NULL
+        if in_place:
+            t.b, t.b_row = area.b + k * j.b_row + first, j.b_row
+        else:
+            fill(j, area, buffer, k, t.k)
         for tile in range(tiles):
-            row = share(j.rows, tile, tiles)
-            t.rows = <int>(share(j.rows, tile + 1, tiles) - row)
-            t.a, t.c = j.x + row * j.k + k, c + row * t.c_row
+            row = share(area.rows, tile, tiles)
+            t.rows = <int>(share(area.rows, tile + 1, tiles) - row)
+            t.a, t.c = area.a + row * j.a_row + k, c + row * t.c_row
             j.kernels.stage.real_tile(&t)
         k += t.k
-    for row in range(0 if whole else j.rows):
-        memcpy(j.y + row * j.columns + first, columns + row * width, 4 * (j.columns - first))
-    return 0
+    for row in range(0 if whole else area.rows):
+        memcpy(area.y + row * j.columns + first, columns + row * width, 4 * (j.columns - first))
+
+
+cdef void find_area(const Job *j, int64_t unit, Area *area) noexcept nogil:
+    """What a unit of work is: groups of panels first, then blocks of rows, then products."""
+    cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
+    cdef int64_t row = share(j.rows, block, j.blocks), left = product
+    cdef const char *a = j.a
+    cdef const char *b = j.b
+    cdef int d
+    for d in range(j.dims - 1, -1, -1):
+        a += left % j.shape[d] * j.a_steps[d]
+        b += left % j.shape[d] * j.b_steps[d]
+        left = left // j.shape[d]
+    area.rows = share(j.rows, block + 1, j.blocks) - row
+    area.panel = group * j.per
+    area.panels = <int>min(<int64_t>j.per, j.panels - area.panel)
+    area.a, area.b = <const float *>a + row * j.a_row, <const float *>b
+    area.y = j.y + (product * j.rows + row) * j.columns
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """What one thread does: some of the columns."""
+    """What one thread does: some of the units."""
     cdef const Job *j = <const Job *>job
-    cdef int64_t panel = share(j.panels, part, parts), end = share(j.panels, part + 1, parts)
-    cdef int panels, most = j.kernels.stage.real_panels
-    cdef int64_t width = most * I8_PANEL, depth = min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
-    cdef float *buffer = <float *>acquire(4 * width * (depth + j.rows))
+    cdef Area area
+    cdef int64_t units = j.count * j.blocks * j.groups, unit, width = j.per * I8_PANEL
+    cdef int64_t depth = min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
+    cdef float *buffer = <float *>acquire(4 * width * (depth + ceil_div(j.rows, j.blocks)))
     if buffer is NULL:
         return -1
-    while panel < end:
-        panels = <int>min(<int64_t>most, end - panel)
-        multiply_panels(j, panel, panels, buffer, buffer + width * depth)
-        panel += panels
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        find_area(j, unit, &area)
+        multiply_area(j, &area, buffer, buffer + width * depth)
     release(buffer)
+    return 0
+
+
+cdef int multiply(Job *job) except -1:
+    """All products, of at least one k; by the threads that pay for themselves."""
+    cdef double work = <double>job.count * job.rows * job.k * job.columns
+    cdef int64_t threads
+    if work == 0:
+        return 0
+    job.kernels = current_kernels()
+    job.panels, job.blocks = ceil_div(job.columns, I8_PANEL), ceil_div(job.rows, BLOCK_ROWS)
+    threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
+    job.per = <int>max(<int64_t>1, min(<int64_t>job.kernels.stage.real_panels,
+                                       job.count * job.blocks * job.panels // threads))
+    job.groups = ceil_div(job.panels, job.per)
+    threads = min(threads, job.count * job.blocks * job.groups)
+    if run_work(multiply_part, job, threads, work, THREAD_PRODUCTS, GIL_WORK):
+        raise MemoryError("a product of real numbers: no memory for the workspace")
     return 0
 
 
@@ -115,25 +200,69 @@ cdef class RealProduct:
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
         cdef Job job
-        cdef int threads, status
         shape = (<object>source).shape
         if not shape or shape[-1] != self._packed._k:
             raise ValueError(f"x must have shape (..., {self._packed._k}), got {shape}")
         y = empty_of((*shape[:-1], self._packed._n), cnp.NPY_FLOAT32)
-        job.kernels = current_kernels()
-        job.k, job.columns = self._packed._k, self._packed._n
-        job.rows, job.panels = cnp.PyArray_SIZE(source) // job.k, ceil_div(job.columns, I8_PANEL)
-        job.x, job.y = <const float *>cnp.PyArray_DATA(source), <float *>cnp.PyArray_DATA(y)
+        job.k, job.columns, job.dims, job.count = self._packed._k, self._packed._n, 0, 1
+        job.rows = cnp.PyArray_SIZE(source) // job.k
+        job.a, job.a_row, job.b = cnp.PyArray_BYTES(source), job.k, NULL
+        job.y = <float *>cnp.PyArray_DATA(y)
         job.weights = <const int8_t *>cnp.PyArray_DATA(self._packed._data)
         job.panel_size = cnp.PyArray_STRIDES(self._packed._data)[0]
         job.scale = <const float *>cnp.PyArray_DATA(self._scale)
-        with nogil:
-            threads = paid_threads(<double>job.rows * job.k * job.columns, THREAD_PRODUCTS,
-                                   <double>min(<int64_t>max_threads(), job.panels))
-            status = run_parts(multiply_part, &job, threads, threads) if job.rows and job.panels else 0
-        if status:
-            raise MemoryError("RealProduct: no memory for the workspace")
+        multiply(&job)
         return y
 
 
 register(RealProduct)
+
+
+cdef void take_step(cnp.ndarray array, int axis, int64_t *size, ptrdiff_t *step) noexcept:
+    """The size and the step of a dimension of a stack; those of one matrix for all before its first."""
+    size[0] = array.shape[axis] if axis >= 0 else 1
+    step[0] = array.strides[axis] if size[0] != 1 else 0
+
+
+cdef list stack_shape(Job *job, cnp.ndarray a, cnp.ndarray b):
+    """The dimensions of stacks of matrices, which broadcast, and the steps of both along them."""
+    cdef int d
+    cdef int64_t left, right
+    job.dims, job.count = max(a.ndim, b.ndim) - 2, 1
+    for d in range(job.dims):
+        take_step(a, a.ndim - 2 - job.dims + d, &left, &job.a_steps[d])
+        take_step(b, b.ndim - 2 - job.dims + d, &right, &job.b_steps[d])
+        if left != right and left != 1 and right != 1:
+            raise ValueError(f"a and b must have stacks that broadcast, got shapes {(<object>a).shape} and "
+                             f"{(<object>b).shape}")
+        job.shape[d] = right if left == 1 else left
+        job.count *= job.shape[d]
+    return [job.shape[d] for d in range(job.dims)]
+
+
+def real_matmul(a, b):
+    """``numpy.matmul(a, b)`` of arrays of float32, float16 or bfloat16, with at least two dimensions each."""
+    cdef cnp.ndarray left = float32s(a, "a"), right = float32s(b, "b"), y
+    cdef Job job
+    if left.ndim < 2 or right.ndim < 2 or left.shape[left.ndim - 1] != right.shape[right.ndim - 2]:
+        raise ValueError(f"a and b must have shapes (..., m, k) and (..., k, n), got {(<object>left).shape} and "
+                         f"{(<object>right).shape}")
+    if left.strides[left.ndim - 1] != 4 or left.strides[left.ndim - 2] % 4:
+        left = np.ascontiguousarray(left)
+    if right.strides[right.ndim - 1] % 4 or right.strides[right.ndim - 2] % 4:
+        right = np.ascontiguousarray(right)
+    job.k, job.columns = left.shape[left.ndim - 1], right.shape[right.ndim - 1]
+    job.rows = left.shape[left.ndim - 2]
+    y = empty_of((*stack_shape(&job, left, right), job.rows, job.columns), cnp.NPY_FLOAT32)
+    if right.ndim == 2 and cnp.PyArray_IS_C_CONTIGUOUS(left):
+        # One product of all rows.
+        job.rows, job.dims, job.count = job.rows * job.count, 0, 1
+    if job.k == 0:
+        y.fill(0)
+        return y
+    job.a, job.a_row = cnp.PyArray_BYTES(left), left.strides[left.ndim - 2] // 4
+    job.b, job.b_row = cnp.PyArray_BYTES(right), right.strides[right.ndim - 2] // 4
+    job.b_column = right.strides[right.ndim - 1] // 4
+    job.y, job.weights, job.scale = <float *>cnp.PyArray_DATA(y), NULL, NULL
+    multiply(&job)
+    return y

@@ -23,7 +23,7 @@ from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
-from int8blas.onnx import elementwise, normalization, recurrent
+from int8blas.onnx import elementwise, linear, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
     dequantize_linear,
@@ -401,11 +401,11 @@ def qattention(
         if past is not None:
             k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
         factor = np.float32(scale or 1 / math.sqrt(q.shape[-1]))
-        scores = q @ k.swapaxes(-1, -2) * factor
+        scores = linear.matmul(q, k.swapaxes(-1, -2)) * factor
         hidden = masked(mask, batch, length, k.shape[2], bool(unidirectional))
         if hidden is not None:
             scores = scores + np.where(hidden, np.float32(mask_filter_value), np.float32(0))
-        y = normalization.softmax(scores) @ v
+        y = linear.matmul(normalization.softmax(scores), v)
         y = y.transpose(0, 2, 1, 3).reshape(batch, length, -1)
         return y if outputs == 1 else (y, np.stack([k, v]))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.onnx import elementwise
+from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import Operator
 
@@ -140,18 +140,17 @@ def lstm_cell(
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
     """Gates in the order z, r, h."""
     size, limited = r.shape[1], clipped(clip)
+    both_gates, last_gate = times(r[: 2 * size]), times(r[2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]
     rb = np.zeros(3 * size, r.dtype) if bias is None else bias[3 * size :]
 
     def cell(gates: Array, states: States) -> States:
         (h,) = states
         gates = gates + wb
-        both = gates[:, : 2 * size] + h @ r[: 2 * size].T + rb[: 2 * size]
+        both = gates[:, : 2 * size] + both_gates(h) + rb[: 2 * size]
         z, reset = f[0](limited(both[:, :size])), f[0](limited(both[:, size:]))
-        if linear_before_reset:
-            inner = reset * (h @ r[2 * size :].T + rb[2 * size :])
-        else:
-            inner = (reset * h) @ r[2 * size :].T + rb[2 * size :]
+        shift = rb[2 * size :]
+        inner = reset * (last_gate(h) + shift) if linear_before_reset else last_gate(reset * h) + shift
         new = f[1](limited(gates[:, 2 * size :] + inner))
         return ((1 - z) * new + z * h,)
 
@@ -160,10 +159,11 @@ def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | 
 
 def rnn_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None) -> Cell:
     size, limited = r.shape[1], clipped(clip)
+    product = times(r)
     both = 0 if bias is None else bias[:size] + bias[size:]
 
     def cell(gates: Array, states: States) -> States:
-        return (f[0](limited(gates + states[0] @ r.T + both)),)
+        return (f[0](limited(gates + product(states[0]) + both)),)
 
     return cell
 
@@ -187,8 +187,9 @@ def all_directions(
 
 
 def times(w: Array) -> Product:
-    """The product with transposed weights."""
-    return lambda x: np.matmul(x, w.T)
+    """The product with transposed weights, which are turned once for all steps."""
+    transposed = np.ascontiguousarray(w.T)
+    return lambda x: linear.matmul(x, transposed)
 
 
 def lstm(

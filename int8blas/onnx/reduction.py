@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array
+from int8blas.onnx.linear import matmul
 from int8blas.onnx.shape import Ints, ints
 from int8blas.onnx.table import Operator
 
@@ -29,8 +30,8 @@ def reduction(function: Reduce) -> Callable[..., Array]:
 def mean(x: Array, axis: Any, keep: bool) -> Any:
     if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1):
         # A product with a vector is several times faster than NumPy's sum of rows.
-        result = x @ np.full(x.shape[-1], np.float32(1) / np.float32(max(x.shape[-1], 1)), np.float32)
-        return result[..., None] if keep else result
+        result = matmul(x[None], np.full((x.shape[-1], 1), np.float32(1) / np.float32(max(x.shape[-1], 1))))[0]
+        return result if keep else result[..., 0]
     return np.mean(x, axis, keepdims=keep)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
 from int8blas.onnx.graph import Array
+from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import lowest
 from int8blas.onnx.table import Operator
 
@@ -97,10 +98,22 @@ def padding_of(
 
 
 def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Array:
-    """The image with its padding."""
+    """The image with its padding, channels side by side if they are so in the image."""
     if not any(map(any, padding)):
         return x
-    return np.pad(x, [(0, 0), (0, 0), *padding], constant_values=value)
+    spatial = [before + size + after for size, (before, after) in zip(x.shape[2:], padding, strict=True)]
+    inside: list[Any] = [slice(before, before + n) for n, (before, _) in zip(x.shape[2:], padding, strict=True)]
+    if has_channels_last(x):
+        image = np.full((x.shape[0], *spatial, x.shape[1]), value, x.dtype).transpose(TURNS[x.ndim][1])
+    else:
+        image = np.full((*x.shape[:2], *spatial), value, x.dtype)
+    image[(..., *inside)] = x
+    return image
+
+
+def has_channels_last(x: Array) -> bool:
+    """Whether channels, the second dimension, lie side by side."""
+    return x.ndim in TURNS and x.strides[1] == x.itemsize and x.shape[1] > 1
 
 
 def conv(
@@ -126,7 +139,7 @@ def conv(
                 at_tap: tuple[Any, ...] = (slice(None), slice(None), *tap)
                 matrix[at_tap] = image[index]
             matrix = matrix.reshape(n, group, each * taps, count)
-        y = np.matmul(w.reshape(group, oc // group, each * taps), matrix).reshape(n, oc, *at.outputs)
+        y = matmul(w.reshape(group, oc // group, each * taps), matrix).reshape(n, oc, *at.outputs)
     if b is not None:
         y += b.reshape(-1, *[1] * (x.ndim - 2))
     return y
@@ -159,7 +172,7 @@ def conv_transpose(
     ]
     cut = transposed_padding(spatial, full, steps, pads, auto_pad, output_shape)
     oc = w.shape[1] * group
-    parts = np.matmul(
+    parts: Any = matmul(
         w.reshape(group, w.shape[0] // group, -1).transpose(0, 2, 1),
         x.reshape(x.shape[0], group, x.shape[1] // group, -1),
     ).reshape(x.shape[0], oc, *kernel, *spatial)
@@ -202,7 +215,7 @@ def max_pool(
     y: Array | None = None
     for _, index in at.taps():
         values = image[index]
-        y = values.copy() if y is None else np.maximum(y, values, out=y)
+        y = values.copy(order="K") if y is None else np.maximum(y, values, out=y)
     assert y is not None
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
@@ -241,6 +254,8 @@ def average_pool(
 
 
 def sum_of_taps(image: Array, at: Windows) -> Array:
+    if at.kernel == image.shape[2:]:  # one window
+        return np.asarray(np.add.reduce(image, tuple(range(2, image.ndim)), keepdims=True, dtype=image.dtype))
     total = np.zeros((*image.shape[:2], *at.outputs), image.dtype)
     for _, index in at.taps():
         total += image[index]

@@ -1,16 +1,17 @@
-"""RealProduct: the bits of its formula for every shape, instruction set and number of threads."""
+"""RealProduct and real_matmul: the bits of their formula for every shape, instruction set and number of threads."""
 
 import copy
 import pickle
 
 import numpy as np
 import pytest
+from arrays import BROADCASTS, LAYOUTS, guarded, needs_mprotect, place
 from layers import assert_same_bits
 from sharing import shared
 
 import int8blas
 from int8blas import num_threads
-from int8blas.layers.real_product import RealProduct
+from int8blas.layers.real_product import RealProduct, real_matmul
 
 
 @shared
@@ -83,3 +84,79 @@ def test_errors():
         RealProduct(np.ones((2, 3), np.int8), 1)(np.ones((4, 3), np.float32))
     with pytest.raises(TypeError, match="x must be float32"):
         RealProduct(np.ones((2, 3), np.int8), 1)(np.ones((4, 2), np.int8))
+
+
+def stack(rng, *shape):
+    """Numbers of 13 bits, whose products float64 adds to any float32 of their sums without rounding."""
+    return (rng.integers(-(2**12), 2**12, shape) * 2.0**-8).astype(np.float32)
+
+
+@shared
+def matrix_products(a, b):
+    """A fused multiply-add at a time, as in `expected`."""
+    shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    y = np.zeros((*shape, a.shape[-2], b.shape[-1]), np.float32)
+    for k in range(a.shape[-1]):
+        products = a[..., :, k, None].astype(np.float64) * b[..., k, None, :].astype(np.float64)
+        y = (y.astype(np.float64) + products).astype(np.float32)
+    return y
+
+
+@pytest.mark.parametrize("columns", [1, 15, 16, 17, 47, 48, 49, 100])
+def test_matrices_of_any_layout(isa, columns, rng):
+    for rows, k in ((1, 1), (3, 4), (8, 5), (9, 70), (33, 7), (40, 513)):
+        a, b = stack(rng, rows, k), stack(rng, k, columns)
+        wanted = matrix_products(a, b)
+        for layout in LAYOUTS:
+            assert_same_bits(real_matmul(place(a, layout), b), wanted)
+            assert_same_bits(real_matmul(a, place(b, layout)), wanted)
+
+
+@pytest.mark.parametrize("layout", BROADCASTS)
+def test_matrices_whose_elements_share_memory(isa, layout, rng):
+    a, b = place(stack(rng, 9, 20), layout), place(stack(rng, 20, 50), layout)
+    assert_same_bits(real_matmul(a, b), matrix_products(a, b))
+
+
+def test_stacks_of_matrices(isa, rng):
+    shapes = [((2, 3, 5, 7), (2, 3, 7, 20)), ((2, 1, 5, 7), (3, 7, 20)), ((5, 7), (2, 3, 7, 20))]
+    for first, second in [*shapes, ((2, 3, 5, 7), (7, 20))]:
+        a, b = stack(rng, *first), stack(rng, *second)
+        wanted = matrix_products(a, b)
+        assert_same_bits(real_matmul(a, b), wanted)
+        apart = [np.ascontiguousarray(x.swapaxes(0, -2)).swapaxes(0, -2) for x in (a, b)]
+        assert_same_bits(real_matmul(*apart), wanted)
+
+
+def test_threads_divide_products_rows_and_columns(isa, rng):
+    for first, second in (((7, 40, 90), (7, 90, 300)), ((1100, 60), (60, 40)), ((20, 300), (300, 600))):
+        a, b = stack(rng, *first), stack(rng, *second)
+        wanted = matrix_products(a, b)
+        for threads in (1, 2, 3, 5):
+            with num_threads(threads):
+                assert_same_bits(real_matmul(a, b), wanted)
+
+
+def test_nothing_to_multiply():
+    assert_same_bits(real_matmul(np.ones((3, 0)), np.ones((0, 4))), np.zeros((3, 4), np.float32))
+    assert real_matmul(np.ones((2, 0, 3)), np.ones((3, 4))).shape == (2, 0, 4)
+    assert real_matmul(np.ones((0, 2, 3)), np.ones((1, 3, 4))).shape == (0, 2, 4)
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_matrices_beside_protected_memory(isa, side, rng):
+    for rows, k, columns in ((9, 33, 50), (40, 5, 17), (1, 70, 48)):
+        a, b = stack(rng, rows, k), stack(rng, k, columns)
+        for layout in ("C", "F"):
+            y = real_matmul(place(a, layout, guarded(side)), place(b, layout, guarded(side)))
+            assert_same_bits(y, matrix_products(a, b))
+
+
+def test_errors_of_matrices():
+    with pytest.raises(ValueError, match=r"shapes \(\.\.\., m, k\) and \(\.\.\., k, n\), got \(2, 3\) and \(2, 3\)"):
+        real_matmul(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="stacks that broadcast"):
+        real_matmul(np.ones((2, 3, 4)), np.ones((3, 4, 5)))
+    with pytest.raises(TypeError, match="b must be float32"):
+        real_matmul(np.ones((2, 3)), np.ones((3, 2), np.int8))
