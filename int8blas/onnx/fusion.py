@@ -187,6 +187,15 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
     return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
 
 
+def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
+    """The node that adds a constant vector to a node's result, and the vector's name; else the node itself, and ""."""
+    plus = chained(pattern, node, "Add")
+    value = None if plus is None else pattern.constant(plus[1])
+    if plus is None or value is None or value.ndim != 1 or value.dtype != np.float32 or not np.isfinite(value).all():
+        return node, ""
+    return plus
+
+
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
     """What a node's first input is quantized from, for it alone, and the constant scale of its second one, its name and
     value; `scale` is the product of both scales."""
@@ -234,11 +243,7 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
         return None
     last, scale = found
     zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
-    bias = ""
-    plus = chained(pattern, last, "Add")
-    value = None if plus is None else pattern.constant(plus[1])
-    if plus is not None and value is not None and value.ndim == 1 and value.dtype == np.float32:
-        last, bias = plus
+    last, bias = bias_behind(pattern, last)
     source = source_of(pattern, node, scale)
     if source is not None and is_vector(source[2]) and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
         chain = chain_behind(pattern, last)
@@ -359,15 +364,20 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
+def nothing(pattern: Pattern, node: Node) -> None:
+    """A node that stays."""
+
+
 OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "MatMulInteger": rewritten_dynamic,
     "ConvInteger": rewritten_convolution,
-    "Erf": rewritten_gelu,
 }
+# What is written as several nodes, by one of them.
+FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {"Erf": rewritten_gelu}
 
 
 def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
-    """A product with f32(bytes) * scale, constant, with scales of columns."""
+    """A product with f32(bytes) * scale, constant, with scales of columns; and the functions of elements behind it."""
     product = pattern.makers.get(node.inputs[1])
     if product is None or product.kind != "Mul":
         return None
@@ -380,8 +390,14 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
             continue
         shapes = ((), (1,), (1, 1), weights.shape[1:], (1, weights.shape[1]))
         if scale.dtype == np.float32 and scale.shape in shapes and (np.isfinite(scale) & (scale > 0)).all():
-            inputs = (node.inputs[0], cast.inputs[0], scale_name)
-            return Node("StoredMatMul", DOMAIN, inputs, node.outputs, {"dynamic": int(dynamic)}, node.name)
+            last, bias = bias_behind(pattern, node)
+            value = pattern.constant(bias) if bias else None
+            if value is not None and value.size != weights.shape[1]:
+                last, bias = node, ""
+            chain = chain_behind(pattern, last)
+            inputs = (node.inputs[0], cast.inputs[0], scale_name, bias)
+            attributes = {"dynamic": int(dynamic), "ops": chain.ops}
+            return Node("StoredMatMul", DOMAIN, inputs, chain.last.outputs, attributes, node.name)
     return None
 
 
@@ -392,15 +408,23 @@ def fused(network: Network) -> Network:
 
 
 def fused_graph(graph: Graph, dynamic: bool) -> Graph:
-    """The graph and its subgraphs, each by itself: patterns first, then chains of what is left."""
+    """The graph and its subgraphs, each by itself: formulas first, which other patterns know by their names, then
+    these, and chains of what is left."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
+    if any(node.kind in FORMULAS for node in graph.nodes):
+        graph = rewritten_graph(graph, lambda pattern, node: FORMULAS.get(node.kind, nothing)(pattern, node))
+    return chained_graph(rewritten_graph(graph, lambda pattern, node: rewritten(pattern, node, dynamic)))
+
+
+def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Graph:
+    """A graph with other nodes in the place of some, in order and without those that nobody needs any more."""
     pattern = Pattern.of(graph)
     for node in graph.nodes:
         pattern.quantize_constant(node)
         pattern.reshape_constant(node)
     replaced: dict[str, Node] = {}
     for node in graph.nodes:
-        new = rewritten(pattern, node, dynamic)
+        new = rewrite(pattern, node)
         for each in [new] if isinstance(new, Node) else new or ():
             replaced[each.outputs[0]] = replace(each, parts=pattern.parts_of(each))
     gone = {*replaced, *graph.constants}
@@ -411,7 +435,7 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     ]
     graph = replace(graph, nodes=[*nodes, *replaced.values()])
     around = frozenset(graph.captured())
-    return chained_graph(replace(graph, nodes=needed(ordered(graph, around), graph.outputs)))
+    return replace(graph, nodes=needed(ordered(graph, around), graph.outputs))
 
 
 def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] | None:

@@ -3,12 +3,16 @@ next product at the same time, each on a CPU that another has work for. Other ty
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct, real_matmul
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.stage.attributes import Attributes, Binary
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -33,16 +37,26 @@ def einsum(*arrays: Array, equation: str) -> Array:
     return np.asarray(np.einsum(equation, *arrays, optimize=len(arrays) > 1), arrays[0].dtype)
 
 
-def stored_matmul(site: Site, *, dynamic: int = 0) -> Call:
+def stored_matmul(site: Site, *, dynamic: int = 0, ops: Any = ()) -> Call:
     """The product with a matrix of int8 and scales of its columns, in float32; or, if `dynamic`, in bytes, with a scale
-    for each row of the other factor.
+    for each row of the other factor. Then a bias, if there is one, and post-ops.
     """
-    weights, scale = site.constants[1], site.constants[2].reshape(-1)
+    weights, scale, bias = site.constants[1], site.constants[2].reshape(-1), site.constants.get(3)
     if dynamic:
-        layer: Call = InnerProduct.dynamic(weights.T, scales={"weights": scale if scale.size > 1 else scale[0]})
-    else:
-        layer = RealProduct(weights, scale)
-    return lambda a, *_: layer(a)
+        scales = {"weights": scale if scale.size > 1 else scale[0]}
+        layer: Call = InnerProduct.dynamic(weights.T, bias, scales=scales, attributes=Attributes(post_ops=[*ops]))
+        return lambda a, *_: layer(a)
+    layer = RealProduct(weights, scale)
+    behind = [*([] if bias is None else [Binary(operand=bias, algorithm="add")]), *ops]
+    if not behind:
+        return lambda a, *_: layer(a)
+
+    def call(a: Array, *_: Array) -> Array:
+        y = layer(a)
+        eltwise(y, behind, out=y)
+        return y
+
+    return call
 
 
 OPERATORS = [

@@ -18,7 +18,7 @@ Ints = Array | Sequence[int] | int | None
 def ints(values: Ints) -> tuple[int, ...]:
     """An input or attribute that is a list of integers."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-        return tuple(values.reshape(-1).tolist())
+        return tuple(values.tolist() if values.ndim == 1 else values.reshape(-1).tolist())
     return tuple(int(value) for value in np.ravel(np.asarray(() if values is None else values)))
 
 
@@ -100,8 +100,11 @@ def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = 
 
 
 def expand(x: Array, shape: Ints) -> Array:
-    sizes = np.broadcast_shapes(x.shape, ints(shape))
-    return np.broadcast_to(x, allowed(sizes, x.dtype))
+    """As broadcasting has it, so that a 1 keeps the size of x."""
+    wanted = ints(shape)
+    ndim = max(x.ndim, len(wanted))
+    pairs = zip((1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - len(wanted)) + wanted, strict=True)
+    return np.broadcast_to(x, allowed([size if new == 1 else new for size, new in pairs], x.dtype))
 
 
 def tile(x: Array, repeats: Ints) -> Array:

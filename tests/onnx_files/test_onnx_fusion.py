@@ -221,6 +221,21 @@ def test_weights_that_are_stored_in_bytes_stay_so(shape, turned, isa):
         np.testing.assert_array_equal(each.run(None, {"x": x})[0], layer(x))
 
 
+@pytest.mark.parametrize("bias", ["columns", "one"])
+def test_what_follows_stored_weights_is_theirs(bias, isa):
+    x = RNG.normal(0, 1, (3, 5, 12)).astype(F)
+    vector = RNG.normal(0, 1, 6 if bias == "columns" else 1).astype(F)
+    values = constants(b=B.view(np.int8), s=one(0.01), v=vector, r=one(np.sqrt(2)), o=one(1), h=one(0.5))
+    text = f"""g (float[a,b,12] x) => (float z) <{values}> {{ f = Cast<to = 1>(b) w = Mul(s, f) p = MatMul(x, w)
+        q = Add(v, p) d = Div(q, r) e = Erf(d) i = Add(e, o) j = Mul(q, i) z = Mul(j, h) }}"""
+    dynamic = int8blas.onnx.load(model_of(text), dynamic=True)
+    assert kinds(loaded(text)) == kinds(dynamic) == ["int8blas.StoredMatMul"]
+    np.testing.assert_allclose(loaded(text).run(None, {"x": x})[0], unfused(text, {"x": x})[0], 1e-5, 1e-6)
+    y = InnerProduct.dynamic(B.view(np.int8).T, np.broadcast_to(vector, 6), scales={"weights": F(0.01)})(x)
+    wanted = int8blas.eltwise(y, int8blas.Eltwise("gelu_erf"))
+    np.testing.assert_array_equal(dynamic.run(None, {"x": x})[0], wanted)
+
+
 @pytest.mark.parametrize("change", ["rows", "uint8", "not constant"])
 def test_other_weights_become_real_ones_at_load(change):
     scale = np.full((12, 1) if change == "rows" else 6, 0.01, F)
