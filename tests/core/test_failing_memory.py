@@ -6,6 +6,8 @@ Each must raise MemoryError, leave its `out` as it was, give back all of its mem
 again.
 """
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +17,8 @@ import pytest
 from fuzz import FAMILIES
 from processes import run_python
 
-COMPILER = shutil.which("cc") or shutil.which("gcc")
+# For the system that Python is of, which need not be the one that programs are of (.ci/aarch64).
+COMPILER = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc") if shutil.which(name)][:1]
 TESTS = Path(__file__).parents[1]
 HOSTILE = {"files", "onnx_bytes"}  # which have calls of other families
 
@@ -183,7 +186,7 @@ with campaign.quiet():
 def test_every_allocation_of_int8blas(tmp_path):
     source, path = tmp_path / "failing.c", tmp_path / "failing.so"
     source.write_text(LIBRARY)
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", path, source], check=True)
+    subprocess.run([*COMPILER, "-shared", "-fPIC", "-O1", "-o", path, source], check=True)
     names = [name for name in FAMILIES if name not in HOSTILE]
     process = run_python("-c", SCRIPT, str(TESTS), ",".join(names), LD_PRELOAD=str(path))
     assert process.returncode == 0, process.stdout + process.stderr
