@@ -24,6 +24,17 @@ TABLES = {isa: {"isa": isa} for isa in built_isas()} | {
     "1024 bits": {"isa": "avx512vnni", "tile": (12, 4)},
     "1024 bits, pairs": {"isa": "avx512bw", "tile": (6, 8)},
 }
+# Bytes of L1, of a core's part of L2, and of L3, and cores, of CPUs with 64-bit Arm; and their kernels, or those of a
+# table with tiles of their size where they have not been built.
+ARM_CPUS = {
+    "Cortex-A53": (32 * KIB, 128 * KIB, 0, 4),
+    "Cortex-A72": (32 * KIB, 256 * KIB, 0, 4),
+    "Cortex-A76": (64 * KIB, 512 * KIB, 2048 * KIB, 4),
+    "Neoverse N1": (64 * KIB, 1024 * KIB, 32768 * KIB, 64),
+    "Neoverse V1": (64 * KIB, 1024 * KIB, 32768 * KIB, 64),
+    "Apple M1": (128 * KIB, 3072 * KIB, 8192 * KIB, 8),
+}
+ARM_TABLES = {name: table for name, table in TABLES.items() if name in ("neon", "dotprod", "i8mm", "128 bits")}
 PANEL = 16
 MARGIN = 1.15
 THREAD_BYTES = 1 << 19  # which take as long to come from memory as the multiply-adds that pay for a thread
@@ -71,26 +82,46 @@ def slab_columns(plan):
     return plan["units"][1] * plan["unit"][1]
 
 
+def block_bytes(plan, m):
+    """Bytes of A and of B that stay in the L2 cache: a block of A with the panels of B of a tile; or a block of B, with
+    the A of a row of tiles, for a matrix unit."""
+    words = 2 if plan["widens"] else 1
+    if m <= plan["mr"]:  # B is read once, whatever the cache holds of it
+        return m * plan["kc"], 0
+    if plan["by_matrix"]:
+        return min(plan["mr"], m) * plan["kc"], plan["nc"] * PANEL * plan["kc"]
+    return min(plan["mc"], m) * plan["kc"] * words, plan["np"] * PANEL * plan["kc"] * words
+
+
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("l2", L2_SIZES)
 def test_blocks_fit_the_l2_cache(table, l2):
-    """A block of A with the panels of B of a tile; or a block of B, with the A of a row of tiles, for a matrix unit."""
     seen = 0
     for (m, n, k), form, cores in itertools.product(SHAPES, FORMS.values(), (1, 4)):
         plan = plan_of(m, n, k, machine=machine(l2, cores), **TABLES[table], **form)
-        if plan["path"] != "blocks":
-            continue
-        seen += 1
-        if m <= plan["mr"]:  # B is read once, whatever the cache holds of it
-            a = m * plan["kc"]
-            b = 0
-        elif plan["by_matrix"]:
-            a = min(plan["mr"], m) * plan["kc"]
-            b = plan["nc"] * PANEL * plan["kc"]
-        else:
-            a = min(plan["mc"], m) * plan["kc"] * (2 if plan["widens"] else 1)
-            b = plan["np"] * PANEL * plan["kc"] * (2 if plan["widens"] else 1)
-        assert a + b <= l2, (m, n, k, form, plan)
+        if plan["path"] == "blocks":
+            seen += 1
+            assert sum(block_bytes(plan, m)) <= l2, (m, n, k, form, plan)
+    assert seen > 100
+
+
+@pytest.mark.parametrize("table", ARM_TABLES)
+@pytest.mark.parametrize("cpu", ARM_CPUS)
+def test_blocks_fit_the_caches_of_arm(cpu, table):
+    """What a tile reads again and again, a panel of B, also fits the L1 cache with the tile's rows of A; and the parts
+    of all threads are as even as on other machines."""
+    l1, l2, l3, cores = ARM_CPUS[cpu]
+    seen = 0
+    for (m, n, k), form, threads in itertools.product(SHAPES, FORMS.values(), {1, cores}):
+        plan = plan_of(m, n, k, machine=dict(l1=l1, l2=l2, l3=l3, cores=threads), **ARM_TABLES[table], **form)
+        counts = [units(pieces) for pieces in plan["parts"]]
+        assert len(counts) <= threads
+        assert max(counts) < sum(counts) / len(counts) + 1, (m, n, k, form, plan)
+        if plan["path"] == "blocks":
+            seen += 1
+            a, b = block_bytes(plan, m)
+            assert a + b <= l2, (m, n, k, form, plan)
+            assert b == 0 or b + plan["mr"] * plan["kc"] <= l1, (m, n, k, form, plan)
     assert seen > 100
 
 
