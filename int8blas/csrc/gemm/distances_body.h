@@ -1,5 +1,5 @@
 /* Squared distances of few rows x and many rows y, contiguous in k and read in place (i8_distance_args in gemm.h).
- * gemm_table.h includes this file once, after long_k_body.h, whose loads, end of a row and folds these are.
+ * gemm_table.h includes this file once, after long_k_body.h, whose loads, copies, end of a row and folds these are.
  *
  * With VNNI, where y is s8 and x' is x as u8 (x + 128 if it is s8), or y is u8 and x' is x as s8, and y' is y as the
  * other type,
@@ -85,7 +85,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
                          y_signed);
     } else if (k > 0) {
         uint8_t y_step[4][4 * I8_LANES];
-        I8_FOR(j, columns) i8_store(y_step[j], i8_repeat_some(y + j * y_row, 4 * I8_LANES, (int)k));
+        i8_copy_short(y_step, y, y_row, columns, (int)k);
         i8_distance_step(acc, squares, sums, x, x_row, y_step[0], 4 * I8_LANES, NULL, rows, columns, x_signed,
                          y_signed);
     }
@@ -111,7 +111,7 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
     uint8_t x_step[4][4 * I8_LANES];
     int64_t j = 0;
     if (t->k < I8_DISTANCE_STEP) {
-        I8_FOR(i, rows) i8_store(x_step[i], i8_repeat_some(x + i * x_row, 4 * I8_LANES, (int)t->k));
+        i8_copy_short(x_step, x, x_row, rows, (int)t->k);
         x = x_step[0];
         x_row = 4 * I8_LANES;
     }

@@ -53,8 +53,9 @@
         y += 8 * I8_LANES * vectors;                                                                                   \
     } while (0)
 
-/* The sums of all k in every lane. */
-I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
+/* The sums of all k in every lane. The steps of halves are in line where there are rows for many tiles. */
+I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
+                            const int in_line)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
@@ -66,7 +67,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
     for (int64_t k = t->k; k > 0;) {
         i8_vec low[I8_DOT_SUMS], high[I8_DOT_SUMS];
         I8_FOR(i, sums) low[i] = high[i] = i8_zero();
-        if (k >= I8_HALVES_STEPS * bytes) {
+        if (in_line && k >= I8_HALVES_STEPS * bytes) {
             I8_FOR(step, I8_HALVES_STEPS) {
                 if (columns <= 4)
                     I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + (step * rows * bytes + 64 * i));
@@ -75,11 +76,13 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
             ahead += I8_HALVES_STEPS * rows * bytes;
             k -= I8_HALVES_STEPS * bytes;
         } else {
-            for (; k >= bytes; k -= bytes)
+            int steps = I8_HALVES_STEPS;
+            for (; steps > 0 && k >= bytes; --steps, k -= bytes)
                 I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
-            if (k > 0)
+            if (steps > 0 && k > 0) {
                 I8_ADD_HALVES(i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
-            k = 0;
+                k = 0;
+            }
         }
         I8_FOR(i, sums) acc[i] = i8_add_halves(acc[i], low[i], high[i]);
     }
@@ -87,8 +90,10 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
 #undef I8_ADD_HALVES
 #else
 /* The sums of all k in every lane. */
-I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns)
+I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
+                            const int in_line)
 {
+    (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
     /* Steps at once with accumulators of their own, where there are too few to fill a multiply-add's latency. */
@@ -149,12 +154,12 @@ I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, co
 #endif
 
 I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
-                             const int32_t *order, const int rows, const int columns)
+                             const int32_t *order, const int rows, const int columns, const int in_line)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int sums = rows * vectors;
     i8_vec acc[I8_DOT_SUMS];
-    I8_NAME(add)(acc, t, x, rows, columns);
+    I8_NAME(add)(acc, t, x, rows, columns, in_line);
     if (lanes > 1)
         I8_FOLD(i8_fold_lanes, sums);
     if (lanes > 2)
@@ -192,7 +197,7 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     int64_t rows = t->rows;
 #define I8_TILE(height)                                                                                                \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, dst, start, order, height, columns);                                                       \
+        I8_NAME(tile)(t, x, dst, start, order, height, columns, (height) == full);                                     \
         x += (height)*t->x_row;                                                                                        \
         dst += (height)*columns;                                                                                       \
         rows -= height;                                                                                                \

@@ -17,11 +17,16 @@
  * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
 
-#define I8_ADD_ROWS(a_, valid)                                                                                         \
+/* Bytes to row q of a group; of the last group, to its first row instead of those behind the last, which A multiplies
+ * by 0. */
+#define I8_EACH_ROW(q) (q) * b_row
+#define I8_LAST_ROW(q) tail[q]
+
+#define I8_ADD_ROWS(a_, line_of)                                                                                       \
     I8_FOR(w, blocks) {                                                                                                \
         i8_vec bv[4];                                                                                                  \
         I8_FOR(q, 4) {                                                                                                 \
-            const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > q ? q * b_row : 0);                                \
+            const uint8_t *line = b + w * 4 * I8_LANES + line_of(q);                                                   \
             bv[q] = i8_xor(i8_load(line), b_flip);                                                                     \
             if (fetch)                                                                                                 \
                 I8_PREFETCH_L2(line + ahead);                                                                          \
@@ -59,6 +64,7 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
     i8_vec acc[I8_FEW_ROWS_MR][16];
     const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
+    const ptrdiff_t tail[4] = {0, t->b_tail > 1 ? b_row : 0, t->b_tail > 2 ? 2 * b_row : 0, 0};
 #ifdef I8_SHIFT
     const i8_vec b_flip = i8_xor(i8_broadcast(&t->b_flip), i8_set_8(0x80));
 #else
@@ -76,16 +82,12 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
     (void)shifts;
 #endif
     for (int64_t g = t->groups; g > 0; --g) {
-        I8_ADD_ROWS(a, 4);
+        I8_ADD_ROWS(a, I8_EACH_ROW);
         a += a_group;
         b += 4 * b_row;
     }
-    if (t->b_tail == 1)
-        I8_ADD_ROWS(a, 1)
-    else if (t->b_tail == 2)
-        I8_ADD_ROWS(a, 2)
-    else if (t->b_tail == 3)
-        I8_ADD_ROWS(a, 3)
+    if (t->b_tail > 0)
+        I8_ADD_ROWS(a, I8_LAST_ROW);
     I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
         i8_store(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES, acc[i][w * vectors + q]);
 }
@@ -222,6 +224,8 @@ I8_DEFINE(4, 0)
 #undef I8_DEFINE_GEMV
 #undef I8_STRIP
 #undef I8_ADD_ROWS
+#undef I8_LAST_ROW
+#undef I8_EACH_ROW
 #undef I8_SHIFT
 #undef I8_STEP_16
 #undef I8_STEP

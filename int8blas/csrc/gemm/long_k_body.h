@@ -61,6 +61,13 @@ static const int8_t i8_before_end[2 * 64] = {[64] = -1, -1, -1, -1, -1, -1, -1, 
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
+/* Vectors of less than a step, and zeros behind them. */
+static void i8_copy_short(uint8_t (*dst)[4 * I8_LANES], const uint8_t *src, ptrdiff_t row, int count, int k)
+{
+    for (int i = 0; i < count; ++i)
+        i8_store(dst[i], i8_repeat_some(src + i * row, 4 * I8_LANES, k));
+}
+
 /* A step of one vector as the multiply-add takes it. */
 I8_INLINE i8_vec i8_long_k_load(const void *p, const int is_signed, const int shifted)
 {
@@ -121,14 +128,18 @@ I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 }
 #undef I8_FOLD
 
-/* The sum of the lanes of a vector. */
-I8_INLINE int64_t i8_long_k_total(const i8_vec acc)
+/* dst[i, j] += the sum of the lanes of vector i * columns + j, and `shift` times that of y_lanes' vector j: for sums of
+ * lanes that are not in s32. */
+static void i8_long_k_add_lanes(const i8_long_k_args *t, const int32_t *lanes, const int32_t *y_lanes, int rows,
+                                int columns, int shift)
 {
-    int32_t lanes[I8_LANES];
-    int64_t total = 0;
-    i8_store(lanes, acc);
-    I8_FOR(i, I8_LANES) total += lanes[i];
-    return total;
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j, lanes += I8_LANES) {
+            int64_t total = 0;
+            for (int lane = 0; lane < I8_LANES; ++lane)
+                total += lanes[lane] + (shift ? shift * (int64_t)y_lanes[j * I8_LANES + lane] : 0);
+            t->dst[i * t->dst_row + j * t->dst_column] += total;
+        }
 }
 
 /* A stretch of k bytes, at x and y. */
@@ -137,9 +148,10 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
 {
     const int n = rows * columns, step = I8_LONG_K_STEP, shifts = i8_long_k_shifts(x_signed, y_signed);
     const int chains = n + shifts * columns, depth = chains > 4 ? 1 : chains > 2 ? 2 : 4;
+    const int shift = x_signed ? -128 : 128;
     const ptrdiff_t x_row = t->x_row, y_row = t->y_row;
     i8_vec acc[4][16], sum[4][4];
-    int32_t sums[16], y_sums[16];
+    int32_t sums[16 * I8_LANES], y_sums[4 * I8_LANES];
     const int64_t all = k;
 
     I8_FOR(d, depth) {
@@ -152,16 +164,17 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
                            y_signed);
     for (; depth > 1 && k >= step; k -= step, x += step, y += step)
         i8_long_k_step(acc[0], sum[0], x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
-    if (k > 0 && all >= step) {
-        /* The last step reaches back to what was multiplied before, where y is 0 then. */
-        i8_long_k_step(acc[0], sum[0], x + k - step, x_row, y + k - step, y_row, i8_before_end + 64 - step + k, rows,
-                       columns, x_signed, y_signed);
-    } else if (k > 0) {
+    if (k > 0) {
+        /* The last step reaches back to what was multiplied before, where y is 0 then; or it is of copies. */
         uint8_t x_step[4][4 * I8_LANES], y_step[4][4 * I8_LANES];
-        I8_FOR(i, rows) i8_store(x_step[i], i8_repeat_some(x + i * x_row, 4 * I8_LANES, (int)k));
-        I8_FOR(j, columns) i8_store(y_step[j], i8_repeat_some(y + j * y_row, 4 * I8_LANES, (int)k));
-        i8_long_k_step(acc[0], sum[0], x_step[0], 4 * I8_LANES, y_step[0], 4 * I8_LANES, NULL, rows, columns, x_signed,
-                       y_signed);
+        const int copied = all < step;
+        if (copied) {
+            i8_copy_short(x_step, x, x_row, rows, (int)k);
+            i8_copy_short(y_step, y, y_row, columns, (int)k);
+        }
+        i8_long_k_step(acc[0], sum[0], copied ? x_step[0] : x + k - step, copied ? 4 * I8_LANES : x_row,
+                       copied ? y_step[0] : y + k - step, copied ? 4 * I8_LANES : y_row,
+                       i8_before_end + 64 - (copied ? 0 : step - k), rows, columns, x_signed, y_signed);
     }
     I8_FOR(d, depth - 1) {
         I8_FOR(i, n) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
@@ -171,17 +184,14 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
         i8_long_k_fold(sums, acc[0], n);
         if (shifts)
             i8_long_k_fold(y_sums, sum[0], columns);
-    }
-    I8_FOR(i, rows) {
-        int64_t *dst = t->dst + i * t->dst_row;
-        I8_FOR(j, columns) {
-            const int at = i * columns + j;
-            int64_t total = all <= I8_LONG_K_SEGMENT ? sums[at] : i8_long_k_total(acc[0][at]);
-            if (shifts)
-                total += (x_signed ? -128 : 128) *
-                         (all <= I8_LONG_K_SEGMENT ? (int64_t)y_sums[j] : i8_long_k_total(sum[0][j]));
-            dst[j * t->dst_column] += total;
-        }
+        I8_FOR(i, rows) I8_FOR(j, columns)
+            t->dst[i * t->dst_row + j * t->dst_column] +=
+                (int64_t)sums[i * columns + j] + (shifts ? shift * (int64_t)y_sums[j] : 0);
+    } else {
+        I8_FOR(i, n) i8_store(sums + i * I8_LANES, acc[0][i]);
+        if (shifts)
+            I8_FOR(j, columns) i8_store(y_sums + j * I8_LANES, sum[0][j]);
+        i8_long_k_add_lanes(t, sums, y_sums, rows, columns, shifts ? shift : 0);
     }
 }
 
