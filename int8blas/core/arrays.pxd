@@ -47,11 +47,16 @@ cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
     return 0
 
 
+cdef inline bint is_output(object x, int typenum) noexcept:
+    """Whether results of a type may be written to `x` as it is: a contiguous array, as nearly all of them are."""
+    return cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
+        cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
+    )
+
+
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):
     """An array of a type that results may be written to: in native byte order, writeable, not overlapping itself."""
-    if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
-        cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
-    ):
+    if is_output(x, typenum):
         return <cnp.ndarray>x
     return output_from(x, name, typenum)
 

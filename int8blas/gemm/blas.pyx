@@ -18,6 +18,7 @@ from int8blas.core.arrays cimport (
     check_transpose,
     check_type,
     integers,
+    is_output,
     is_within,
     output,
     real,
@@ -86,7 +87,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
                  int b_type):
     """All four GEMMs: check, set up, compute."""
     cdef Gemm g
-    cdef cnp.ndarray target, given, _ao_array, _bo_array, _co_array
+    cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
     cdef bint transpose
     cdef int saturated
     cdef cnp.npy_intp shape[2]
@@ -112,16 +113,23 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         target = empty(2, shape, cnp.NPY_INT32)
         if g.beta != 0:
             target.fill(0)
+    elif overwrite_c and is_output(c, cnp.NPY_INT32) and is_c(&g, <cnp.ndarray>c) and is_usable(<cnp.ndarray>c, a, b):
+        target = <cnp.ndarray>c
     else:
         given = c_operand(&g, c, overwrite_c)
         target = result_for(&g, given, overwrite_c, <cnp.ndarray>a, b)
     set_c(&g, target)
     saturated = run(&g, name)
-    if c is not None and overwrite_c and target is not given:
+    if given is not None and overwrite_c and target is not given:
         given[...] = target
     if saturated:
         warn_saturated(name)
     return c if c is not None and overwrite_c else target
+
+
+cdef inline bint is_c(const Gemm *g, cnp.ndarray array) noexcept:
+    """Whether an array has the shape of C."""
+    return cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_DIM(array, 0) == g.m and cnp.PyArray_DIM(array, 1) == g.n
 
 
 cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
@@ -132,7 +140,7 @@ cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
     else:
         array = as_array(c, "c")
         check_type(array, "c", cnp.NPY_INT32)
-    if cnp.PyArray_NDIM(array) != 2 or cnp.PyArray_DIM(array, 0) != g.m or cnp.PyArray_DIM(array, 1) != g.n:
+    if not is_c(g, array):
         raise ValueError(f"c must have shape {(g.m, g.n)}, got {(<object>array).shape}")
     return array
 

@@ -144,9 +144,10 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* A single row, side by side in memory, is its own micro-panel. Not by i8_copy_run, whose chunks may overlap: that
- * takes 64 x 64 x 64 with a signed A a twentieth longer. */
-static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
+/* A single row, side by side in memory, is its own micro-panel. No bytes are stored one by one, which dwords that are
+ * loaded soon would have to wait for, nor by i8_copy_run, whose chunks may overlap: that takes 64 x 64 x 64 with a signed
+ * A a twentieth longer. */
+I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
 #ifdef I8_UNITS
@@ -154,20 +155,27 @@ static void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t fli
     const i8_vec f = i8_broadcast(&flip4);
     for (; i + 4 * I8_LANES <= k; i += 4 * I8_LANES)
         i8_store(dst + i, i8_xor(i8_load(src + i), f));
-#endif
+    for (; i + 16 <= k; i += 16)
+        i8_store_unit(dst + i, i8_xor_unit(i8_load_unit(src + i), i8_set_unit(flip)));
+    I8_FOR(j, 3)
+        if (i + 4 <= k) {
+            i8_write32(dst + i, i8_read32(src + i) ^ flip4);
+            i += 4;
+        }
+    if (i < k)
+        i8_write32(dst + i, i8_gather(src + i, 1, (int)(k - i), flip));
+#else
     for (; i < k; ++i)
         dst[i] = (uint8_t)(src[i] ^ flip);
     for (; i & 3; ++i)
         dst[i] = 0;
+#endif
 }
 
-I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
-                               ptrdiff_t k_stride, uint8_t flip)
+/* Rows of any number and stride. */
+I8_NOINLINE void i8_pack_rows(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                              ptrdiff_t k_stride, uint8_t flip)
 {
-    if (width == 1 && k_stride == 1 && k > 0) {
-        i8_pack_row(dst, k, src, flip);
-        return;
-    }
 #ifdef I8_UNITS
     if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows >= 16)) {
         i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
@@ -189,6 +197,15 @@ I8_NOINLINE void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, con
     }
 #endif
     i8_pack_any(dst, width, rows, k, src, row_stride, k_stride, flip);
+}
+
+static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                          ptrdiff_t k_stride, uint8_t flip)
+{
+    if (width == 1 && k_stride == 1 && k > 0)
+        i8_pack_row(dst, k, src, flip);
+    else
+        i8_pack_rows(dst, width, rows, k, src, row_stride, k_stride, flip);
 }
 
 /* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache
