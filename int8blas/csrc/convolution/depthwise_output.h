@@ -7,7 +7,7 @@ typedef struct {
     i8_vec start[4], low;
     float scale[I8_DEPTHWISE_CHANNELS], bias[I8_DEPTHWISE_CHANNELS];
     float dst_scale[I8_DEPTHWISE_CHANNELS], dst_zero[I8_DEPTHWISE_CHANNELS];
-    i8_f32 rounder;
+    float rounder;
 } i8_depthwise_values;
 _Static_assert(sizeof(i8_depthwise_values) <= I8_DEPTHWISE_VALUES, "room for the values of the channels");
 
@@ -50,13 +50,13 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
     i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);
     i8_depthwise_order_floats(s->dst_zero, o->dst_zero.values, o->dst_zero.step, t->channels);
-    s->rounder = i8_set_f32(o->rounder);
+    s->rounder = o->rounder;
     /* What ReLU makes the smallest result, in the range of the bytes: a zero point may be far outside. */
     const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
-    const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127);
+    const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(o->rounder);
     i8_vec low[4];
     I8_FOR(v, 4) {
-        const i8_f32 zero = i8_min_f32(i8_add_f32(i8_load_f32(s->dst_zero + v * I8_LANES), s->rounder), largest);
+        const i8_f32 zero = i8_min_f32(i8_add_f32(i8_load_f32(s->dst_zero + v * I8_LANES), rounder), largest);
         low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, zero) : smallest);
     }
     s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
@@ -68,7 +68,8 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
                                   const int pixels, int channels, const int is_signed, const int shifts)
 {
     i8_vec y[I8_DEPTHWISE_PIXELS][4];
-    const i8_f32 high = i8_set_f32(is_signed ? 127 : 255);
+    const i8_f32 high = i8_set_f32(is_signed ? 127 : 255), rounder = i8_set_f32(s->rounder);
+    const int rounds = s->rounder > 0; /* a branch that is always the same is faster than adding nothing */
     I8_FOR(v, 4) {
         const i8_f32 scale = i8_load_f32(s->scale + v * I8_LANES), bias = i8_load_f32(s->bias + v * I8_LANES);
         const i8_f32 dst_scale = i8_load_f32(s->dst_scale + v * I8_LANES);
@@ -76,7 +77,7 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
             i8_f32 x = i8_add_f32(i8_mul_f32(i8_to_f32(acc[p * 4 + v]), scale), bias);
             x = i8_mul_f32(x, dst_scale);
             if (shifts)
-                x = i8_add_f32(i8_add_f32(x, s->rounder), i8_load_f32(s->dst_zero + v * I8_LANES));
+                x = i8_add_f32(rounds ? i8_add_f32(x, rounder) : x, i8_load_f32(s->dst_zero + v * I8_LANES));
             y[p][v] = i8_round_within_s32(i8_min_f32(high, x));
         }
     }
