@@ -94,9 +94,8 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int
     }
     I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, v * I8_LANES / I8_PANEL * t->panel_size + v * I8_LANES % I8_PANEL * 4);
     if (t->output) {
-        i8_tile_output o = *t->output;
-        o.c += line * t->c_line + pixel * o.c_row;
-        i8_in_line_output_stage(&o, 0, 0, acc[0], 4, pixels, vectors);
+        char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
+        i8_in_line_output_stage(t->output, c, 0, 0, acc[0], 4, pixels, vectors);
         return;
     }
     I8_FOR(p, pixels) I8_FOR(v, vectors)

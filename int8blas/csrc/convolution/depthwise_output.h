@@ -102,12 +102,11 @@ static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, 
     I8_FOR(v, 4) acc[v] = sums[v];
     i8_transpose_units(acc);
     if (t->output) {
-        i8_tile_output o = *t->output;
-        o.c += line * t->c_line + pixel * o.c_row;
+        char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
         if (t->channels == I8_DEPTHWISE_CHANNELS)
-            i8_in_line_output_stage(&o, 0, 0, acc, 4, 1, 4);
+            i8_in_line_output_stage(t->output, c, 0, 0, acc, 4, 1, 4);
         else
-            i8_in_line_output_stage(&o, 0, 0, acc, 4, 1, 2);
+            i8_in_line_output_stage(t->output, c, 0, 0, acc, 4, 1, 2);
         return;
     }
     I8_FOR(v, 4) i8_store(t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[v]);

@@ -97,12 +97,11 @@ I8_INLINE void i8_grouped_store(const i8_grouped_args *t, int pixel, i8_vec sums
             I8_FOR(p, pixels) sums[p][v] = i8_add(sums[p][v], start);
         }
     if (t->output) {
-        i8_tile_output o = *t->output;
-        o.c += pixel * o.c_row;
+        char *c = t->output->c + pixel * t->output->c_row;
         if (t->channels <= 2 * I8_LANES)
-            i8_in_line_output_stage(&o, 0, 0, sums[0], 4, pixels, 2);
+            i8_in_line_output_stage(t->output, c, 0, 0, sums[0], 4, pixels, 2);
         else
-            i8_in_line_output_stage(&o, 0, 0, sums[0], 4, pixels, 4);
+            i8_in_line_output_stage(t->output, c, 0, 0, sums[0], 4, pixels, 4);
         return;
     }
     I8_FOR(p, pixels) I8_FOR(v, 4) i8_store(t->dst + (pixel + p) * I8_MAX_GROUPED + v * I8_LANES, sums[p][v]);

@@ -5,12 +5,12 @@
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows from
- * row `row` on, acc_row vectors apart. */
+ * row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
 
-/* Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make is not below the zero point where y is not
+/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make is not below the zero point where y is not
  * negative, so relu is a bound of the result for integers. */
-I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, const int64_t row, const int64_t column, const i8_vec *acc,
-                                  const int acc_row, const int mr, const int width, const int type, const int by_row,
+I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
+                                  const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
     const i8_f32 rounder = i8_set_f32(o->rounder);
@@ -23,19 +23,19 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, const int64_t row, co
         const i8_f32 zero = shifts ? i8_load_f32(o->dst_zero.values + o->dst_zero.step * at) : i8_set_f32(0);
         const i8_f32 low = o->relu ? i8_max_f32(smallest, shifts ? i8_add_f32(zero, rounder) : zero) : smallest;
         I8_TIMES(i, mr) {
-            char *c = o->c + (row + i) * o->c_row;
+            char *to = c + i * o->c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
-            y = i8_mul_f32(y, by_row ? i8_mul_f32(i8_set_f32(o->row_scale[row + i]), scale) : scale);
+            y = i8_mul_f32(y, row_scale ? i8_mul_f32(i8_set_f32(row_scale[i]), scale) : scale);
             y = i8_add_f32(y, bias);
             if (type == I8_TYPE_F32)
-                i8_store_f32(c + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
+                i8_store_f32(to + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
             else if (type == I8_TYPE_S32)
-                i8_store(c + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
+                i8_store(to + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
             else {
                 y = i8_mul_f32(y, dst_scale);
                 if (shifts)
                     y = i8_add_f32(i8_add_f32(y, rounder), zero);
-                i8_store_bounded(c + at, y, low, type == I8_TYPE_S8);
+                i8_store_bounded(to + at, y, low, type == I8_TYPE_S8);
             }
         }
     }
@@ -67,8 +67,8 @@ I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t r
 }
 
 /* What a primitive's output stage makes of the sums. */
-I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
-                                     const int acc_row, const int mr, const int width)
+I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int64_t row, const int64_t column,
+                                     i8_vec *acc, const int acc_row, const int mr, const int width)
 {
     if (o->offset)
         I8_TIMES(j, width) {
@@ -76,24 +76,25 @@ I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, const int64_t row,
             I8_TIMES(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
     if (o->integral) {
+        c += column * (ptrdiff_t)sizeof(int32_t);
         I8_TIMES(i, mr) {
-            char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
             I8_TIMES(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
+            c += o->c_row;
         }
         return;
     }
     if (o->type == I8_TYPE_U8 && !o->shifts)
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 0);
+        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 0);
     else if (o->type == I8_TYPE_U8)
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_U8, 0, 1);
+        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 1);
     else if (o->type == I8_TYPE_S8)
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_S8, 0, 1);
+        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S8, 1);
     else if (o->type == I8_TYPE_S32)
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_S32, 0, 0);
+        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S32, 0);
     else if (o->row_scale)
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 1, 0);
+        I8_NAME(output_as)(o, c, o->row_scale + row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0);
     else
-        I8_NAME(output_as)(o, row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0, 0);
+        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_F32, 0);
 }
 
 I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
@@ -110,7 +111,7 @@ I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, 
         I8_NAME(store_distances)(o, row, column, acc, acc_row, mr, width);
         return;
     }
-    I8_NAME(output_stage)(o, row, column, acc, acc_row, mr, width);
+    I8_NAME(output_stage)(o, o->c + row * o->c_row, row, column, acc, acc_row, mr, width);
 }
 
 #undef I8_TIMES
