@@ -145,8 +145,8 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 #endif
 
 /* A single row, side by side in memory, is its own micro-panel. No bytes are stored one by one, which dwords that are
- * loaded soon would have to wait for, nor by i8_copy_run, whose chunks may overlap: that takes 64 x 64 x 64 with a signed
- * A a twentieth longer. */
+ * loaded soon would have to wait for, nor by i8_copy_run, whose chunks may overlap: that takes 64 x 64 x 64 with a
+ * signed A a twentieth longer. */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;

@@ -4,8 +4,8 @@
  *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that of a primitive alone
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
- * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows from
- * row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
+ * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
+ * from row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
 
 /* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make is not below the zero point where y is not
  * negative, so relu is a bound of the result for integers. */
