@@ -7,8 +7,8 @@
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
  * from row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
 
-/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make is not below the zero point where y is not
- * negative, so relu is a bound of the result for integers. */
+/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make
+ * is not below the zero point where y is not negative, so relu is a bound of the result for integers. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
