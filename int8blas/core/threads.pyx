@@ -9,6 +9,10 @@
 A call may use OpenMP's number of threads, the environment's or that of ``num_threads``, as many of them as can be made;
 one within a region, and after a fork of a process that has had one. So no region is ever inside another. No result
 depends on which thread does a part, or on how many there are.
+
+A region ends when its last thread has done its part, and a thread whose CPU has been taken by another process does that
+a time slice later: some milliseconds, for parts of microseconds. So a thread that has waited that long begins no region
+for a while, which is longer the sooner it happens again, and then tries one.
 """
 
 import operator
@@ -26,11 +30,13 @@ cdef extern from "core/openmp.h" nogil:
     int i8_omp_max_threads()
     int i8_omp_in_parallel()
     int i8_omp_team_size()
+    double i8_omp_seconds()
     int I8_HAVE_OPENMP
 
 cdef extern from "core/team.h" nogil:
     ctypedef struct i8_team:
         int limit, tried, last, most, used
+        double alone_until, alone
 
     i8_team i8_my_team
     int i8_tries_teams, i8_teams_fill_room
@@ -48,6 +54,17 @@ cdef int cpus = INT_MAX
 # for them forever.
 cdef bint region_ran = False
 cdef bint forked = False
+# Whether regions that end late are followed by none for a while.
+cdef bint looks_at_ends = True
+
+# Seconds: waits that are shorter are none for others' time slices; the shortest and the longest time without regions.
+cdef double LATE = 1e-3, SHORTEST = 0.02, LONGEST = 0.2
+
+
+cdef struct Region:
+    # Of a region with so many threads: when the calling thread has begun it, and when it has done its part.
+    int threads
+    double start, done
 
 
 cdef int region_threads(int wanted) noexcept nogil:
@@ -56,13 +73,40 @@ cdef int region_threads(int wanted) noexcept nogil:
     Every region asks here first; so may whoever is to begin one and divides the work by the answer.
     """
     cdef int threads = wanted
-    if wanted <= 1:
+    if wanted <= 1 or (i8_my_team.alone_until > 0 and i8_omp_seconds() < i8_my_team.alone_until):
         return 1
     i8_store(region_ran, True)
     if wanted > i8_my_team.tried or (i8_load(i8_teams_fill_room) and wanted > i8_my_team.last):
         threads = i8_make_team(wanted)
     i8_my_team.last = i8_my_team.used = threads
     return threads
+
+
+cdef inline void begin_region(Region *region, int threads) noexcept nogil:
+    region.threads, region.start = threads, i8_omp_seconds()
+    region.done = region.start
+
+
+cdef inline void note_done(Region *region) noexcept nogil:
+    region.done = i8_omp_seconds()
+
+
+cdef void end_region(const Region *region) noexcept nogil:
+    """After a region: whether the calling thread is to begin none for a while."""
+    cdef double now = i8_omp_seconds()
+    if looks_at_ends:
+        set_alone(now, now - region.done, (region.threads - 1) * (region.done - region.start))
+
+
+cdef void set_alone(double now, double wait, double saved) noexcept nogil:
+    """Begin no region for some time if the wait for others was late, and took longer than their work would have taken
+    here, `saved`; for a longer time if there has been one lately."""
+    cdef double alone = SHORTEST
+    if wait < LATE or wait < saved:
+        return
+    if now < i8_my_team.alone_until + 10 * i8_my_team.alone:
+        alone = min(2 * i8_my_team.alone, LONGEST)
+    i8_my_team.alone, i8_my_team.alone_until = alone, now + alone
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
@@ -72,32 +116,44 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
 
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one."""
-    cdef int64_t part
+    cdef int64_t part, last
     cdef int status = 0
+    cdef Region region
     threads = region_threads(<int>min(<int64_t>threads, parts))
     if threads == 1:
         for part in range(parts):
             status |= function(job, part, parts)
         return status
+    last = (parts - 1) // threads  # of the calling thread
+    begin_region(&region, threads)
     for part in prange(parts, num_threads=threads, schedule="static"):
         status |= function(job, part, parts)
+        if part == last:
+            note_done(&region)
+    end_region(&region)
     return status
 
 
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
     """Parts of two kinds, which have their memory: all of the first are done before any of the second begins."""
-    cdef int64_t part
+    cdef int64_t part, last
+    cdef Region region
     threads = region_threads(threads)
     if threads == 1:
         run_parts(first, job, first_parts, 1)
         run_parts(second, job, second_parts, 1)
         return
+    last = (second_parts - 1) // threads  # of the calling thread
+    begin_region(&region, threads)
     with parallel(num_threads=threads):
         for part in prange(first_parts, schedule="static"):
             first(job, part, first_parts)
         for part in prange(second_parts, schedule="static"):
             second(job, part, second_parts)
+            if part == last:
+                note_done(&region)
+    end_region(&region)
 
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
@@ -115,12 +171,17 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
 
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
     """A region of at most so many threads, each of which runs the function, with how many there are."""
+    cdef Region region
     threads = region_threads(threads)
     if threads == 1:
         function(job, 0, 1)
         return
+    begin_region(&region, threads)
     with parallel(num_threads=threads):
         function(job, threadid(), i8_omp_team_size())
+        if threadid() == 0:
+            note_done(&region)
+    end_region(&region)
 
 
 cdef void forget_regions() noexcept nogil:
@@ -182,8 +243,9 @@ def num_threads(n=...):
 
     Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
     (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and no call uses more than the
-    process had CPUs when int8blas was imported, unless ``INT8BLAS_OVERSUBSCRIBE=1``. Results do not depend on the
-    number.
+    process had CPUs when int8blas was imported, unless ``INT8BLAS_OVERSUBSCRIBE=1``. Where another process takes a CPU,
+    so that a call waits for its other threads, calls use one thread for the next 20 to 200 ms. Results do not depend on
+    the number.
 
     Parameters
     ----------
@@ -246,6 +308,13 @@ def stack_bytes(text):
     return size if size < 2**63 else 0
 
 
+def seconds_alone(wait=0.0, saved=0.0):
+    """For how long the calling thread begins no region, if it has waited so long for parts that saved it so much."""
+    cdef double now = i8_omp_seconds()
+    set_alone(now, wait, saved)
+    return max(0.0, i8_my_team.alone_until - now)
+
+
 cdef bint switched_on(str name, str default) except -1:
     """Whether an environment variable is 1, or an error if it is something else than 0 or 1."""
     value = os.environ.get(name, "") or default
@@ -255,14 +324,15 @@ cdef bint switched_on(str name, str default) except -1:
 
 
 def _configure():
-    global process_limit, cpus, i8_tries_teams, i8_stack_bytes
+    global process_limit, cpus, looks_at_ends, i8_tries_teams, i8_stack_bytes
     text = os.environ.get("INT8BLAS_NUM_THREADS", "")
     if text:
         if not text.isascii() or not text.isdigit():
             raise ValueError(f"INT8BLAS_NUM_THREADS must be an integer, got {text!r}")
         process_limit = thread_count(int(text), "INT8BLAS_NUM_THREADS")
     i8_tries_teams = switched_on("INT8BLAS_TRY_THREADS", "1")
-    cpus = INT_MAX if switched_on("INT8BLAS_OVERSUBSCRIBE", "0") else this_machine.cores
+    looks_at_ends = not switched_on("INT8BLAS_OVERSUBSCRIBE", "0")
+    cpus = this_machine.cores if looks_at_ends else INT_MAX
     i8_stack_bytes = stack_bytes(os.environ.get("OMP_STACKSIZE", "")) or stack_bytes(
         os.environ.get("GOMP_STACKSIZE", ""))
     if hasattr(os, "register_at_fork"):

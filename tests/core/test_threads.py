@@ -11,10 +11,11 @@ import pytest
 import reference
 from arrays import B_FORMS, SIGN_PAIRS, assert_same, random_c
 from others import assert_other_threads_run_during
-from processes import TIMEOUT_S, assert_a_forked_child_sends, forks_on_purpose, needs_fork
+from processes import TIMEOUT_S, assert_a_forked_child_sends, forks_on_purpose, needs_fork, run_python
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
+from int8blas.core.threads import seconds_alone
 
 THREADED = (256, 256, 256)
 
@@ -46,6 +47,54 @@ def test_more_threads_than_work(isa, pair, rng):
         for m, n, k in SMALL_GRID:
             a, b = pair.operands(rng, m, n, k)
             assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
+
+
+# --- other threads that come late -------------------------------------------------------------------------------------
+
+
+def test_late_threads_are_not_waited_for_again_at_once():
+    """In a thread of its own, whose setting ends with it."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(late_waits).result() == "as wanted"
+
+
+def late_waits():
+    assert seconds_alone() == 0
+    assert seconds_alone(0.0009, 0) == 0, "too short to be a time slice"
+    assert seconds_alone(0.1, 0.2) == 0, "the others did more than that"
+    first = seconds_alone(0.1, 0.05)
+    again = [seconds_alone(0.002, 0) for _ in range(10)]
+    assert 0 < first < 0.021 < again[0] < 0.041
+    assert 0.1 < again[-1] < 0.201
+    assert 0 < seconds_alone() <= again[-1]
+    return "as wanted"
+
+
+BUSY = """
+import os, subprocess, sys, time
+import numpy as np
+import int8blas
+from int8blas.core.threads import seconds_alone
+a, b = np.ones((256, 256), np.uint8), np.ones((256, 256), np.int8)
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+end = time.monotonic() + 60
+try:
+    while not seconds_alone() and time.monotonic() < end:
+        c = int8blas.matmul(a, b)
+    assert seconds_alone() > 0
+    assert (int8blas.matmul(a, b) == 256).all()
+finally:
+    for other in others:
+        other.kill()
+"""
+
+
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2 or not int8blas.threading_info()["openmp"], reason="needs two CPUs and OpenMP"
+)
+def test_a_process_whose_cpus_others_take_uses_one_thread():
+    done = run_python("-c", BUSY, INT8BLAS_OVERSUBSCRIBE="0", INT8BLAS_NUM_THREADS="2")
+    assert done.returncode == 0, done.stderr
 
 
 # --- concurrent callers ----------------------------------------------------------------------------------------------

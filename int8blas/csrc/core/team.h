@@ -23,6 +23,8 @@ typedef struct {
     int last;   /* threads of the last region */
     int most;   /* no more could be made when it was tried; 0: not known */
     int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
+    double alone_until; /* no regions before this time, see threads.pyx; 0: none has been late */
+    double alone;       /* how long that was, in seconds */
 } i8_team;
 
 /* Integers that any thread sets, and reads without a lock. */
