@@ -15,7 +15,7 @@ from processes import TIMEOUT_S, assert_a_forked_child_sends, forks_on_purpose, 
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
-from int8blas.core.threads import seconds_alone
+from int8blas.core.threads import seconds_alone, threading_info
 
 THREADED = (256, 256, 256)
 
@@ -90,7 +90,7 @@ finally:
 
 
 @pytest.mark.skipif(
-    (os.cpu_count() or 1) < 2 or not int8blas.threading_info()["openmp"], reason="needs two CPUs and OpenMP"
+    (os.cpu_count() or 1) < 2 or not threading_info()["openmp"], reason="needs two CPUs and OpenMP"
 )
 def test_a_process_whose_cpus_others_take_uses_one_thread():
     done = run_python("-c", BUSY, INT8BLAS_OVERSUBSCRIBE="0", INT8BLAS_NUM_THREADS="2")
