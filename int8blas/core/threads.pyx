@@ -12,7 +12,7 @@ depends on which thread does a part, or on how many there are.
 
 A region ends when its last thread has done its part, and a thread whose CPU has been taken by another process does that
 a time slice later: some milliseconds, for parts of microseconds. So a thread that has waited that long begins no region
-for a while, which is longer the sooner it happens again, and then tries one.
+for a while, which is longer if that happens again at once, and then tries one.
 """
 
 import operator
@@ -57,8 +57,8 @@ cdef bint forked = False
 # Whether regions that end late are followed by none for a while.
 cdef bint looks_at_ends = True
 
-# Seconds: waits that are shorter are none for others' time slices; the shortest and the longest time without regions.
-cdef double LATE = 1e-3, SHORTEST = 0.02, LONGEST = 0.2
+# Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
+cdef double LATE = 1e-3, LONGEST = 0.2
 
 
 cdef struct Region:
@@ -100,13 +100,15 @@ cdef void end_region(const Region *region) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Begin no region for some time if the wait for others was late, and took longer than their work would have taken
-    here, `saved`; for a longer time if there has been one lately."""
-    cdef double alone = SHORTEST
+    here, `saved`. That is twice the wait, in which one thread can hardly lose more than was waited for; and twice as
+    long as the last time if that has ended just now, as another process seems to stay."""
+    cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
-    if now < i8_my_team.alone_until + 10 * i8_my_team.alone:
-        alone = min(2 * i8_my_team.alone, LONGEST)
-    i8_my_team.alone, i8_my_team.alone_until = alone, now + alone
+    if now < i8_my_team.alone_until + i8_my_team.alone:
+        alone = max(alone, 2 * i8_my_team.alone)
+    i8_my_team.alone = min(alone, LONGEST)
+    i8_my_team.alone_until = now + i8_my_team.alone
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
@@ -244,8 +246,8 @@ def num_threads(n=...):
     Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
     (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and no call uses more than the
     process had CPUs when int8blas was imported, unless ``INT8BLAS_OVERSUBSCRIBE=1``. Where another process takes a CPU,
-    so that a call waits for its other threads, calls use one thread for the next 20 to 200 ms. Results do not depend on
-    the number.
+    so that a call waits for its other threads, the next calls use one thread: for twice as long as it waited, and for
+    up to 200 ms if that goes on. Results do not depend on the number.
 
     Parameters
     ----------
