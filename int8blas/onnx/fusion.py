@@ -422,18 +422,21 @@ def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list
     for node in graph.nodes:
         pattern.quantize_constant(node)
         pattern.reshape_constant(node)
-    replaced: dict[str, Node] = {}
+    replaced: dict[str, list[Node]] = {}
     for node in graph.nodes:
         new = rewrite(pattern, node)
-        for each in [new] if isinstance(new, Node) else new or ():
-            replaced[each.outputs[0]] = replace(each, parts=pattern.parts_of(each))
-    gone = {*replaced, *graph.constants}
-    nodes = [
-        replace(node, reason=pattern.reasons.get(node.outputs[0], "")) if node.outputs else node
-        for node in graph.nodes
-        if not gone.intersection(node.outputs)
-    ]
-    graph = replace(graph, nodes=[*nodes, *replaced.values()])
+        if new is not None:
+            made = [new] if isinstance(new, Node) else new
+            replaced[made[-1].outputs[0]] = [replace(each, parts=pattern.parts_of(each)) for each in made]
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        taken = [name for name in node.outputs if name in replaced]
+        if taken:  # here what the new nodes need has been made
+            nodes += replaced[taken[0]]
+        elif graph.constants.keys().isdisjoint(node.outputs):
+            reason = pattern.reasons.get(node.outputs[0], "") if node.outputs else ""
+            nodes.append(replace(node, reason=reason) if reason else node)
+    graph = replace(graph, nodes=nodes)
     around = frozenset(graph.captured())
     return replace(graph, nodes=needed(ordered(graph, around), graph.outputs))
 
@@ -470,6 +473,8 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
 
 def inside(node: Node, dynamic: bool) -> Node:
     """A node whose subgraphs are rewritten."""
+    if not any(True for _ in node.subgraphs()):
+        return node
     attributes = {
         name: fused_graph(value, dynamic) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()

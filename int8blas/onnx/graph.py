@@ -70,8 +70,10 @@ class Node:
 
     def reads(self) -> set[str]:
         """All tensors that the node needs: its inputs, and what its subgraphs take from around them."""
-        names = {name for name in self.inputs if name}
-        return names.union(*(graph.captured() for graph in self.subgraphs()))
+        names = {*self.inputs} - {""}
+        for graph in self.subgraphs():
+            names |= graph.captured()
+        return names
 
 
 @dataclass

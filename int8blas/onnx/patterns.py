@@ -33,6 +33,8 @@ class Pattern:
     makers: dict[str, Node] = field(default_factory=dict)
     takers: dict[str, list[Node]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    # Where nodes are in the graph, by their ids.
+    places: dict[int, int] = field(default_factory=dict)
     # Why nodes, by their first results, are no operators of bytes.
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -44,6 +46,7 @@ class Pattern:
             for name in node.reads():
                 pattern.takers.setdefault(name, []).append(node)
         pattern.kept = {value.name for value in graph.outputs}
+        pattern.places = {id(node): i for i, node in enumerate(graph.nodes)}
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
@@ -53,7 +56,6 @@ class Pattern:
 
     def parts_of(self, new: Node) -> tuple[str, ...]:
         """The nodes that a new one takes the place of: those between its inputs and its results."""
-        places = {id(node): i for i, node in enumerate(self.graph.nodes)}
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
         while waiting:
@@ -64,7 +66,7 @@ class Pattern:
             if id(node) not in found:
                 found[id(node)] = node
                 waiting.extend(node.inputs)
-        inside = sorted(found.values(), key=lambda node: places[id(node)])
+        inside = sorted(found.values(), key=lambda node: self.places[id(node)])
         return tuple(part for node in inside for part in node.parts or (node.label,))
 
     def constant(self, name: str) -> Array | None:

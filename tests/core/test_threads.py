@@ -89,9 +89,7 @@ finally:
 """
 
 
-@pytest.mark.skipif(
-    (os.cpu_count() or 1) < 2 or not threading_info()["openmp"], reason="needs two CPUs and OpenMP"
-)
+@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not threading_info()["openmp"], reason="needs two CPUs and OpenMP")
 def test_a_process_whose_cpus_others_take_uses_one_thread():
     done = run_python("-c", BUSY, INT8BLAS_OVERSUBSCRIBE="0", INT8BLAS_NUM_THREADS="2")
     assert done.returncode == 0, done.stderr
