@@ -238,7 +238,6 @@ if __name__ == "__main__":  # where processes are not forked, Cython's import th
             compiler_directives=DIRECTIVES,
             build_dir="build",
             nthreads=os.cpu_count() or 1,
-            emit_linenums=flag("INT8BLAS_COVERAGE"),  # the lines that are counted are then those of .pyx files
         ),
         cmdclass={"build_ext": BuildExt},
     )
