@@ -50,15 +50,14 @@ SCALARS = ["-fno-tree-slp-vectorize"]
 # writes, or half a line. The loops of kernels are longer.
 LINES = ["-falign-functions=64"]
 SHORT_LOOPS = ["-falign-loops=32"]
-# What Cython writes in these rooms, and in modules for people more than for products, checks arguments and sets
-# kernels up for calls of microseconds: it takes half the time to compile so. Not what small products and short arrays
-# pass through, which are an eighth slower so.
-QUICK = ["-O1"]
+# What Cython writes in these modules checks arguments and sets kernels up. With functions in line it is as fast so, and
+# takes half the time to compile; not the paths of gemm, which are a twentieth slower, nor loops over elements.
+QUICK = ["-O1", "-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
 SET_UP = {
     *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
-    *(PACKAGE / "core" / f"{name}.pyx" for name in ("machine", "verbose")),
-    *(PACKAGE / "elementwise" / f"{name}.pyx" for name in ("functions", "gather", "normalization")),
-    *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "packing", "saturation", "syrk")),
+    *(PACKAGE / "core" / f"{name}.pyx" for name in ("arrays", "machine", "results", "split", "threads", "verbose")),
+    *(path for path in (PACKAGE / "elementwise").glob("*.pyx") if path.stem not in ("normalize", "pool")),
+    *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "matmul", "packing", "saturation", "syrk")),
 }
 # The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast.
 PORTABLE = ["-O2"]
