@@ -140,9 +140,12 @@ class Reader:
             return self.external(proto, shape, dtype, what)
         if proto.HasField("raw_data"):
             bits = 4 if "int4" in dtype.name else 2 if "int2" in dtype.name else 8 * dtype.itemsize
-            wanted, came = (math.prod(shape) * bits + 7) // 8, len(proto.raw_data)
+            raw = proto.raw_data
+            wanted, came = (math.prod(shape) * bits + 7) // 8, len(raw)
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
+            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:  # several times as fast as onnx
+                return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
         except (ValueError, TypeError, MemoryError) as error:
