@@ -440,7 +440,9 @@ cdef extern from "isa/kernels.h" nogil:
         const uint8_t *y
         ptrdiff_t x_row
         ptrdiff_t y_row
+        const int64_t *x_sums
         const int32_t *x_squares
+        const int32_t *y_squares
         int32_t *dst
         ptrdiff_t dst_row
 
@@ -479,7 +481,9 @@ cdef extern from "isa/kernels.h" nogil:
         int long_k_columns
         i8_long_k_fn long_k[2][2][3][3]
         int distance_rows
-        i8_distance_fn distances[2][2][4]
+        i8_distance_fn distances[2][2][5]
+        void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups,
+                               const int64_t *sums) noexcept nogil
         int small_k_rows
         void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,

@@ -9,6 +9,7 @@ blocks          the general path, from packed blocks: block, tiles, spans; matri
 triangle        A @ A.T, of which one triangle is computed
 tiny, long_k, few_rows, few_columns, small_k    the paths of problems that are not worth packing blocks for
 small_values    which sums fit 16 bits without VNNI, by the values of both operands
+squares         sums of squares of the columns of B, for distances
 scale_groups    sums of groups of K that have scales of their own
 dynamic_source  an A of real numbers, quantized while it is packed
 output          the way of sums to C

@@ -36,6 +36,7 @@ from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.plan cimport Gemm, Plan, is_made, zero_by_row
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range
+from int8blas.gemm.squares cimport add_panel_squares
 from int8blas.gemm.tiles cimport COLUMN_K, COLUMN_ROWS, multiply_tiles, wide_row
 
 cdef enum:
@@ -96,7 +97,7 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint plain = g.packed is NULL
     w.data = <uint8_t *>carve(&memory, p.slab * packed_size(min(p.groups * 4, p.slab_blocks * p.kc)) if plain else 0)
-    w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and has_ao(g) else 0)
+    w.col_sums = <int64_t *>carve(&memory, 8 * columns if plain and (has_ao(g) or g.column_squares is not NULL) else 0)
     w.pair_sums = <uint16_t *>carve(&memory, sizeof(uint16_t) * p.slab if plain and p.may_widen else 0)
     w.col_init = <int32_t *>carve(&memory, 4 * columns if has_col_init(g, p) else 0)
     w.bo = <int64_t *>carve(&memory, 8 * columns if outer_bo(g, p) else 0)
@@ -150,6 +151,10 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
         if w.col_sums is not NULL:
             for i in range(panels):
                 g.kernels.packing.panel_sums(<int64_t *>sums + i * I8_PANEL, data + i * s.panel_size, ceil_div(s.k, 4))
+        if g.column_squares is not NULL:
+            for i in range(panels):
+                add_panel_squares(g, data + i * s.panel_size, s.k, sums + i * I8_PANEL, columns - i * I8_PANEL,
+                                  s.k0 == 0, g.column_squares + column + i * I8_PANEL)
         if w.pair_sums is not NULL:
             for i in range(panels):
                 w.pair_sums[first + i] = g.kernels.packing.panel_pair_sum(data + i * s.panel_size, ceil_div(s.k, 4),

@@ -33,10 +33,12 @@ from int8blas.gemm.plan cimport (
     arranged,
     is_tiny,
     make_plan,
+    pays_to_transpose,
     plan_threads,
 )
 from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.small_values cimport unshifted
+from int8blas.gemm.squares cimport find_column_squares, packs_squares
 from int8blas.gemm.tiny cimport gemm_tiny, gemm_tiny_triangle
 from int8blas.gemm.triangle cimport gemm_triangle, is_tiny_triangle, takes_triangle
 
@@ -55,6 +57,8 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
     cdef const Plan *p = (<const Planned *>job).p
     cdef Gemm own = g[0]
     cdef int64_t first
+    cdef int32_t *squares = NULL
+    cdef int status
     if p.own_rows:
         first = share(p.grid.rows, part, p.grid.row_parts) * p.mr
         own.m = min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.mr, g.m) - first
@@ -62,6 +66,12 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
         own.c += first * g.c_row
         if g.co_rows is not NULL:
             own.co_rows += first
+        if g.column_squares is not NULL:
+            # Every thread packs all columns.
+            squares = <int32_t *>acquire(g.n * sizeof(int32_t))
+            if squares is NULL:
+                return -1
+            own.co_cols = own.column_squares = squares
     else:
         first = share(p.panels, part, p.grid.column_parts) * I8_PANEL
         own.n = min(share(p.panels, part + 1, p.grid.column_parts) * I8_PANEL, g.n) - first
@@ -69,8 +79,12 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
         own.c += first * g.c_col
         if g.co_cols is not NULL:
             own.co_cols += first
+        if g.column_squares is not NULL:
+            own.column_squares += first
     own.threads = 1
-    return multiply(&own)
+    status = multiply(&own)
+    release(squares)
+    return status
 
 
 cdef int64_t segment_start(const Gemm *g, const Plan *p, int64_t segment) noexcept nogil:
@@ -99,7 +113,7 @@ cdef void set_segment(Gemm *own, const Gemm *g, const Plan *p, int64_t segment, 
     own.stage = NULL
     own.col_init = NULL
     own.co = 0
-    own.co_rows = own.co_cols = NULL
+    own.co_rows = own.co_cols = own.column_squares = NULL
     own.to_s64, own.saturated = False, NULL
     own.c, own.c_row, own.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
     if p.k_parts > 1:
@@ -198,8 +212,22 @@ cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
 
 cdef int gemm(const Gemm *g) noexcept nogil:
     """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). 0, or -1 if there is no memory."""
-    cdef Gemm other
+    cdef Gemm other, found
+    if g.column_squares is not NULL and pays_to_transpose(g):
+        # They become those of the rows. K or N is small.
+        find_column_squares(g, 1)
+        found = g[0]
+        found.column_squares = NULL
+        return gemm(&found)
     return multiply(arranged(g, &other))
+
+
+cdef int multiply_with_squares(const Gemm *g, int threads) noexcept nogil:
+    """`multiply` on a path that does not find the sums of squares of the columns: they are found before."""
+    cdef Gemm other = g[0]
+    find_column_squares(g, threads)
+    other.column_squares = NULL
+    return multiply(&other)
 
 
 cdef int multiply(const Gemm *g) noexcept nogil:
@@ -211,6 +239,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     if g.m == 0 or g.n == 0:
         return 0
     if is_tiny(g) and not takes_triangle(g):
+        if g.column_squares is not NULL:
+            find_column_squares(g, 1)
         gemm_tiny(g)
         return 0
     if is_tiny_triangle(g):
@@ -226,6 +256,8 @@ cdef int multiply(const Gemm *g) noexcept nogil:
             other = g[0]
             other.threads = threads
             return multiply(&other)
+    if g.column_squares is not NULL and not packs_squares(g, &p):
+        return multiply_with_squares(g, plan_threads(g, &p))
     if p.path == PATH_LONG_K:
         return gemm_long_k(g, &p)
     if p.segments > 1:

@@ -84,6 +84,9 @@ cdef struct Gemm:
     int32_t co
     const int32_t *co_rows
     const int32_t *co_cols
+    # NULL, or the memory of co_cols: sums of squares of the columns of a plain B are put there in the call. K is at
+    # most SHORT_SQUARES_K (see squares.pyx).
+    int32_t *column_squares
     char *c
     ptrdiff_t c_row, c_col
     bint to_s64                 # C is of s64, and the bare product with its zero points

@@ -65,6 +65,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.co = 0
     g.co_rows = NULL
     g.co_cols = NULL
+    g.column_squares = NULL
     g.c = NULL
     g.c_row = g.c_col = 0
     g.threads = 1

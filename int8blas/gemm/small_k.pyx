@@ -16,6 +16,7 @@ from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned
+from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
     MAX_K = 32                  # at least small_k_limit of every kernel table
@@ -173,12 +174,15 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     if g.packed is NULL:
         g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
         b.data = data
-        if has_zero(&g.a):
+        if has_zero(&g.a) or g.column_squares is not NULL:
             for i in range(p.panels):
                 g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
     b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
-    for i in range(g.n):
+    for i in range(g.n if g.column_squares is NULL else 0):
         init[b.lead + i] = g.co_cols[i] if is_stored(p) and g.co_cols is not NULL else 0
+    for i in range(p.panels if g.column_squares is not NULL else 0):
+        add_panel_squares(g, data + i * panel_size, g.k, sums + i * I8_PANEL, g.n - i * I8_PANEL, True,
+                          init + b.lead + i * I8_PANEL)
     if g.a.zero != 0 and g.a.zeros is NULL:
         for i in range(g.n):
             init[b.lead + i] = start_value(p, init[b.lead + i], g.a.zero, b.sums[i])

@@ -1,13 +1,18 @@
 # A @ A.T, of which a triangle is computed (see triangle.pyx).
+from libc.stdint cimport int64_t
+
 from int8blas.core.kernels cimport I8_DOT2
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.plan cimport TINY_K, WHOLE, Gemm, Plan, is_tiny, matrix_of, size_of_c
 
 cdef enum:
     # From how many rows and how many k on a whole C pays for its mirror, which costs as much to store as the other
-    # half costs to compute below them; and from how many k if C has more bytes than caches hold.
+    # half costs to compute below them: k that are widened, or bytes, by whether rows of A or its columns are
+    # contiguous; and from how many k if C has more bytes than caches hold.
     WHOLE_ROWS = 64
-    WHOLE_K = 64
+    WHOLE_WIDENED_K = 64
+    WHOLE_ROWS_K = 96
+    WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
     # With a matrix unit, which computes the other half sooner than its mirror is stored.
@@ -42,9 +47,18 @@ cdef inline bint is_tiny_triangle(const Gemm *g) noexcept nogil:
     )
 
 
+cdef inline int64_t whole_k(const Gemm *g) noexcept nogil:
+    """From how many k on C pays for its mirror."""
+    if g.m * g.n * size_of_c(g) > LARGE_C:
+        return LARGE_K
+    if g.kernels.gemm.exact == I8_DOT2:
+        return WHOLE_WIDENED_K
+    return WHOLE_ROWS_K if g.a.column == 1 else WHOLE_COLUMNS_K
+
+
 cdef inline bint pays_for_whole(const Gemm *g) noexcept nogil:
     """Whether a triangle and its mirror take less time than all of C."""
-    if g.m < WHOLE_ROWS or g.k < (WHOLE_K if g.m * g.n * size_of_c(g) <= LARGE_C else LARGE_K):
+    if g.m < WHOLE_ROWS or g.k < whole_k(g):
         return False
     if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
         return False

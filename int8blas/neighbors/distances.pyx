@@ -15,8 +15,9 @@ from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport Gemm, Plan, arranged, make_plan, plan_threads
 from int8blas.gemm.problem cimport check_memory, is_usable, run, set_a, set_b, set_c, start
+from int8blas.gemm.squares cimport SHORT_SQUARES_K
 from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
-from int8blas.neighbors.squares cimport SHORT_SQUARES_K, pays_for_threads, row_squares, short_row_squares
+from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row_squares
 
 cnp.import_array()
 
@@ -58,7 +59,7 @@ cdef int run_in_place(Gemm *g) except -1:
 
 
 cdef int product_threads(const Gemm *g, cnp.ndarray x) noexcept:
-    """Threads for the sums of squares of an operand: those of the product, or one.
+    """Threads for the sums of squares of x: those of the product, or one.
 
     A region of fewer threads would end others (core/team.h). To make them again for the product took six times as long
     as the product itself (1024 x 1024 x 384, 16 threads).
@@ -72,7 +73,7 @@ cdef int product_threads(const Gemm *g, cnp.ndarray x) noexcept:
     return plan_threads(g, &p)
 
 
-cdef int run_staged(Gemm *g, cnp.ndarray a, cnp.ndarray b, PackedB packed) except -1:
+cdef int run_staged(Gemm *g, cnp.ndarray a, PackedB packed) except -1:
     """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
     cdef cnp.npy_intp m = g.m, n = g.n
     cdef cnp.ndarray x_squares = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0), y_squares
@@ -85,8 +86,7 @@ cdef int run_staged(Gemm *g, cnp.ndarray a, cnp.ndarray b, PackedB packed) excep
         g.co_cols = <const int32_t *>(packed.squares() + round_up(g.n, I8_PANEL))
     else:
         y_squares = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
-        g.co_cols = <const int32_t *>cnp.PyArray_DATA(y_squares)
-        short_row_squares(b, <int32_t *>cnp.PyArray_DATA(y_squares), product_threads(g, b))
+        g.co_cols = g.column_squares = <int32_t *>cnp.PyArray_DATA(y_squares)
     short_row_squares(a, <int32_t *>cnp.PyArray_DATA(x_squares), product_threads(g, a))
     run(g, "sqeuclidean")
     return 0
@@ -203,7 +203,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         packed.fill_split(&g, g.m)
     set_c(&g, target)
     if g.k <= SHORT_SQUARES_K:
-        run_staged(&g, a, b, packed)
+        run_staged(&g, a, packed)
     else:
         run(&g, "sqeuclidean")
         add_squares(target, row_squares(a, product_threads(&g, a)),

@@ -1,80 +1,117 @@
 """Distances of few rows x from plain rows y, which are read from memory once.
 
-The squares of a row y are as many multiply-adds as two rows x. So they are computed where y is read: of up to
-``distance_rows`` rows x together with the products, in registers (csrc/gemm/distances_body.h); of more, block by block,
-while a block of y is in the L2 cache for its product.
+The squares of a row y are as many multiply-adds as two rows x. So they are computed where y is read: of few rows x
+together with the products, in registers (csrc/gemm/distances_body.h); of more, for as many rows y as stay in the L1
+cache while all rows x pass by them. Where kernels take too few rows for that, without VNNI, a block of y at a time goes
+through the product, which may pack it.
 """
 
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.core.kernels cimport i8_distance_args
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, even_size
-from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, run_work
+from int8blas.core.split cimport ceil_div, round_down, round_up
+from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, max_threads, run_work
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.long_k cimport vectors_of_kernel
-from int8blas.gemm.operand cimport address
+from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.plan cimport Gemm, thread_work
-from int8blas.neighbors.squares cimport Rows, add_short_squares
+from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cdef enum:
     # Bytes of a block of y, or a quarter of a smaller L2 cache.
     BLOCK_BYTES = 1 << 17
-    # Up to how many rows x the kernels pay for rows that are shorter than a step of a kernel, which they pad.
-    STEP = 64
-    PADDED_ROWS = 2
+    # Rows y that a kernel takes at once: blocks have whole ones.
+    ROWS = 4
+    # Kernels of four rows x, by whether the squares of y are known.
+    FOUR_ROWS = 3
+    FOUR_ROWS_OF_SQUARES = 4
 
 
 cdef struct InPlace:
     const Gemm *g
     int64_t rows                # of a block
+    int64_t sums[FEW_X]         # of the rows x
 
 
-cdef void few_distances(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
-    """Some rows y, with as many rows x at a time as a kernel takes."""
+cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
+    """Some rows y, with as many rows x at a time as a kernel takes. The squares of y are known, or NULL."""
+    cdef const Gemm *g = job.g
     cdef i8_distance_args t
     cdef int i = 0, rows
     t.k, t.count = g.k, count
-    t.y, t.y_row, t.x_row = address(&g.b, 0, first), g.b.column, g.a.row
+    t.y, t.y_row, t.x_row, t.y_squares = address(&g.b, 0, first), g.b.column, g.a.row, squares
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
     while i < g.m:
         rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distance_rows)
-        t.x, t.x_squares = address(&g.a, i, 0), g.co_rows + i
+        t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.co_rows + i
         t.dst = <int32_t *>(g.c + i * g.c_row) + first
-        g.kernels.gemm.distances[g.a.flip != 0][g.b.flip == 0][3 if rows == 4 else rows](&t)
+        g.kernels.gemm.distances[g.a.flip != 0][g.b.flip == 0][
+            rows if rows <= 2 else FOUR_ROWS if squares is NULL else FOUR_ROWS_OF_SQUARES](&t)
         i += rows
 
 
-cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """A block of rows y. 0, or -1 if there is no memory."""
-    cdef const Gemm *g = (<const InPlace *>job).g
-    cdef int64_t rows = (<const InPlace *>job).rows, first = part * rows, count = min(rows, g.n - first)
-    cdef Gemm own
+cdef Rows rows_of(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
+    """Some rows y."""
     cdef Rows y
-    cdef int32_t *squares
-    cdef int status
-    if g.m <= (g.kernels.gemm.distance_rows if g.k >= STEP else PADDED_ROWS):
-        few_distances(g, first, count)
-        return 0
-    squares = <int32_t *>acquire(count * sizeof(int32_t))
-    if squares is NULL:
-        return -1
     y.data, y.count, y.k = address(&g.b, 0, first), count, g.k
     y.row_stride, y.k_stride, y.is_signed = g.b.column, 1, g.b.flip == 0
-    add_short_squares(g.kernels, &y, squares)
-    own = g[0]
-    own.n, own.threads, own.b.data, own.co_cols = count, 1, y.data, squares
+    return y
+
+
+cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
+    """The same for more rows x, as many rows y at a time as half of the L1 cache has."""
+    cdef const Gemm *g = job.g
+    cdef int32_t squares[SOME_ROWS]
+    cdef int64_t end = first + count
+    cdef int64_t some = min(<int64_t>SOME_ROWS, max(<int64_t>ROWS, round_down(g.machine.l1 // 2 // g.k, ROWS)))
+    cdef Rows y
+    while first < end:
+        y = rows_of(g, first, min(some, end - first))
+        add_short_squares(g.kernels, &y, squares)
+        some_distances(job, first, y.count, squares)
+        first += y.count
+
+
+cdef int packed_distances(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
+    """The same by a product that packs them. 0, or -1 if there is no memory."""
+    cdef Gemm own = g[0]
+    cdef int32_t *squares = <int32_t *>acquire(count * sizeof(int32_t))
+    cdef int status
+    if squares is NULL:
+        return -1
+    own.n, own.threads, own.b.data = count, 1, address(&g.b, 0, first)
+    own.co_cols = own.column_squares = squares
     own.c = g.c + first * g.c_col
     status = gemm(&own)
     release(squares)
     return status
 
 
+cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """A block of rows y. 0, or -1 if there is no memory."""
+    cdef const InPlace *j = <const InPlace *>job
+    cdef int64_t first = part * j.rows, count = min(j.rows, j.g.n - first)
+    cdef int most = j.g.kernels.gemm.distance_rows
+    if j.g.m <= most:
+        some_distances(j, first, count, NULL)
+    elif most == 4:
+        more_distances(j, first, count)
+    else:
+        return packed_distances(j.g, first, count)
+    return 0
+
+
 cdef int distances_in_place(const Gemm *g) noexcept:
     """C of distances, g.co_rows of which has the squares of the rows x. 0, or -1 if there is no memory."""
     cdef InPlace job
-    cdef int64_t bytes = min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4)
-    job.g, job.rows = g, even_size(g.n, max(<int64_t>1, bytes // g.k), 1)
+    cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
+    # As many blocks for each thread.
+    most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
+    job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
+    g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.flip)
+    for i in range(g.m if g.a.flip else 0):
+        job.sums[i] -= SHIFT * g.k
     # To read y takes as long as to multiply it by some rows x.
     return run_work(block_distances, &job, ceil_div(g.n, job.rows),
                     <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK)

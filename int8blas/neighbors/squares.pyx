@@ -4,16 +4,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.kernels cimport current_kernels, i8_distance_args, i8_kernels
+from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cnp.import_array()
-
-cdef enum:
-    # Rows at a time: four cache lines of an array by columns.
-    SOME_ROWS = 256
-
 
 cdef struct SquaresJob:
     const i8_kernels *kernels
@@ -24,25 +20,6 @@ cdef struct SquaresJob:
 
 cdef inline void square_some(const i8_kernels *kernels, const Rows *x, int64_t *squares) noexcept nogil:
     kernels.packing.row_squares(squares, x.count, x.k, x.data, x.row_stride, x.k_stride, x.is_signed)
-
-
-cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil:
-    """The sum of squares of each row, of at most SHORT_SQUARES_K elements."""
-    cdef i8_distance_args t
-    cdef int64_t wide[SOME_ROWS]
-    cdef int64_t first = 0, i
-    cdef Rows some = x[0]
-    if x.k_stride == 1:
-        t.k, t.count, t.x, t.x_row, t.x_squares = x.k, x.count, NULL, 0, NULL
-        t.y, t.y_row, t.dst, t.dst_row = x.data, x.row_stride, squares, 0
-        kernels.gemm.distances[0][x.is_signed][0](&t)
-        return
-    while first < x.count:
-        some.data, some.count = x.data + first * x.row_stride, min(<int64_t>SOME_ROWS, x.count - first)
-        square_some(kernels, &some, wide)
-        for i in range(some.count):
-            squares[first + i] = <int32_t>wide[i]
-        first += SOME_ROWS
 
 
 cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:

@@ -35,7 +35,7 @@ SHAPES = tuple(zip(SIDES, (DEPTHS * 2)[3 : 3 + len(SIDES)], strict=True)) + tupl
     zip(SIDES, (DEPTHS * 3)[8 : 8 + len(SIDES)], strict=True)
 )
 # Of a whole C, larger than what tiny, few_columns and small_k take, and with panels that are not whole.
-WHOLE = ((64, 300), (97, 515), (130, 1030), (160, 65), (300, 257), (515, 128), (97, 4200))
+WHOLE = ((64, 300), (97, 515), (130, 1030), (160, 97), (300, 257), (515, 128), (97, 4200))
 MATRIX_WHOLE_K = 4096  # from which the matrix unit's time for the other half is longer than that of the mirror
 TRIANGLES = (False, True)
 PARAMETERS = (

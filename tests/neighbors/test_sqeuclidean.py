@@ -61,6 +61,24 @@ def test_few_rows_from_rows_in_place(isa, pair, kind, rng):
                 assert_same(int8blas.sqeuclidean(x[:m], y[::-1]), expected[:m, ::-1], m=m, n=n, k=k, threads=threads)
 
 
+@pytest.mark.parametrize("plan", ["own_rows", "own_columns", "slabs", "k_parts", "transposed", "plain"])
+def test_squares_are_found_where_y_is_packed(isa, pair, plan, rng):
+    """By each thread for itself, for all threads, in parts of K; and before paths that do not pack y."""
+    m, n, k, threads = {
+        "own_rows": (400, 130, 90, 3),
+        "own_columns": (40, 700, 300, 3),
+        "slabs": (70, 600, 14000, 1),
+        "k_parts": (20, 20, 14000, 3),
+        "transposed": (300, 200, 20, 1),
+        "plain": (100, 97, 203, 2),
+    }[plan]
+    x, y = operands(rng, pair, m, n, k)
+    out = np.empty((n, m), np.int32).T if plan == "transposed" else np.empty((m, n), np.int32)
+    with int8blas.num_threads(threads):
+        for form in (y, np.asfortranarray(y)):
+            assert_same(int8blas.sqeuclidean(x, form, out=out).copy(), by_product(x, y).astype(np.int32))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_small_k_with_many_distances(isa, pair, form, rng):
     """Written in whole cache lines, and past the caches where they are many; rows that begin off a line, and do not."""

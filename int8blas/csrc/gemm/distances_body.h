@@ -1,144 +1,232 @@
 /* Squared distances of few rows x and many rows y, contiguous in k and read in place (i8_distance_args in gemm.h).
- * gemm_table.h includes this file once, after long_k_body.h, whose loads, copies, end of a row and folds these are.
+ * gemm_table.h includes this file once, after long_k_body.h, whose copies, end of a row and folds these are.
  *
- * With VNNI, where y is s8 and x' is x as u8 (x + 128 if it is s8), or y is u8 and x' is x as s8, and y' is y as the
- * other type,
+ * With VNNI,
  *
- *     (x - y)^2 = x^2 + y y' - 2 x' y + 128 y     if x is s8
- *     (x - y)^2 = x^2 + y y' - 2 x' y - 128 y     if x is u8
+ *     (x - y)^2 = x^2 - 2 x y + y^2
  *
- * whatever y is: two multiply-adds for each y, beside one for each x. Without VNNI VPMADDWD squares differences in s16:
- * three instructions for each x, beside one that widens y.
+ * where, of y, u is the form of u8 and v that of s8, which differ by 128, whatever y is:
+ *
+ *     x y = x u - 128 x   if both are s8      x v + 128 x   if both are u8      else x times the form of the other sign
+ *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if it is u8
+ *
+ * Two multiply-adds for each y, beside one for each x. All of them take u as it is, or v, so that no sum needs those of
+ * y; what depends on x alone is an offset. Without VNNI VPMADDWD squares differences in s16: three instructions for
+ * each x, beside one that widens y.
  */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
-/* A step of one vector. */
-I8_INLINE i8_vec i8_distance_load(const void *p, const int is_signed, const int shifted)
+/* Bytes of a step: all of them, the last ones of a row that is longer, or those of a row that is shorter. */
+enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
+
+/* A step of one row, with zeros in place of what is not of the row, or of what an earlier step had: so many bytes are
+ * left. */
+I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left, const int is_signed)
 {
 #if I8_DIFFERENCES
-    (void)shifted;
-    return is_signed ? i8_words_s8(p) : i8_words_u8(p);
+#define I8_DISTANCE_VECTOR(p, is_signed) ((is_signed) ? i8_words_s8(p) : i8_words_u8(p))
 #else
-    return i8_long_k_load(p, is_signed, shifted);
+#define I8_DISTANCE_VECTOR(p, is_signed) i8_load(p)
+    (void)is_signed;
 #endif
+    if (kind == I8_SHORT_ROW) {
+#if I8_DIFFERENCES
+        uint8_t row[4 * I8_LANES];
+        i8_store(row, i8_repeat_some(p, 4 * I8_LANES, (int)left));
+        return I8_DISTANCE_VECTOR(row, is_signed);
+#else
+        return i8_repeat_some(p, 4 * I8_LANES, (int)left);
+#endif
+    }
+    if (kind == I8_LAST_STEP)
+        return i8_and(I8_DISTANCE_VECTOR(p + left - I8_DISTANCE_STEP, is_signed),
+                      I8_DISTANCE_VECTOR((const uint8_t *)i8_before_end + 64 - I8_DISTANCE_STEP + left, 1));
+    return I8_DISTANCE_VECTOR(p, is_signed);
+#undef I8_DISTANCE_VECTOR
 }
 
-/* A step: squares[j] += y y', sums[j] += 64 y, acc[i * columns + j] += x' y; or, as pairs of s16, acc alone, of
- * (x - y)^2. `mask` is for the last step, which reaches back, or NULL. */
-I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *sums, const uint8_t *x, ptrdiff_t x_row,
-                                const uint8_t *y, ptrdiff_t y_row, const void *mask, const int rows, const int columns,
-                                const int x_signed, const int y_signed)
+/* A step: squares[j] += y^2 (but for 128^2) unless they are known, acc[i * columns + j] += x times u or v; or, in s16,
+ * acc alone, += (x - y)^2, or squares where there is no x. */
+I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
+                                ptrdiff_t y_row, int64_t left, const int kind, const int rows, const int columns,
+                                const int x_signed, const int y_signed, const int known)
 {
     i8_vec xv[4];
-    I8_FOR(i, rows) xv[i] = i8_distance_load(x + i * x_row, x_signed, x_signed == y_signed);
+    I8_FOR(i, rows) {
+        xv[i] = i8_distance_load(x + i * x_row, kind == I8_LAST_STEP ? kind : I8_WHOLE_STEP, left, x_signed);
+        I8_PIN(xv[i]);
+    }
     I8_FOR(j, columns) {
-        i8_vec yv = i8_distance_load(y + j * y_row, y_signed, 0);
+        i8_vec yv = i8_distance_load(y + j * y_row, kind, left, y_signed);
+        I8_PIN(yv);
 #if I8_DIFFERENCES
-        (void)sums;
-        if (rows == 0) {
-            yv = mask ? i8_and(yv, i8_distance_load(mask, 1, 0)) : yv;
+        (void)known;
+        if (rows == 0)
             squares[j] = i8_dot2(squares[j], yv, yv);
-        }
         I8_FOR(i, rows) {
-            i8_vec apart = i8_sub_16(yv, xv[i]);
-            apart = mask ? i8_and(apart, i8_distance_load(mask, 1, 0)) : apart;
+            const i8_vec apart = i8_sub_16(yv, xv[i]);
             acc[i * columns + j] = i8_dot2(acc[i * columns + j], apart, apart);
         }
 #else
-        const uint32_t sign = 0x80808080u, weight = 0x40404040u;
-        const i8_vec weights = i8_broadcast(&weight);
-        yv = mask ? i8_and(yv, i8_load(mask)) : yv;
-        const i8_vec other = i8_xor(yv, i8_broadcast(&sign));
-        if (y_signed) {
-            I8_DOT(squares[j], other, yv);
-            I8_DOT(sums[j], weights, yv);
-            I8_FOR(i, rows) I8_DOT(acc[i * columns + j], xv[i], yv);
-        } else {
-            I8_DOT(squares[j], yv, other);
-            I8_DOT(sums[j], yv, weights);
-            I8_FOR(i, rows) I8_DOT(acc[i * columns + j], yv, xv[i]);
+        const i8_vec signs = i8_set_8(0x80), other = i8_xor(yv, signs);
+        const i8_vec u = y_signed ? other : yv, v = y_signed ? yv : other;
+        if (!known) {
+            I8_DOT(squares[j], u, v);
+            if (y_signed)
+                I8_DOT(squares[j], u, signs);
+            else
+                I8_DOT(squares[j], signs, v);
+        }
+        I8_FOR(i, rows) {
+            if (x_signed)
+                I8_DOT(acc[i * columns + j], u, xv[i]);
+            else
+                I8_DOT(acc[i * columns + j], xv[i], v);
         }
 #endif
     }
 }
 
-/* Rows y side by side: their sums of squares, if there are no rows x, or their distances from these, which are padded
- * with zeros to a step. */
-I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
-                                int32_t *dst, const int rows, const int columns, const int x_signed, const int y_signed)
+/* Rows y side by side: their sums of squares, if there are no rows x, or their distances from these, of which a short
+ * row is padded with zeros to a step. `offsets` are those of the sums of row i and column j, at i * columns + j. */
+I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
+                                const int32_t *offsets, const int rows, const int columns, const int x_signed,
+                                const int y_signed, const int known)
 {
-    const int step = I8_DISTANCE_STEP, sets = rows ? rows : 1, n = sets * columns;
+    const int step = I8_DISTANCE_STEP, sets = rows ? rows : 1;
     const ptrdiff_t y_row = t->y_row;
-    i8_vec acc[16], squares[4], sums[4];
+    const uint8_t *y = t->y + first * y_row;
+    i8_vec acc[16], squares[16], result;
     int32_t found[16];
     int64_t k = t->k;
 
-    I8_FOR(i, n) acc[i] = i8_zero();
-    I8_FOR(j, columns) squares[j] = sums[j] = i8_zero();
+    I8_FOR(i, rows * columns) acc[i] = i8_zero();
+    I8_FOR(j, columns) squares[j] = i8_zero();
+#define I8_DISTANCE(kind)                                                                                              \
+    i8_distance_step(acc, squares, x, x_row, y, y_row, k, kind, rows, columns, x_signed, y_signed, known)
     for (; k >= step; k -= step, x += step, y += step)
-        i8_distance_step(acc, squares, sums, x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
-    if (k > 0 && t->k >= step) {
-        x += k - step;
-        y += k - step;
-        i8_distance_step(acc, squares, sums, x, x_row, y, y_row, i8_before_end + 64 - step + k, rows, columns, x_signed,
-                         y_signed);
-    } else if (k > 0) {
-        uint8_t y_step[4][4 * I8_LANES];
-        i8_copy_short(y_step, y, y_row, columns, (int)k);
-        i8_distance_step(acc, squares, sums, x, x_row, y_step[0], 4 * I8_LANES, NULL, rows, columns, x_signed,
-                         y_signed);
-    }
-    I8_FOR(i, sets) I8_FOR(j, columns) {
-        i8_vec *sum = &acc[i * columns + j];
-        if (!I8_DIFFERENCES) {
-            *sum = x_signed ? i8_sub(sums[j], *sum) : i8_sub(i8_zero(), i8_add(sums[j], *sum));
-            *sum = i8_add(*sum, *sum);
-        }
-        if (!I8_DIFFERENCES || rows == 0)
-            *sum = i8_add(*sum, squares[j]);
-    }
-    i8_long_k_fold(found, acc, n);
-    I8_FOR(i, sets) I8_FOR(j, columns)
-        dst[i * t->dst_row + j] = found[i * columns + j] + (I8_DIFFERENCES || rows == 0 ? 0 : t->x_squares[i]);
+        I8_DISTANCE(I8_WHOLE_STEP);
+    if (k > 0 && t->k >= step)
+        I8_DISTANCE(I8_LAST_STEP);
+    else if (k > 0)
+        I8_DISTANCE(I8_SHORT_ROW);
+#undef I8_DISTANCE
+    /* Folded vectors have their sums again and again. Those of one row x are added to the squares before. */
+    if (!I8_DIFFERENCES && rows == 1 && !known)
+        I8_FOR(j, columns) squares[j] = i8_sub(squares[j], i8_add(acc[j], acc[j]));
+    else if (rows > 0)
+        i8_long_k_fold(found, acc, rows * columns);
+    if (known)
+        squares[0] = i8_repeat(t->y_squares + first, 4 * columns);
+    else if (rows == 0 || !I8_DIFFERENCES)
+        i8_long_k_fold(found, squares, columns);
+    result = rows > 0 && I8_DIFFERENCES ? acc[0] : squares[0];
+    if (!I8_DIFFERENCES && (rows > 1 || known))
+        result = i8_sub(result, i8_add(acc[0], acc[0]));
+    if (!I8_DIFFERENCES)
+        result = i8_add(result, i8_load(offsets));
+    i8_store(found, result);
+    I8_FOR(i, sets)
+        memcpy(t->dst + i * t->dst_row + first, found + i * columns, (size_t)columns * sizeof(int32_t));
 }
 
-I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed)
+/* What is added to the distances of rows x: squares and, with VNNI, what is left of the forms of u8 and s8. */
+I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, const int rows, const int columns,
+                                   const int x_signed, const int y_signed, const int known)
 {
-    const int columns = rows < 4 && I8_LANES == 16 ? 4 : 2;
+    const int64_t padded = (t->k + I8_DISTANCE_STEP - 1) / I8_DISTANCE_STEP * I8_DISTANCE_STEP;
+    const uint32_t squares = known ? 0 : 128 * 128 * (uint32_t)padded;
+    I8_FOR(i, I8_LANES) offsets[i] = (int32_t)squares;
+    I8_FOR(i, rows) {
+        const uint32_t shift = x_signed != y_signed ? 0 : 256 * (uint32_t)t->x_sums[i];
+        const uint32_t offset = squares + (uint32_t)t->x_squares[i] + (x_signed ? shift : 0 - shift);
+        I8_FOR(j, columns) offsets[i * columns + j] = (int32_t)offset;
+    }
+}
+
+I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
+                            const int known)
+{
+    /* Short rows take one step: their folds are what takes the time, which many share. */
+    const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const uint8_t *x = t->x;
     ptrdiff_t x_row = t->x_row;
     uint8_t x_step[4][4 * I8_LANES];
+    int32_t offsets[2][I8_LANES];
     int64_t j = 0;
+    if (!I8_DIFFERENCES) {
+        i8_distance_offsets(offsets[0], t, rows, columns, x_signed, y_signed, known);
+        i8_distance_offsets(offsets[1], t, rows, 1, x_signed, y_signed, known);
+    }
     if (t->k < I8_DISTANCE_STEP) {
         i8_copy_short(x_step, x, x_row, rows, (int)t->k);
         x = x_step[0];
         x_row = 4 * I8_LANES;
+        for (; many > columns && j + many <= t->count; j += many)
+            i8_distance_tile(t, x, x_row, j, offsets[0], rows, many, x_signed, y_signed, known);
     }
     for (; j + columns <= t->count; j += columns)
-        i8_distance_tile(t, x, x_row, t->y + j * t->y_row, t->dst + j, rows, columns, x_signed, y_signed);
+        i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, x_signed, y_signed, known);
     for (; j < t->count; ++j)
-        i8_distance_tile(t, x, x_row, t->y + j * t->y_row, t->dst + j, rows, 1, x_signed, y_signed);
+        i8_distance_tile(t, x, x_row, j, offsets[1], rows, 1, x_signed, y_signed, known);
 }
 
-/* (0 - y)^2 is that of an x of the other sign: no shift. */
-#define I8_DEFINE(rows)                                                                                                \
-    static void i8_distances_uu_##rows(const i8_distance_args *t) { i8_distances(t, rows, 0, 0); }                     \
-    static void i8_distances_us_##rows(const i8_distance_args *t) { i8_distances(t, rows, 0, 1); }                     \
-    static void i8_distances_su_##rows(const i8_distance_args *t) { i8_distances(t, rows, 1, 0); }                     \
-    static void i8_distances_ss_##rows(const i8_distance_args *t) { i8_distances(t, rows, 1, 1); }
-I8_DEFINE(1)
-I8_DEFINE(2)
-static void i8_squares_u(const i8_distance_args *t) { i8_distances(t, 0, 1, 0); }
-static void i8_squares_s(const i8_distance_args *t) { i8_distances(t, 0, 0, 1); }
+#define I8_DEFINE(name, rows, known)                                                                                   \
+    static void i8_distances_uu_##name(const i8_distance_args *t) { i8_distances(t, rows, 0, 0, known); }              \
+    static void i8_distances_us_##name(const i8_distance_args *t) { i8_distances(t, rows, 0, 1, known); }              \
+    static void i8_distances_su_##name(const i8_distance_args *t) { i8_distances(t, rows, 1, 0, known); }              \
+    static void i8_distances_ss_##name(const i8_distance_args *t) { i8_distances(t, rows, 1, 1, known); }
+I8_DEFINE(1, 1, 0)
+I8_DEFINE(2, 2, 0)
+static void i8_squares_u(const i8_distance_args *t) { i8_distances(t, 0, 1, 0, 0); }
+static void i8_squares_s(const i8_distance_args *t) { i8_distances(t, 0, 0, 1, 0); }
 #if I8_DIFFERENCES
 #define I8_DISTANCE_ROWS 2
 #define I8_DISTANCES_OF(s, y) {i8_squares_##y, i8_distances_##s##y##_1, i8_distances_##s##y##_2}
 #else
-I8_DEFINE(4)
+I8_DEFINE(4, 4, 0)
+I8_DEFINE(known, 4, 1)
 #define I8_DISTANCE_ROWS 4
-#define I8_DISTANCES_OF(s, y) \
-    {i8_squares_##y, i8_distances_##s##y##_1, i8_distances_##s##y##_2, i8_distances_##s##y##_4}
+#define I8_DISTANCES_OF(s, y)                                                                                          \
+    {i8_squares_##y, i8_distances_##s##y##_1, i8_distances_##s##y##_2, i8_distances_##s##y##_4,                        \
+     i8_distances_##s##y##_known}
 #endif
 #undef I8_DEFINE
 #define I8_DISTANCES {{I8_DISTANCES_OF(u, u), I8_DISTANCES_OF(u, s)}, {I8_DISTANCES_OF(s, u), I8_DISTANCES_OF(s, s)}}
+
+/* See i8_gemm_kernels.column_squares. */
+static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums)
+{
+    i8_vec acc[2][I8_VECS];
+    I8_FOR(d, 2) I8_FOR(v, I8_VECS) acc[d][v] = i8_zero();
+#if I8_DIFFERENCES
+    (void)sums;
+    for (; groups > 0; --groups, panel += 4 * I8_PANEL)
+        I8_FOR(v, I8_VECS) {
+            const i8_vec b = i8_load(panel + v * 4 * I8_LANES), even = i8_even_s8(b), odd = i8_odd_s8(b);
+            acc[0][v] = i8_dot2(acc[0][v], even, even);
+            acc[1][v] = i8_dot2(acc[1][v], odd, odd);
+        }
+    I8_FOR(v, I8_VECS) i8_store(squares + v * I8_LANES, i8_add(acc[0][v], acc[1][v]));
+#else
+#define I8_ADD_SQUARES(d)                                                                                              \
+    do {                                                                                                               \
+        I8_FOR(v, I8_VECS) {                                                                                           \
+            i8_vec b = i8_load(panel + v * 4 * I8_LANES);                                                              \
+            I8_PIN(b);                                                                                                 \
+            I8_DOT(acc[d][v], i8_xor(b, i8_set_8(0x80)), b);                                                           \
+        }                                                                                                              \
+        panel += 4 * I8_PANEL;                                                                                         \
+    } while (0)
+    /* b (b + 128), two groups at a time, as a multiply-add waits for the one before it. */
+    for (; groups > 1; groups -= 2)
+        I8_FOR(d, 2) I8_ADD_SQUARES(d);
+    if (groups > 0)
+        I8_ADD_SQUARES(0);
+#undef I8_ADD_SQUARES
+    I8_FOR(v, I8_VECS) i8_store(squares + v * I8_LANES, i8_add(acc[0][v], acc[1][v]));
+    for (int c = 0; c < I8_PANEL; ++c)
+        squares[c] = (int32_t)((uint32_t)squares[c] - 128 * (uint32_t)sums[c]);
+#endif
+}

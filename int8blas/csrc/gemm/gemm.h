@@ -164,13 +164,15 @@ typedef void (*i8_long_k_fn)(const i8_long_k_args *);
  *
  *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
  *
- * Row i of x is at x + i * x_row, row j of y at y + j * y_row, k bytes each, nothing else of which is read. x_squares
- * has the sums of squares of the rows x. Sums wrap modulo 2**32. */
+ * Row i of x is at x + i * x_row, row j of y at y + j * y_row, k bytes each, nothing else of which is read. x_sums and
+ * x_squares have the sums of the rows x and of their squares, and y_squares, for the kernels that want them, those of
+ * the squares of the rows y. Sums wrap modulo 2**32. */
 typedef struct {
     int64_t k, count;
     const uint8_t *x, *y;
     ptrdiff_t x_row, y_row;
-    const int32_t *x_squares;
+    const int64_t *x_sums;
+    const int32_t *x_squares, *y_squares;
     int32_t *dst;
     ptrdiff_t dst_row; /* in elements */
 } i8_distance_args;
@@ -320,8 +322,10 @@ typedef struct {
     i8_long_k_fn long_k[2][2][3][3];
 
     int distance_rows; /* of the largest kernel of distances: 1, 2 or 4 */
-    /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4] */
-    i8_distance_fn distances[2][2][4];
+    /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4, 4 for 4 with y_squares] */
+    i8_distance_fn distances[2][2][5];
+    /* Sums over k of the squares of the columns of a packed panel of B', whose own sums are given, modulo 2**32. */
+    void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums);
 
     int small_k_rows; /* of the largest kernel of small K */
     void (*small_k)(const i8_small_k_args *);

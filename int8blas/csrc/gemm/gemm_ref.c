@@ -98,6 +98,20 @@ static void i8_ref_distances_us(const i8_distance_args *t) { i8_ref_distances(t,
 static void i8_ref_distances_su(const i8_distance_args *t) { i8_ref_distances(t, 1, 1, 0); }
 static void i8_ref_distances_ss(const i8_distance_args *t) { i8_ref_distances(t, 1, 1, 1); }
 
+static void i8_ref_column_squares(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums)
+{
+    (void)sums;
+    for (int c = 0; c < I8_PANEL; ++c) {
+        uint32_t sum = 0;
+        for (int64_t g = 0; g < groups; ++g)
+            for (int j = 0; j < 4; ++j) {
+                const int b = panel[(g * I8_PANEL + c) * 4 + j];
+                sum += (uint32_t)(b * b);
+            }
+        squares[c] = (int32_t)sum;
+    }
+}
+
 const i8_gemm_kernels i8_gemm_ref = {
     .mr = I8_MR,
     .np = 1,
@@ -110,4 +124,5 @@ const i8_gemm_kernels i8_gemm_ref = {
     .distance_rows = 1,
     .distances = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
                   {{i8_ref_squares_u, i8_ref_distances_su}, {i8_ref_squares_s, i8_ref_distances_ss}}},
+    .column_squares = i8_ref_column_squares,
 };

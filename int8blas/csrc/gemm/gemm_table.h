@@ -117,6 +117,7 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .long_k = {{I8_LONG_K(uu), I8_LONG_K(us)}, {I8_LONG_K(su), I8_LONG_K(ss)}},
     .distance_rows = I8_DISTANCE_ROWS,
     .distances = I8_DISTANCES,
+    .column_squares = i8_column_squares,
     .small_k_rows = I8_SMALL_K_ROWS,
     .small_k = i8_small_k,
 #if I8_PAIRED
