@@ -10,6 +10,9 @@
  * which also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the
  * shuffles.
  *
+ * Where multiplications of bytes give s16, rows are interleaved in pairs: half of the shuffles, and the same order of
+ * columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ *
  * Where I8_STEP takes operands of one sign, B is shifted to that of A: I8_SHIFT is what a row of A then adds to a sum,
  * for each unit of its own sum.
  *
@@ -22,15 +25,35 @@
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
+/* Block w of the row that is so many bytes behind the first. */
+#define I8_LOAD_ROW(row, bytes)                                                                                        \
+    do {                                                                                                               \
+        const uint8_t *line = b + w * 4 * I8_LANES + (bytes);                                                          \
+        (row) = i8_xor(i8_load(line), b_flip);                                                                         \
+        if (fetch)                                                                                                     \
+            I8_PREFETCH_L2(line + ahead);                                                                              \
+    } while (0)
+
+#ifdef I8_STEP_PAIR
+#define I8_ADD_ROWS(a_, line_of)                                                                                       \
+    I8_FOR(pair, 2) {                                                                                                  \
+        I8_FOR(w, blocks) {                                                                                            \
+            i8_vec bv[2];                                                                                              \
+            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], line_of(2 * pair + q));                                                    \
+            I8_FOR(h, vectors / 2) {                                                                                   \
+                const i8_vec columns = i8_interleave_pair(bv[0], bv[1], half + h);                                     \
+                I8_FOR(i, mr) {                                                                                        \
+                    const i8_vec av = i8_broadcast_16((a_) + i * 4 + 2 * pair);                                        \
+                    I8_STEP_PAIR(acc[i] + w * vectors + 2 * h, av, columns);                                           \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#else
 #define I8_ADD_ROWS(a_, line_of)                                                                                       \
     I8_FOR(w, blocks) {                                                                                                \
         i8_vec bv[4];                                                                                                  \
-        I8_FOR(q, 4) {                                                                                                 \
-            const uint8_t *line = b + w * 4 * I8_LANES + line_of(q);                                                   \
-            bv[q] = i8_xor(i8_load(line), b_flip);                                                                     \
-            if (fetch)                                                                                                 \
-                I8_PREFETCH_L2(line + ahead);                                                                          \
-        }                                                                                                              \
+        I8_FOR(q, 4) I8_LOAD_ROW(bv[q], line_of(q));                                                                   \
         if (vectors == 4)                                                                                              \
             i8_interleave(bv);                                                                                         \
         else                                                                                                           \
@@ -40,6 +63,7 @@
             I8_FOR(q, vectors) I8_STEP(acc[i][w * vectors + q], av, bv[q]);                                            \
         }                                                                                                              \
     }
+#endif
 
 #ifdef I8_SHIFT
 /* What the rows of A add to all their sums. */
@@ -100,12 +124,7 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
         I8_FOR(w, blocks) {                                                                                            \
             i8_vec bv[2];                                                                                              \
-            I8_FOR(q, 2) {                                                                                             \
-                const uint8_t *line = b + w * 4 * I8_LANES + ((valid) > 2 * pair + q ? 2 * pair + q : 0) * b_row;      \
-                bv[q] = i8_xor(i8_load(line), b_flip);                                                                 \
-                if (fetch)                                                                                             \
-                    I8_PREFETCH_L2(line + ahead);                                                                      \
-            }                                                                                                          \
+            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], ((valid) > 2 * pair + q ? 2 * pair + q : 0) * b_row);                      \
             I8_FOR(h, 2) {                                                                                             \
                 const i8_vec columns = i8_interleave_pair(bv[0], bv[1], h);                                            \
                 I8_STEP_16(low[2 * w + h], al, columns);                                                               \
@@ -226,7 +245,9 @@ I8_DEFINE(4, 0)
 #undef I8_ADD_ROWS
 #undef I8_LAST_ROW
 #undef I8_EACH_ROW
+#undef I8_LOAD_ROW
 #undef I8_SHIFT
 #undef I8_STEP_16
+#undef I8_STEP_PAIR
 #undef I8_STEP
 #undef I8_PREFIX

@@ -4,6 +4,9 @@
 
 #include "gemm/in_place_body.h"
 
+#ifndef I8_BY_PAIRS
+#define I8_BY_PAIRS 0
+#endif
 #ifndef I8_DIFFERENCES
 #define I8_DIFFERENCES I8_PAIRED
 #endif
@@ -30,6 +33,9 @@ void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, a, b)
 #endif
+#if I8_BY_PAIRS
+#define I8_STEP_PAIR(acc, a, b) i8_pair_unsigned(acc, a, b)
+#endif
 #include "gemm/few_rows_body.h"
 
 #define I8_PREFIX i8_few_rows_b_unsigned
@@ -41,6 +47,9 @@ void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 #endif
 #if I8_PAIRED
 #define I8_STEP_16(acc, a, b) (acc) = i8_dot_16(acc, b, a)
+#endif
+#if I8_BY_PAIRS
+#define I8_STEP_PAIR(acc, a, b) i8_pair_signed(acc, a, b)
 #endif
 #include "gemm/few_rows_body.h"
 

@@ -80,6 +80,23 @@ I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
     return acc;
 }
 
+/* For few_rows_body.h: one pair of bytes of a, everywhere, by those of 4 columns in each half of a unit of b. */
+#define I8_PAIR_FUNCTION(name, sign)                                                                                   \
+    I8_INLINE void name(i8_vec *acc, i8_vec a, i8_vec b)                                                               \
+    {                                                                                                                  \
+        int16x8_t products[4];                                                                                         \
+        __asm__ volatile(sign "mull %0.8h, %1.8b, %2.8b" : "=w"(products[0]) : "w"(a.low), "w"(b.low));                \
+        __asm__ volatile(sign "mull2 %0.8h, %1.16b, %2.16b" : "=w"(products[1]) : "w"(a.low), "w"(b.low));             \
+        __asm__ volatile(sign "mull %0.8h, %1.8b, %2.8b" : "=w"(products[2]) : "w"(a.high), "w"(b.high));              \
+        __asm__ volatile(sign "mull2 %0.8h, %1.16b, %2.16b" : "=w"(products[3]) : "w"(a.high), "w"(b.high));           \
+        __asm__ volatile(sign "adalp %0.4s, %1.8h" : "+w"(acc[0].low) : "w"(products[0]));                             \
+        __asm__ volatile(sign "adalp %0.4s, %1.8h" : "+w"(acc[1].low) : "w"(products[1]));                             \
+        __asm__ volatile(sign "adalp %0.4s, %1.8h" : "+w"(acc[0].high) : "w"(products[2]));                            \
+        __asm__ volatile(sign "adalp %0.4s, %1.8h" : "+w"(acc[1].high) : "w"(products[3]));                            \
+    }
+I8_PAIR_FUNCTION(i8_pair_signed, "s")
+I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
+
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_signed(acc, i8_twice((int32x4_t)(a)), b) /* a less 128 */
 #define I8_DOT_APART(acc, a, b) (acc) = i8_dot_apart(acc, a, b)
@@ -88,5 +105,6 @@ I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
 #define I8_MIXED 0
 #define I8_ALIKE 1
 #define I8_DIFFERENCES 1
+#define I8_BY_PAIRS 1
 #define I8_ARRANGED_BODY "gemm/products_body.h"
 #define I8_ARRANGED_FLIP 0x80
