@@ -1,13 +1,14 @@
 /* The table of convolutions of an instruction set with vectors, as gemm_table.h is for products. */
 #include "stage/tile_output.h"
 
+#include "isa/shared_dots.h"
+
 #if I8_PAIRED
 #include "convolution/depthwise_pairs_body.h"
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
 #else
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
 #include "convolution/depthwise_body.h"
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#define I8_STEP(acc, a, b) I8_SHARED_DOT(acc, a, b)
 #endif
 #include "convolution/grouped_body.h"
 

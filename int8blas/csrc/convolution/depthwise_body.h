@@ -1,7 +1,5 @@
 /* Depthwise convolution: each channel has a filter of its own. Written once; see i8_depthwise_args.
- * convolution_table.h defines
- *
- *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
+ * isa/shared_dots.h has the dots of 4 u8 and 4 s8 in every s32 lane; columns are interleaved as it takes them.
  *
  * Four bytes of a channel make a lane: those of four lines of the window in a column, interleaved and kept for a
  * stretch of columns, each of which serves all outputs whose windows it is in; or, where few outputs share a column,
@@ -51,6 +49,18 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
+/* Where sums start, for `count` vectors of weights, so many bytes apart, whose columns are less 128. */
+I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
+{
+    i8_vec sums = i8_zero();
+    if (!I8_SHARED_FLIP)
+        return;
+    for (int i = 0; i < count; ++i)
+        sums = i8_add_fours(sums, i8_load((const char *)weights + i * step));
+    *start = i8_finish_dots(*start, sums);
+}
+#define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
+
 /* The sums of `pixels` outputs of a line from one on, `vectors` vectors of channels each, whose weights lie so:
  * weights[tap][group] at b, each b_group bytes after the one before, the vectors as `at` says. */
 #define I8_DEPTHWISE_SUMS(acc, b, b_group, at)                                                                         \
@@ -61,7 +71,7 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
                 I8_FOR(v, vectors) weights[v] = i8_load(b + (at));                                                     \
                 I8_FOR(p, pixels) I8_FOR(v, vectors) {                                                                 \
                     const i8_vec x = i8_load(a + p * across + (g * 4 + v) * 4 * I8_LANES);                             \
-                    I8_STEP(acc[p][v], x, weights[v]);                                                                 \
+                    I8_SHARED_DOT(acc[p][v], x, weights[v]);                                                           \
                 }                                                                                                      \
             }                                                                                                          \
     } while (0)
@@ -90,9 +100,10 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int
     const int8_t *b = t->weights + line * t->weights_step;
     I8_FOR(v, vectors) {
         acc[0][v] = t->start ? i8_load(t->start + v * I8_LANES) : i8_zero();
+        i8_depthwise_finish(&acc[0][v], b + I8_DEPTHWISE_FEW(v), t->taps * groups, 4 * I8_PANEL);
         I8_FOR(p, pixels) acc[p][v] = acc[0][v];
     }
-    I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, v * I8_LANES / I8_PANEL * t->panel_size + v * I8_LANES % I8_PANEL * 4);
+    I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, I8_DEPTHWISE_FEW(v));
     if (t->output) {
         char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
         i8_in_line_output_stage(t->output, c, 0, 0, acc[0], 4, pixels, vectors);
@@ -123,6 +134,8 @@ static void i8_depthwise(const i8_depthwise_args *t)
     if (!few && !t->again) {
         i8_depthwise_order_values(t, s);
         i8_depthwise_order_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
+        I8_FOR(v, 4) i8_depthwise_finish(&s->start[v], t->prepared + I8_DEPTHWISE_VALUES + v * 4 * I8_LANES,
+                                         t->taps * i8_depthwise_groups(t), 16 * I8_LANES);
     }
     i8_depthwise_interleave(t);
     for (int line = 0; line < t->together; ++line)
@@ -185,7 +198,7 @@ I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_dep
                 const i8_vec next = i8_interleave_pair(column[0], column[1], half);
                 I8_FOR(q, 2) {
                     const i8_vec quad = i8_interleave_quad(two[l][half], next, q);
-                    I8_STEP(acc[2 * half + q], quad, weights[l][2 * half + q]);
+                    I8_SHARED_DOT(acc[2 * half + q], quad, weights[l][2 * half + q]);
                 }
                 two[l][half] = next;
             }
@@ -233,13 +246,15 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
         {i8_depthwise_strided_words, i8_depthwise_strided_s8, i8_depthwise_strided_u8, i8_depthwise_strided_u8_only},
         {i8_depthwise_strided_words_flipped, i8_depthwise_strided_s8_flipped, i8_depthwise_strided_u8_flipped,
          i8_depthwise_strided_u8_only_flipped}};
-    const int whole = i8_depthwise_whole(t), kind = i8_output_kind(t->output), flips = t->flip != 0;
+    const int whole = i8_depthwise_whole(t), kind = i8_output_kind(t->output), flips = t->flip != I8_SHARED_FLIP;
     /* Outputs whose next columns, 2 * pixel + 2 and the one after, can be read where they lie. */
     const int low = t->first > 2 ? (t->first - 1) / 2 : 0, high = whole > 3 ? (whole - 2) / 2 : 0;
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {
         i8_depthwise_order_values(t, s);
         i8_depthwise_transpose_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
+        I8_FOR(v, 4) i8_depthwise_finish(&s->start[v], t->prepared + I8_DEPTHWISE_VALUES + v * 4 * I8_LANES, I8_STRIDED,
+                                         16 * I8_LANES);
     }
     for (int line = 0; line < t->together; ++line) {
         const uint8_t *const *lines = t->line + line * t->line_stride, *src[I8_STRIDED];
@@ -273,5 +288,5 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
     }
 }
 
+#undef I8_DEPTHWISE_FEW
 #undef I8_DEPTHWISE_SUMS
-#undef I8_STEP

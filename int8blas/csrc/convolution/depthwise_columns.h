@@ -32,9 +32,10 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
             src[r] = (const uint8_t *)memcpy(copy[r], src[r], (size_t)t->channels);
     }
     dst += from * dst_step + group * 16 * I8_LANES;
-    if (t->flip && i8_depthwise_few(t))
+    const int flips = t->flip != I8_SHARED_FLIP;
+    if (flips && i8_depthwise_few(t))
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 1, 1);
-    else if (t->flip)
+    else if (flips)
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 1, 0);
     else if (i8_depthwise_few(t))
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 1);

@@ -1,9 +1,6 @@
 /* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args.
- * convolution_table.h defines
- *
- *   I8_STEP(acc, a, b)   acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
- *
- * or, with I8_PAIRED, that of pairs of s16, for weights that were widened.
+ * convolution_table.h defines I8_STEP(acc, a, b), which adds the dots of 4 u8 and 4 s8 in every s32 lane, as
+ * isa/shared_dots.h has them; or, with I8_PAIRED, those of pairs of s16, for weights that were widened.
  *
  * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products
  * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the
@@ -38,12 +35,25 @@ static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, i
 }
 #endif
 
+/* What sums start with in each pass of a line, where pixels are less 128. */
+I8_INLINE void i8_grouped_starts(const i8_grouped_args *t, i8_vec starts[2][4], const int size)
+{
+    for (int pass = 0; I8_SHARED_FLIP && pass < size / 4; ++pass) {
+        const int8_t *b = t->weights + (ptrdiff_t)(pass * t->window + t->first) * 4 * I8_GROUPED_STEP;
+        i8_vec sums[4];
+        I8_FOR(o, 4) sums[o] = i8_zero();
+        for (int tap = 0; tap < t->lines * t->taps; ++tap, b += 4 * I8_GROUPED_STEP)
+            I8_FOR(o, 4) sums[o] = i8_add_fours(sums[o], i8_load(b + o * I8_GROUPED_STEP));
+        I8_FOR(o, 4) starts[pass][o] = i8_finish_dots(i8_zero(), sums[o]);
+    }
+}
+
 /* The sums of four outputs of every group, lane by lane. */
-I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_PIXELS][4], const uint8_t *a,
-                               int pass, const int pixels)
+I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_PIXELS][4], const i8_vec starts[2][4],
+                               const uint8_t *a, int pass, const int pixels)
 {
     const int8_t *b = t->weights + (ptrdiff_t)(pass * t->window + t->first) * 4 * I8_GROUPED_STEP;
-    I8_FOR(p, pixels) I8_FOR(o, 4) acc[p][o] = i8_zero();
+    I8_FOR(p, pixels) I8_FOR(o, 4) acc[p][o] = I8_SHARED_FLIP ? starts[pass][o] : i8_zero();
     for (int line = 0; line < t->lines; ++line, a += t->a_line) {
         const uint8_t *from = a;
         for (int tap = 0; tap < t->taps; ++tap, from += t->a_tap) {
@@ -54,7 +64,7 @@ I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_P
                 x[p][0] = i8_even_u8(bytes);
                 x[p][1] = i8_odd_u8(bytes);
 #else
-                x[p][0] = bytes;
+                x[p][0] = i8_shared(bytes);
 #endif
             }
             I8_FOR(o, 4) I8_FOR(half, I8_HALVES) {
@@ -116,11 +126,12 @@ I8_NOINLINE void i8_grouped_store_one(const i8_grouped_args *t, int pixel, i8_ve
     i8_grouped_store(t, pixel, sums, 1);
 }
 
-I8_INLINE void i8_grouped_pixels(const i8_grouped_args *t, int pixel, const int pixels, const int size)
+I8_INLINE void i8_grouped_pixels(const i8_grouped_args *t, const i8_vec starts[2][4], int pixel, const int pixels,
+                                 const int size)
 {
     i8_vec sums[I8_GROUPED_PIXELS][4], acc[I8_GROUPED_PIXELS][4];
     for (int pass = 0; pass < size / 4; ++pass) {
-        i8_grouped_sums(t, acc, t->a + pixel * t->a_pixel, pass, pixels);
+        i8_grouped_sums(t, acc, starts, t->a + pixel * t->a_pixel, pass, pixels);
         I8_FOR(p, pixels) i8_grouped_fold(sums[p], acc[p], size, pass);
     }
     I8_FOR(p, pixels) i8_grouped_order(sums[p], size);
@@ -133,12 +144,14 @@ I8_INLINE void i8_grouped_pixels(const i8_grouped_args *t, int pixel, const int 
 I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
 {
     const int most = I8_GROUPED_PIXELS;
+    i8_vec starts[2][4];
+    i8_grouped_starts(t, starts, size);
     if (t->pixels < most)
         for (int pixel = 0; pixel < t->pixels; ++pixel)
-            i8_grouped_pixels(t, pixel, 1, size);
+            i8_grouped_pixels(t, starts, pixel, 1, size);
     else /* the last ones overlap the ones before */
         for (int pixel = 0; pixel < t->pixels; pixel += most)
-            i8_grouped_pixels(t, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
+            i8_grouped_pixels(t, starts, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
 }
 
 static void i8_grouped(const i8_grouped_args *t)

@@ -81,7 +81,8 @@ void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 
 #include "gemm/distances_body.h"
 
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
+#include "isa/shared_dots.h"
+
 #include "gemm/small_k_body.h"
 
 #if I8_PAIRED

@@ -23,16 +23,20 @@ I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
 #if I8_PAIRED
     I8_PASTE(I8_OF_ISA(dot4), add_products)(acc, t, 0, a, b, NULL, mr, np);
 #else
+    i8_vec sums[I8_ROW_NP * I8_VECS];
+    I8_FOR(j, width) sums[j] = i8_zero();
     for (int64_t g = 0; g < t->groups; ++g, a += t->a_group, b += 4 * I8_PANEL) {
         i8_vec bv[I8_ROW_NP * I8_VECS];
         I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * t->b_panel + v * 4 * I8_LANES);
         if (I8_KEEPS_B && mr > 1)
             I8_FOR(j, width) I8_PIN(bv[j]);
+        I8_FOR(j, width) sums[j] = i8_add_fours(sums[j], bv[j]);
         I8_FOR(i, mr) {
-            const i8_vec av = i8_broadcast(a + i * t->a_row);
-            I8_FOR(j, width) I8_DOT(acc[i][j], av, bv[j]);
+            const i8_vec av = i8_shared(i8_broadcast(a + i * t->a_row));
+            I8_FOR(j, width) I8_SHARED_DOT(acc[i][j], av, bv[j]);
         }
     }
+    I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_finish_dots(acc[i][j], sums[j]);
 #endif
 }
 

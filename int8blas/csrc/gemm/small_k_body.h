@@ -1,8 +1,7 @@
 /* The kernel of small K, written once: any number of rows of A times panels of B, K of at most 4 * I8_SMALL_K_GROUPS
  * (i8_small_k_args in gemm.h). There the time is that of writing C, so that A is what stays in registers: the panels
  * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. gemm_table.h
- * includes this file once, after defining I8_STEP(acc, a, b) and the i8_vec of tile_body.h with i8_store_lanes and
- * i8_stream.
+ * includes this file once, after isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
  *
  * rows * groups dwords of A, at most 16, and as many vectors of B as there are groups, of which all but one may be left
  * in memory. Constant: rows, groups, distances.
@@ -15,6 +14,8 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
     const int8_t *b = t->b;
     const int32_t *col_init = t->col_init;
     int32_t *dst = t->dst + row * t->dst_row - t->first;
+    /* Products of 16 bits take no longer where signs differ. */
+    const int shares = I8_SHARED_FLIP && !I8_BY_PAIRS && rows > 1;
 
     const ptrdiff_t dst_row = t->dst_row;
     const uint32_t flip4 = 0x01010101u * t->a_flip;
@@ -32,6 +33,8 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
         }
         if (t->a_flip)
             I8_FOR(g, groups) a[i][g] = i8_xor(a[i][g], flip);
+        if (shares)
+            I8_FOR(g, groups) a[i][g] = i8_shared(a[i][g]);
         start[i] = t->row_init ? i8_broadcast(t->row_init + row + i) : i8_zero();
     }
 #define I8_SMALL_K_FIRST(p, x) i8_store_lanes(p, x, t->first - v * I8_LANES, end - v * I8_LANES)
@@ -40,12 +43,19 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
     do {                                                                                                               \
         I8_FOR(v, I8_VECS) {                                                                                           \
             const i8_vec init = i8_load(col_init + v * I8_LANES);                                                      \
-            i8_vec acc[4];                                                                                             \
+            i8_vec acc[4], sums = i8_zero();                                                                           \
             I8_FOR(i, rows) acc[i] = distances ? i8_zero() : i8_add(init, start[i]);                                   \
             I8_FOR(g, groups) {                                                                                        \
                 const i8_vec bv = i8_load(b + 4 * (g * I8_PANEL + v * I8_LANES));                                      \
-                I8_FOR(i, rows) I8_STEP(acc[i], a[i][g], bv);                                                          \
+                if (shares) {                                                                                          \
+                    sums = i8_add_fours(sums, bv);                                                                     \
+                    I8_FOR(i, rows) I8_SHARED_DOT(acc[i], a[i][g], bv);                                                \
+                } else {                                                                                               \
+                    I8_FOR(i, rows) I8_DOT(acc[i], a[i][g], bv);                                                       \
+                }                                                                                                      \
             }                                                                                                          \
+            if (shares)                                                                                                \
+                I8_FOR(i, rows) acc[i] = i8_finish_dots(acc[i], sums);                                                 \
             I8_FOR(i, rows) {                                                                                          \
                 int32_t *p = dst + i * dst_row + v * I8_LANES;                                                         \
                 if (distances)                                                                                         \
@@ -108,4 +118,3 @@ static void i8_small_k(const i8_small_k_args *t)
         i8_finish_streams();
 }
 #undef I8_ALL_GROUPS
-#undef I8_STEP

@@ -69,5 +69,7 @@ const i8_tiles I8_OF_ISA(dot_small_tiles) = I8_FULL_TILES(I8_OF_ISA(dot_small));
 const i8_tiles I8_OF_ISA(arranged_tiles) = I8_ARRANGED_TILES(I8_OF_ISA(arranged));
 #endif
 
+#include "isa/shared_dots.h"
+
 #include "gemm/scale_groups_body.h"
 const i8_scaled_tiles I8_OF_ISA(scaled_tiles) = {.mr = I8_SCALED_MR, .of = I8_SCALED_TILES};

@@ -28,7 +28,12 @@ I8_INLINE i8_vec i8_dot_unsigned(i8_vec acc, i8_vec x, i8_vec y)
     return I8_VEC(I8_HALF_DOT_UNSIGNED(acc.low, I8_U8(x.low), I8_U8(y.low)),
                   I8_HALF_DOT_UNSIGNED(acc.high, I8_U8(x.high), I8_U8(y.high)));
 }
-/* acc + 128 * the sums of four s8. */
+/* acc + the sums of four s8; and 128 times those. */
+#define I8_HALF_FOURS(acc, b) vpadalq_s16(acc, vpaddlq_s8(I8_S8(b)))
+I8_INLINE i8_vec i8_add_fours(i8_vec acc, i8_vec b)
+{
+    return I8_VEC(I8_HALF_FOURS(acc.low, b.low), I8_HALF_FOURS(acc.high, b.high));
+}
 #define I8_HALF_SHIFT(acc, b) vaddq_s32(acc, vshlq_n_s32(vpaddlq_s16(vpaddlq_s8(I8_S8(b))), 7))
 I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 {

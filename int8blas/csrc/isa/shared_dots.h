@@ -1,0 +1,21 @@
+/* Dots of u8 and s8 for many a and the same b. Where there are only multiply-adds of operands of one sign,
+ *
+ *     a . b = (a - 128) . b + 128 * (sums of b)
+ *
+ * and I8_SHARED_DOT(acc, a, b) adds the first term alone, for an a that i8_shared has made: i8_finish_dots adds the
+ * other, by the sums that i8_add_fours(sums, b) has made, of four s8 in every lane. Elsewhere I8_SHARED_DOT is I8_DOT,
+ * and no sums are needed. */
+#if I8_PAIRED || I8_MIXED
+#define I8_SHARED_FLIP 0
+#define I8_SHARED_DOT(acc, a, b) I8_DOT(acc, a, b)
+I8_INLINE i8_vec i8_add_fours(i8_vec sums, i8_vec b) { return (void)b, sums; }
+#else
+#define I8_SHARED_FLIP 0x80
+#define I8_SHARED_DOT(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
+#endif
+
+I8_INLINE i8_vec i8_shared(i8_vec a) { return I8_SHARED_FLIP ? i8_xor(a, i8_set_8(I8_SHARED_FLIP)) : a; }
+I8_INLINE i8_vec i8_finish_dots(i8_vec acc, i8_vec sums)
+{
+    return I8_SHARED_FLIP ? i8_add(acc, i8_shift_left(sums, i8_set_32(7))) : acc;
+}
