@@ -125,11 +125,11 @@ def address_space_is_limited():
     return run_python("-c", TOO_MUCH).returncode != 0
 
 
-def run_limited(code, kind, most):
+def run_limited(code, kind, most, **environment):
     """The words that a process prints after a limit of its address space, or of its user's threads."""
     if kind == "address space" and not address_space_is_limited():
         pytest.skip("the system does not limit the address space")
-    process = run_python("-c", LIMITED + code, kind, str(most), OPENBLAS_NUM_THREADS="1")
+    process = run_python("-c", LIMITED + code, kind, str(most), OPENBLAS_NUM_THREADS="1", **environment)
     assert (process.returncode, process.stderr) == (0, "")
     return process.stdout.split()
 
@@ -267,7 +267,6 @@ def test_sizes_of_stacks(text, size):
 @needs_linux
 def test_threads_are_tried_with_the_stacks_that_they_will_have():
     # 60 threads with small stacks fit where a few with the default ones do.
-    arguments = ("-c", LIMITED + PRODUCT, "address space", "120")
-    few, many = (run_python(*arguments, **stack) for stack in ({}, {"OMP_STACKSIZE": "256k"}))
-    assert (few.returncode, many.returncode) == (0, 0)
-    assert int(few.stdout.split()[1]) < int(many.stdout.split()[1]) == 64
+    _, few = run_limited(PRODUCT, "address space", 120)
+    _, many = run_limited(PRODUCT, "address space", 120, OMP_STACKSIZE="256k")
+    assert int(few) < int(many) == 64
