@@ -260,7 +260,9 @@ def real_matmul(a, b):
     if job.k == 0:
         y.fill(0)
         return y
-    job.a, job.a_row = cnp.PyArray_BYTES(left), left.strides[left.ndim - 2] // 4
+    job.a = cnp.PyArray_BYTES(left)
+    # NumPy's step of a dimension of one row can be any number, and several such rows may have become one matrix.
+    job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(left) else left.strides[left.ndim - 2] // 4
     job.b, job.b_row = cnp.PyArray_BYTES(right), right.strides[right.ndim - 2] // 4
     job.b_column = right.strides[right.ndim - 1] // 4
     job.y, job.weights, job.scale = <float *>cnp.PyArray_DATA(y), NULL, NULL

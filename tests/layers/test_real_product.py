@@ -128,6 +128,14 @@ def test_stacks_of_matrices(isa, rng):
         assert_same_bits(real_matmul(*apart), wanted)
 
 
+def test_rows_whose_step_says_nothing(isa, rng):
+    """A dimension of size 1 may have any step: that of a transposed array's is not the one between its rows."""
+    a, b = stack(rng, 1, 9, 7).transpose(1, 0, 2), stack(rng, 7, 20)
+    assert a.flags.c_contiguous
+    assert a.strides[1] != 28
+    assert_same_bits(real_matmul(a, b), matrix_products(a, b))
+
+
 def test_threads_divide_products_rows_and_columns(isa, rng):
     for first, second in (((7, 40, 90), (7, 90, 300)), ((1100, 60), (60, 40)), ((20, 300), (300, 600))):
         a, b = stack(rng, *first), stack(rng, *second)
