@@ -56,7 +56,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
-    cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
+    cdef tuple describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count)
     cdef Bound bind(self, Values values, tuple part)
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,

@@ -375,13 +375,14 @@ cdef class ConvolutionLayer(QuantizedLayer):
             shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
         return 0
 
-    cdef str describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace):
-        """Filters.describe of the first phase, for a source and a new destination."""
+    cdef tuple describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace):
+        """Filters.describe of the first phase, for a source and a new destination; and what has the memory that the
+        problem points to, which is to be kept while it is read."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, part
         cdef Phase phase = self._phases[0]
         cdef Values values
-        cdef cnp.ndarray quantized
+        cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
         cdef Bound bound = self._constant
         x = input_of_type(x, "src", self._src_type)
@@ -398,9 +399,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
         if bound is None:
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         set_images(&source, x, self._channels_last)
-        set_images(&part, empty(self._spatial + 2, shape, self._dst_type), self._channels_last)
+        dst = empty(self._spatial + 2, shape, self._dst_type)
+        set_images(&part, dst, self._channels_last)
         part = phase.part_of(&part)
-        return self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
+        path = self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
+        return path, (bound, x, dst)
 
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
         """The destination's elements that a phase computes of some images, for an array with its channels last."""
