@@ -230,7 +230,7 @@ class BuildExt(build_ext):
 
 
 if __name__ == "__main__":  # where processes are not forked, Cython's import this file
-    gc.set_threshold(200_000, 20, 20)  # Cython's trees are full of references: looking for cycles takes a third of it
+    gc.disable()  # Cython's trees are full of references: looking for cycles takes a third of it and frees a third
     setup(
         ext_modules=cythonize(
             EXTENSIONS,

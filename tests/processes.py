@@ -13,6 +13,9 @@ import int8blas
 
 TIMEOUT_S = 60
 
+# AddressSanitizer's runtime allocates in its own way, and must be loaded before all else.
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+needs_plain_memory = pytest.mark.skipif(SANITIZED, reason="memory is a sanitizer's")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 forks_on_purpose = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from fuzz import FAMILIES
-from processes import run_python
+from processes import needs_plain_memory, run_python
 
 # For the system that Python is of, which need not be the one that programs are of (.ci/aarch64).
 COMPILER = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc") if shutil.which(name)][:1]
@@ -183,6 +183,7 @@ with campaign.quiet():
 """
 
 
+@needs_plain_memory
 def test_every_allocation_of_int8blas(tmp_path):
     source, path = tmp_path / "failing.c", tmp_path / "failing.so"
     source.write_text(LIBRARY)

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 from numpy._core.multiarray import get_handler_name
+from processes import needs_plain_memory
 
 from int8blas.core.results import Recycling
 
@@ -14,6 +15,7 @@ def address(array):
     return array.__array_interface__["data"][0]
 
 
+@needs_plain_memory
 def test_memory_is_used_again():
     with Recycling():
         first = np.ones(SIZE, np.uint8)

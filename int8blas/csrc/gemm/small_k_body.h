@@ -99,12 +99,17 @@ I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups, con
 #define I8_DEFINE(groups)                                                                                              \
     static void i8_small_k_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups, 0); }                     \
     static void i8_small_k_distances_##groups(const i8_small_k_args *t) { i8_small_k_groups(t, groups, 1); }
-I8_DEFINE(1) I8_DEFINE(2) I8_DEFINE(3) I8_DEFINE(4)
+I8_DEFINE(1) I8_DEFINE(2)
+#if I8_SMALL_K_GROUPS > 2
+I8_DEFINE(3) I8_DEFINE(4)
+#endif
 #if I8_SMALL_K_GROUPS > 4
 I8_DEFINE(5) I8_DEFINE(6) I8_DEFINE(7) I8_DEFINE(8)
 #define I8_ALL_GROUPS(f) {f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8}
-#else
+#elif I8_SMALL_K_GROUPS > 2
 #define I8_ALL_GROUPS(f) {f##_1, f##_2, f##_3, f##_4}
+#else
+#define I8_ALL_GROUPS(f) {f##_1, f##_2}
 #endif
 #undef I8_DEFINE
 

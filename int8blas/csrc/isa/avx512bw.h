@@ -6,6 +6,7 @@
  * the widened one in 2 (4 instructions).
  */
 I8_TARGET_BEGIN(I8_AVX512)
+#define I8_SMALL_K_GROUPS 2 /* tiles are faster from there on */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

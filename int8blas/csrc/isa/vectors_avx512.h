@@ -12,7 +12,9 @@
 #define I8_DOT_ROWS 8
 #define I8_DOT_SUMS 16
 #define I8_SMALL_K_ROWS 4
+#ifndef I8_SMALL_K_GROUPS
 #define I8_SMALL_K_GROUPS 8
+#endif
 
 #include "isa/units.h"
 
