@@ -247,7 +247,8 @@ cdef int execute(Execution *e) noexcept nogil:
     if memory is NULL:
         return -1
     lay_out(e, threads, memory, &end)
-    start_states(e)
+    if layer.rows > 0:  # else there is no memory
+        start_states(e)
     quantize_by_range(layer.kernels, e.quantized, e.src, layer.steps * layer.rows * layer.inputs, &e.src_scale,
                       &e.src_zero, layer.threads)
     e.first = 0
