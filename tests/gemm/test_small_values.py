@@ -11,8 +11,8 @@ from arrays import B_FORMS, WITHOUT_VNNI, assert_same
 import int8blas
 
 HERE = sorted({*WITHOUT_VNNI} & {*int8blas.available_isas()})
-# Whole tiles and others, one block and several, K of whole groups and not.
-SHAPES = ((7, 48, 64), (24, 49, 301), (65, 200, 1030), (100, 130, 512), (301, 96, 2100))
+# Whole tiles and others, one block of rows or of K and several, K of whole groups and not.
+SHAPES = ((7, 48, 64), (24, 49, 301), (65, 100, 1030), (100, 130, 512), (200, 64, 1100))
 # Of values: the lowest, the highest, and one that is far from them in the middle, or None.
 RANGES = {
     "bools": (0, 1, None),
