@@ -190,7 +190,9 @@ class BuildExt(build_ext):
             return cython_args + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
 
         for ext in self.extensions:
-            ext.depends = sorted({str(header) for source in ext.sources for header in headers(Path(source))})
+            # This file too: the arguments may be others. Then `Objects` looks which objects they are for.
+            used = {str(header) for source in ext.sources for header in headers(Path(source))}
+            ext.depends = ["setup.py", *sorted(used)]
         with ThreadPoolExecutor(self.parallel) as pool:
             self.compiler.compile = Objects(self.compiler, pool, arguments_for)
             super().build_extensions()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """One shape, measured once or twice."""
+    """One shape, measured once or several times."""
 
     case: Case
     seconds: list[dict[str, float]] = field(default_factory=list)  # of "old" and "new", of each measurement
@@ -56,13 +56,13 @@ def class_ratios(results: Sequence[Result]) -> list[ClassRatio]:
 
 
 def to_repeat(results: Sequence[Result], class_bound: float, shape_bound: float) -> list[Result]:
-    """What is to be measured once more: shapes below their bound, and all of a class below its."""
+    """What is to be measured again: shapes below their bound, and all of a class below its."""
     low = {entry.cls for entry in class_ratios(results) if entry.mean < class_bound}
     return [result for result in results if result.seconds and (result.case.cls in low or result.ratio < shape_bound)]
 
 
 def slower(results: Sequence[Result], class_bound: float, shape_bound: float) -> tuple[list[ClassRatio], list[Result]]:
-    """Classes below their bound, and shapes that were below theirs in every one of two measurements."""
+    """Classes below their bound, and shapes that were below theirs in every one of several measurements."""
     classes = [entry for entry in class_ratios(results) if entry.mean < class_bound]
     shapes = [result for result in results if len(result.ratios) > 1 and max(result.ratios) < shape_bound]
     return classes, shapes

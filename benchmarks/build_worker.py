@@ -13,6 +13,7 @@ import math
 import mmap
 import os
 import pickle
+import random
 import sys
 import time
 import warnings
@@ -24,6 +25,9 @@ import int8blas
 import numpy as np
 
 from calls import Call, bind
+
+# A new result of fewer bytes has the memory of the one before it, as long as that is not held; as many are, at most.
+SMALL_BYTES, MOST_HELD = 1 << 16, 64
 
 
 def digest(result: Any) -> str:
@@ -66,6 +70,7 @@ class Worker:
     call: Call
     run: Callable[[], Any]
     clock: Callable[[], float]
+    held: list[Any]
 
     def start(self, threads: int, isa: str | None, descriptor: int | None) -> str:
         """Set threads, ISA, and the file whose memory workers share; what build this is."""
@@ -83,7 +88,7 @@ class Worker:
 
     def prepare(self, call: Call) -> str:
         """Bind a call and make it once; the digest of its result."""
-        self.run = lambda: None  # the last call's operands go first
+        self.run, self.held = lambda: None, []  # the last call's operands go first
         if self.memory:
             self.memory.clear()
         self.call = call
@@ -93,6 +98,9 @@ class Worker:
     def move(self) -> None:
         """Operands, layer and result lie elsewhere in memory from now on, as these are made before the old ones go."""
         self.run = bind(self.call, self.memory.empty if self.memory else np.empty)
+        self.held = [self.run()]
+        if getattr(self.held[0], "nbytes", SMALL_BYTES) < SMALL_BYTES:
+            self.held += [self.run() for _ in range(random.randrange(MOST_HELD))]
 
     def sample(self, warm: int, inner: int) -> float:
         """Seconds per call of `inner` calls, after some that bring operands into the caches and wake threads."""
