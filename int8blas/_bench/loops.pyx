@@ -31,9 +31,9 @@ cdef int do_peak(const void *shared, int64_t thread, int64_t _threads) noexcept 
 
 cdef int do_read(const void *shared, int64_t thread, int64_t _threads) noexcept nogil:
     cdef const ReadJob *job = <const ReadJob *>shared
-    cdef int64_t vector = job.kernels.limits.read_bytes, _turn
+    cdef int64_t vector = job.kernels.gemm.limits.read_bytes, _turn
     for _turn in range(job.passes):
-        job.kernels.limits.read(job.start + thread * job.share, job.gap, job.step, job.share // (4 * vector))
+        job.kernels.gemm.limits.read(job.start + thread * job.share, job.gap, job.step, job.share // (4 * vector))
     return 0
 
 
@@ -49,7 +49,7 @@ def multiply_add(int64_t iterations, int threads):
     cdef PeakJob job
     cdef int64_t total = 0
     cdef int thread
-    job.peak, job.iterations = kernels.limits.peak, iterations
+    job.peak, job.iterations = kernels.gemm.limits.peak, iterations
     if kernels.matrix is not NULL:
         job.peak = kernels.matrix.peak
     if job.peak is NULL:
@@ -77,7 +77,7 @@ def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
         How many bytes all of them read.
     """
     cdef const i8_kernels *kernels = current_kernels()
-    cdef int64_t vector = kernels.limits.read_bytes
+    cdef int64_t vector = kernels.gemm.limits.read_bytes
     cdef int64_t share = cnp.PyArray_SIZE(buffer) // threads // 256 * 256
     cdef ReadJob job
     if share == 0:

@@ -1,7 +1,7 @@
 """The peaks of compute and of reading, as contestants of the same run.
 
 Compute: multiply-adds of the selected instruction set on registers only. Reading: the sum of a buffer's vectors. Both
-are loops of the kernel table (``csrc/isa/peak_body.h``).
+are loops of the kernel table (``csrc/gemm/limits_body.h``).
 """
 
 from __future__ import annotations

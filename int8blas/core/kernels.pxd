@@ -76,6 +76,11 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef int64_t (*i8_peak_fn)(int64_t iterations) noexcept nogil
 
+    ctypedef struct i8_limits:
+        i8_peak_fn peak
+        uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
+        int read_bytes
+
     enum: I8_MATRIX_ROWS, I8_MATRIX_K, I8_MATRIX_TILE
 
     ctypedef struct i8_matrix:
@@ -485,6 +490,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups,
                                const int64_t *sums) noexcept nogil
         int small_k_rows
+        int small_k_limit
         void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
                                int64_t groups, int64_t block) noexcept nogil
@@ -492,6 +498,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
                            int64_t rows, int64_t k, uint8_t flip) noexcept nogil
         const i8_scaled_tiles *scaled_tiles
+        i8_limits limits
 
     ctypedef struct i8_packing_kernels:
         void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
@@ -592,11 +599,6 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_neighbors_kernels:
         int64_t (*above[3])(const i8_above_args *) noexcept nogil
 
-    ctypedef struct i8_limits:
-        i8_peak_fn peak
-        uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count) noexcept nogil
-        int read_bytes
-
     ctypedef struct i8_kernels:
         const char *name
         int (*supported)() noexcept nogil
@@ -606,7 +608,6 @@ cdef extern from "isa/kernels.h" nogil:
         double thread_work
         int64_t tiny_work
         int64_t few_rows_limit
-        int small_k_limit
         const i8_gemm_kernels *gemm
         const i8_matrix *matrix
         const i8_convolution_kernels *convolution
@@ -615,7 +616,6 @@ cdef extern from "isa/kernels.h" nogil:
         const i8_elementwise_kernels *elementwise
         const i8_recurrent_kernels *recurrent
         const i8_neighbors_kernels *neighbors
-        i8_limits limits
 
 
 # The kernel table that the calling thread uses.

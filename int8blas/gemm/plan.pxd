@@ -317,7 +317,7 @@ cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
 cdef inline bint is_small_k(const Gemm *g) noexcept nogil:
     """Whether the size of the problem is one for small_k."""
     return (
-        0 < g.k <= g.kernels.small_k_limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
+        0 < g.k <= g.kernels.gemm.small_k_limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
         and g.m * g.n >= SMALL_K_ELEMENTS
         and not g.saturating
     )

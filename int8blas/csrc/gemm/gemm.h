@@ -99,6 +99,15 @@ typedef struct {
 /* A loop of multiply-adds on registers, the fastest that an instruction set has; how many it did is returned. */
 typedef int64_t (*i8_peak_fn)(int64_t iterations);
 
+/* The limits of the machine, for benchmarks (limits_body.h). */
+typedef struct {
+    i8_peak_fn peak; /* NULL where the compiler cannot be kept from shortening the loop */
+    /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
+     * further, and so on, `count` times: as one stream, or as four. */
+    uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
+    int read_bytes;
+} i8_limits;
+
 /* A matrix unit multiplies registers that are matrices themselves, of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. It
  * is for products that are worth its set-up; for all others there are the kernels of its table. */
 typedef struct {
@@ -327,7 +336,8 @@ typedef struct {
     /* Sums over k of the squares of the columns of a packed panel of B', whose own sums are given, modulo 2**32. */
     void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums);
 
-    int small_k_rows; /* of the largest kernel of small K */
+    int small_k_rows;  /* of the largest kernel of small K */
+    int small_k_limit; /* K up to which there are such kernels; 0 without any */
     void (*small_k)(const i8_small_k_args *);
 
     /* Without VNNI (outliers_body.h): the number of i8_outliers of a panel of B', and their starts, for each block of
@@ -341,6 +351,7 @@ typedef struct {
                        int64_t k, uint8_t flip);
 
     const i8_scaled_tiles *scaled_tiles;
+    i8_limits limits;
 } i8_gemm_kernels;
 
 #endif

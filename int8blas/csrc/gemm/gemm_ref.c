@@ -112,6 +112,17 @@ static void i8_ref_column_squares(int32_t *squares, const int8_t *panel, int64_t
     }
 }
 
+static uint32_t i8_ref_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
+{
+    uint64_t sum[4] = {0}, word;
+    for (; count > 0; --count, p += step)
+        for (int j = 0; j < 4; ++j) {
+            memcpy(&word, p + j * gap, sizeof word);
+            sum[j] += word;
+        }
+    return (uint32_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+}
+
 const i8_gemm_kernels i8_gemm_ref = {
     .mr = I8_MR,
     .np = 1,
@@ -125,4 +136,5 @@ const i8_gemm_kernels i8_gemm_ref = {
     .distances = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
                   {{i8_ref_squares_u, i8_ref_distances_su}, {i8_ref_squares_s, i8_ref_distances_ss}}},
     .column_squares = i8_ref_column_squares,
+    .limits = {.read = i8_ref_read, .read_bytes = sizeof(uint64_t)},
 };

@@ -11,6 +11,14 @@
 #define I8_DIFFERENCES I8_PAIRED
 #endif
 
+#ifndef I8_PEAK_STEP
+#if I8_PAIRED
+#define I8_PEAK_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#else
+#define I8_PEAK_STEP(acc, a, b) I8_DOT(acc, a, b)
+#endif
+#endif
+
 extern const i8_tiles I8_OF_ISA(dot4_tiles);
 extern const i8_scaled_tiles I8_OF_ISA(scaled_tiles);
 #if I8_PAIRED
@@ -85,6 +93,8 @@ void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
 
 #include "gemm/small_k_body.h"
 
+#include "gemm/limits_body.h"
+
 #if I8_PAIRED
 #include "gemm/outliers_body.h"
 #endif
@@ -129,6 +139,7 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .distances = I8_DISTANCES,
     .column_squares = i8_column_squares,
     .small_k_rows = I8_SMALL_K_ROWS,
+    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .small_k = i8_small_k,
 #if I8_PAIRED
     .tiles[I8_DOT2] = &I8_OF_ISA(dot2_tiles),
@@ -141,4 +152,5 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .columns_of = i8_columns_of,
 #endif
     .scaled_tiles = &I8_OF_ISA(scaled_tiles),
+    .limits = I8_LIMITS,
 };

@@ -11,6 +11,7 @@
  *   I8_ARRANGED_BODY   optional: the file that has their add_products and arrange_a; else they take I8_DOT_BY_DWORD
  *   I8_DIFFERENCES     optional, 1 if squares of differences are those of s16; else as I8_PAIRED
  *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
+ *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if that is neither I8_DOT nor i8_dot4_sat
  *   I8_BY_PAIRS        optional, 1 where few rows of A take pairs of rows of B: i8_pair_signed and i8_pair_unsigned
  */
 

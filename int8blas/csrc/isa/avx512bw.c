@@ -2,12 +2,6 @@
 #include "isa/names.h"
 
 #ifdef I8_X86_64
-#include "isa/avx512bw.h"
-
-#define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
-#include "isa/peak_body.h"
-I8_TARGET_END
-
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512BW) != 0; }
 
 const i8_kernels i8_kernels_avx512bw = {
@@ -19,7 +13,6 @@ const i8_kernels i8_kernels_avx512bw = {
     .thread_work = 1e6,
     .tiny_work = 1 << 20,
     .few_rows_limit = 12,
-    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .gemm = &i8_gemm_avx512bw,
     .convolution = &i8_convolution_avx512bw,
     .packing = &i8_packing_avx512,
@@ -27,6 +20,5 @@ const i8_kernels i8_kernels_avx512bw = {
     .elementwise = &i8_elementwise_avx512,
     .recurrent = &i8_recurrent_avx512,
     .neighbors = &i8_neighbors_avx512,
-    .limits = I8_LIMITS,
 };
 #endif

@@ -2,19 +2,12 @@
 #include "isa/names.h"
 
 #ifdef I8_X86_64
-#include "isa/avx512vnni.h"
-
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
-#include "isa/peak_body.h"
-I8_TARGET_END
-
 static int supported(void) { return (i8_cpu_features() & I8_CPU_AVX512VNNI) != 0; }
 
 #define I8_VNNI_SLOTS                                                                                                  \
-    .a_bytes = 512 << 10, .kc = 4096, .nc = 60, .thread_work = 1e6, .small_k_limit = 4 * I8_SMALL_K_GROUPS,            \
-    .gemm = &i8_gemm_avx512vnni, .convolution = &i8_convolution_avx512vnni, .packing = &i8_packing_avx512,             \
-    .stage = &i8_stage_avx512, .elementwise = &i8_elementwise_avx512vbmi, .recurrent = &i8_recurrent_avx512,           \
-    .neighbors = &i8_neighbors_avx512, .limits = I8_LIMITS
+    .a_bytes = 512 << 10, .kc = 4096, .nc = 60, .thread_work = 1e6, .gemm = &i8_gemm_avx512vnni,                       \
+    .convolution = &i8_convolution_avx512vnni, .packing = &i8_packing_avx512, .stage = &i8_stage_avx512,               \
+    .elementwise = &i8_elementwise_avx512vbmi, .recurrent = &i8_recurrent_avx512, .neighbors = &i8_neighbors_avx512
 
 const i8_kernels i8_kernels_avx512vnni = {
     .name = "avx512vnni",

@@ -2,13 +2,13 @@
 #include "isa/names.h"
 
 #ifdef I8_X86_64
-#include "isa/avxvnni.h"
+#ifdef I8_AVXVNNI_AS_EVEX
+enum { NEEDED = I8_CPU_AVX512VNNI };
+#else
+enum { NEEDED = I8_CPU_AVXVNNI };
+#endif
 
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
-#include "isa/peak_body.h"
-I8_TARGET_END
-
-static int supported(void) { return (i8_cpu_features() & I8_NEEDS) != 0; }
+static int supported(void) { return (i8_cpu_features() & NEEDED) != 0; }
 
 const i8_kernels i8_kernels_avxvnni = {
     .name = "avxvnni",
@@ -19,7 +19,6 @@ const i8_kernels i8_kernels_avxvnni = {
     .thread_work = 3e6,
     .tiny_work = 1 << 20,
     .few_rows_limit = 48,
-    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .gemm = &i8_gemm_avxvnni,
     .convolution = &i8_convolution_avxvnni,
     .packing = &i8_packing_avx2,
@@ -27,6 +26,5 @@ const i8_kernels i8_kernels_avxvnni = {
     .elementwise = &i8_elementwise_avx2,
     .recurrent = &i8_recurrent_avx2,
     .neighbors = &i8_neighbors_avx2,
-    .limits = I8_LIMITS,
 };
 #endif

@@ -8,11 +8,9 @@
 #ifdef I8_AVXVNNI_AS_EVEX
 I8_TARGET_BEGIN("avx2,f16c,fma,avx512f,avx512vl,avx512vnni")
 #define I8_ENCODING "%{evex%} "
-#define I8_NEEDS I8_CPU_AVX512VNNI
 #else
 I8_TARGET_BEGIN("avx2,f16c,fma,avxvnni")
 #define I8_ENCODING "%{vex%} "
-#define I8_NEEDS I8_CPU_AVXVNNI
 #endif
 #include "isa/vectors_avx2.h"
 

@@ -2,12 +2,6 @@
 #include "isa/names.h"
 
 #ifdef I8_AARCH64
-#include "isa/dotprod.h"
-
-#define I8_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
-#include "isa/peak_body.h"
-I8_TARGET_END
-
 static int supported(void) { return (i8_cpu_features() & I8_CPU_DOTPROD) != 0; }
 
 const i8_kernels i8_kernels_dotprod = {
@@ -19,7 +13,6 @@ const i8_kernels i8_kernels_dotprod = {
     .thread_work = 1e6,
     .tiny_work = 1 << 20,
     .few_rows_limit = 48,
-    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .gemm = &i8_gemm_dotprod,
     .convolution = &i8_convolution_dotprod,
     .packing = &i8_packing_neon,
@@ -27,6 +20,5 @@ const i8_kernels i8_kernels_dotprod = {
     .elementwise = &i8_elementwise_neon,
     .recurrent = &i8_recurrent_neon,
     .neighbors = &i8_neighbors_neon,
-    .limits = I8_LIMITS,
 };
 #endif

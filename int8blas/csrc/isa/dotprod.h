@@ -26,3 +26,4 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 #define I8_MIXED 0
 #define I8_ALIKE 1
 #define I8_ARRANGED_FLIP 0x80
+#define I8_PEAK_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)

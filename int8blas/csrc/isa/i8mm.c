@@ -2,12 +2,6 @@
 #include "isa/names.h"
 
 #ifdef I8_AARCH64
-#include "isa/i8mm.h"
-
-#define I8_STEP(acc, a, b) I8_DOT(acc, a, b)
-#include "isa/peak_body.h"
-I8_TARGET_END
-
 static int supported(void) { return (i8_cpu_features() & I8_CPU_I8MM) != 0; }
 
 const i8_kernels i8_kernels_i8mm = {
@@ -19,7 +13,6 @@ const i8_kernels i8_kernels_i8mm = {
     .thread_work = 1e6,
     .tiny_work = 1 << 20,
     .few_rows_limit = 48,
-    .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .gemm = &i8_gemm_i8mm,
     .convolution = &i8_convolution_i8mm,
     .packing = &i8_packing_neon,
@@ -27,6 +20,5 @@ const i8_kernels i8_kernels_i8mm = {
     .elementwise = &i8_elementwise_neon,
     .recurrent = &i8_recurrent_neon,
     .neighbors = &i8_neighbors_neon,
-    .limits = I8_LIMITS,
 };
 #endif

@@ -10,15 +10,6 @@
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* The limits of the machine, for benchmarks (peak_body.h). */
-typedef struct {
-    i8_peak_fn peak; /* NULL where the compiler cannot be kept from shortening the loop */
-    /* The sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then of those `step` bytes
-     * further, and so on, `count` times: as one stream, or as four. */
-    uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
-    int read_bytes;
-} i8_limits;
-
 /* `ref` fills every slot that a driver may call without asking. Blocking lives here and nowhere else. Families that
  * multiply belong to an instruction set; the others are shared by all of a vector width. */
 typedef struct {
@@ -31,7 +22,6 @@ typedef struct {
     double thread_work; /* multiply-adds that pay for waking one more thread */
     int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
     int64_t few_rows_limit; /* rows of A up to which B is read in place */
-    int small_k_limit;  /* K up to which there are kernels of small K; 0 without any */
 
     const i8_gemm_kernels *gemm;
     const i8_matrix *matrix; /* or NULL */
@@ -41,7 +31,6 @@ typedef struct {
     const i8_elementwise_kernels *elementwise;
     const i8_recurrent_kernels *recurrent;
     const i8_neighbors_kernels *neighbors;
-    i8_limits limits;
 } i8_kernels;
 
 /* kernels.c: every table that was built, best first, ending in NULL. */

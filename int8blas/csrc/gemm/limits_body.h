@@ -1,5 +1,5 @@
 /* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
- * An <isa>.c includes this file after defining I8_STEP(acc, a, b), as for tile_body.h.
+ * gemm_table.h includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
  *
  * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all, or of two registers each) cover
  * the latency of a multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler
@@ -30,7 +30,7 @@ static int64_t i8_peak(int64_t iterations)
     for (int64_t i = 0; i < iterations; ++i)
         I8_FOR(j, I8_PEAK) {
             I8_OPAQUE(a);
-            I8_STEP(acc[j], a, b);
+            I8_PEAK_STEP(acc[j], a, b);
         }
     I8_FOR(j, I8_PEAK) I8_OPAQUE(acc[j]);
     return iterations * I8_PEAK * I8_LANES * 4;
@@ -40,7 +40,6 @@ static int64_t i8_peak(int64_t iterations)
 #else
 #define i8_peak NULL
 #endif
-#undef I8_STEP
 
 static uint32_t i8_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
 {
