@@ -17,7 +17,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport float32s
 from int8blas.core.file import register
-from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels, i8_real_tile_args
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, I8_TYPE_F32, current_kernels, i8_real_tile_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
@@ -29,43 +29,9 @@ cnp.import_array()
 
 cdef enum:
     BLOCK_K = 512               # of b in the buffer, a multiple of a group: 96 KiB for three panels
-    BLOCK_ROWS = 512            # multiplied by what is in the buffer
-    FEW_ROWS = 32               # for which a panel is not worth a copy
-    THREAD_PRODUCTS = 1 << 20   # multiply-adds that pay for a thread
 
 
-cdef struct Job:
-    const i8_kernels *kernels
-    int64_t rows, k, columns, panels        # of each product
-    int per                                 # panels at a time
-    int64_t groups, blocks                  # of panels, and of rows, of each product
-    # Products, with the steps of their operands in bytes.
-    int dims
-    int64_t count
-    int64_t shape[cnp.NPY_MAXDIMS]
-    ptrdiff_t a_steps[cnp.NPY_MAXDIMS]
-    ptrdiff_t b_steps[cnp.NPY_MAXDIMS]
-    const char *a
-    ptrdiff_t a_row                         # in elements
-    float *y
-    # b: weights, and their scales of whole panels; or, where `weights` is NULL, numbers with steps in elements.
-    const int8_t *weights
-    ptrdiff_t panel_size
-    const float *scale
-    const char *b
-    ptrdiff_t b_row, b_column
-
-
-cdef struct Area:
-    # What is multiplied at a time: rows of a, and panels of b and of y.
-    const float *a
-    const float *b
-    float *y
-    int64_t rows, panel
-    int panels
-
-
-cdef void fill(const Job *j, const Area *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
+cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
     """Some k of some panels, side by side, with zeros behind the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
     cdef const float *b
@@ -88,17 +54,20 @@ cdef void fill(const Job *j, const Area *area, float *buffer, int64_t k, int64_t
         for i in range(depth):
             for c in range(columns):
                 buffer[i * width + c] = b[i * j.b_row + c * j.b_column]
+    if j.b_factor != 1:
+        j.kernels.elementwise.load[I8_TYPE_F32](buffer, buffer, width * depth, j.b_factor, 0)
 
 
-cdef void multiply_area(const Job *j, const Area *area, float *buffer, float *columns) noexcept nogil:
+cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer, float *columns) noexcept nogil:
     """An area, whose sums are made in `columns` where they are not all of y's."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
     cdef bint whole = first + width <= j.columns
-    cdef bint in_place = whole and j.weights is NULL and j.b_column == 1 and area.rows <= FEW_ROWS
+    cdef bint in_place = (whole and j.weights is NULL and j.b_column == 1 and area.rows <= FEW_ROWS
+                          and j.b_factor == 1)
     cdef float *c = area.y + first if whole else columns
-    t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, j.a_row, buffer, width, j.columns if whole else width
+    t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, area.a_row, buffer, width, area.y_row if whole else width
     while k < j.k:
         t.k = min(<int64_t>BLOCK_K, j.k - k)
         t.first, t.scale = k == 0, j.scale + first if j.scale is not NULL and k + t.k == j.k else NULL
@@ -109,48 +78,59 @@ cdef void multiply_area(const Job *j, const Area *area, float *buffer, float *co
         for tile in range(tiles):
             row = share(area.rows, tile, tiles)
             t.rows = <int>(share(area.rows, tile + 1, tiles) - row)
-            t.a, t.c = area.a + row * j.a_row + k, c + row * t.c_row
+            t.a, t.c = area.a + row * area.a_row + k, c + row * t.c_row
             j.kernels.stage.real_tile(&t)
         k += t.k
     for row in range(0 if whole else area.rows):
-        memcpy(area.y + row * j.columns + first, columns + row * width, 4 * (j.columns - first))
+        memcpy(area.y + row * area.y_row + first, columns + row * width, 4 * (j.columns - first))
 
 
-cdef void find_area(const Job *j, int64_t unit, Area *area) noexcept nogil:
+cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil:
     """What a unit of work is: groups of panels first, then blocks of rows, then products."""
     cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
     cdef int64_t row = share(j.rows, block, j.blocks), left = product
     cdef const char *a = j.a
     cdef const char *b = j.b
+    cdef char *y = j.y
     cdef int d
     for d in range(j.dims - 1, -1, -1):
         a += left % j.shape[d] * j.a_steps[d]
         b += left % j.shape[d] * j.b_steps[d]
+        y += left % j.shape[d] * j.y_steps[d]
         left = left // j.shape[d]
     area.rows = share(j.rows, block + 1, j.blocks) - row
     area.panel = group * j.per
     area.panels = <int>min(<int64_t>j.per, j.panels - area.panel)
-    area.a, area.b = <const float *>a + row * j.a_row, <const float *>b
-    area.y = j.y + (product * j.rows + row) * j.columns
+    area.a, area.a_row, area.b = <const float *>a + row * j.a_row, j.a_row, <const float *>b
+    area.y, area.y_row = <float *>y + row * j.y_row, j.y_row
+
+
+cdef int64_t buffer_depth(const RealJob *j) noexcept nogil:
+    """The k of b that are in the buffer."""
+    return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
+
+
+cdef int64_t area_floats(const RealJob *j) noexcept nogil:
+    """The size of the buffer, and of the columns behind it."""
+    return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """What one thread does: some of the units."""
-    cdef const Job *j = <const Job *>job
-    cdef Area area
-    cdef int64_t units = j.count * j.blocks * j.groups, unit, width = j.per * I8_PANEL
-    cdef int64_t depth = min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
-    cdef float *buffer = <float *>acquire(4 * width * (depth + ceil_div(j.rows, j.blocks)))
+    cdef const RealJob *j = <const RealJob *>job
+    cdef RealArea area
+    cdef int64_t units = j.count * j.blocks * j.groups, unit
+    cdef float *buffer = <float *>acquire(4 * area_floats(j))
     if buffer is NULL:
         return -1
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         find_area(j, unit, &area)
-        multiply_area(j, &area, buffer, buffer + width * depth)
+        multiply_area(j, &area, buffer, buffer + j.per * I8_PANEL * buffer_depth(j))
     release(buffer)
     return 0
 
 
-cdef int multiply(Job *job) except -1:
+cdef int multiply(RealJob *job) except -1:
     """All products, of at least one k; by the threads that pay for themselves."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads
@@ -199,15 +179,15 @@ cdef class RealProduct:
         """``x @ (weights * scale)``, of an array of float32 (..., k), float16 or bfloat16."""
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
-        cdef Job job
+        cdef RealJob job
         shape = (<object>source).shape
         if not shape or shape[-1] != self._packed._k:
             raise ValueError(f"x must have shape (..., {self._packed._k}), got {shape}")
         y = empty_of((*shape[:-1], self._packed._n), cnp.NPY_FLOAT32)
         job.k, job.columns, job.dims, job.count = self._packed._k, self._packed._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k
-        job.a, job.a_row, job.b = cnp.PyArray_BYTES(source), job.k, NULL
-        job.y = <float *>cnp.PyArray_DATA(y)
+        job.a, job.a_row, job.b, job.b_factor = cnp.PyArray_BYTES(source), job.k, NULL, 1
+        job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
         job.weights = <const int8_t *>cnp.PyArray_DATA(self._packed._data)
         job.panel_size = cnp.PyArray_STRIDES(self._packed._data)[0]
         job.scale = <const float *>cnp.PyArray_DATA(self._scale)
@@ -224,7 +204,7 @@ cdef void take_step(cnp.ndarray array, int axis, int64_t *size, ptrdiff_t *step)
     step[0] = array.strides[axis] if size[0] != 1 else 0
 
 
-cdef list stack_shape(Job *job, cnp.ndarray a, cnp.ndarray b):
+cdef list stack_shape(RealJob *job, cnp.ndarray a, cnp.ndarray b):
     """The dimensions of stacks of matrices, which broadcast, and the steps of both along them."""
     cdef int d
     cdef int64_t left, right
@@ -240,31 +220,49 @@ cdef list stack_shape(Job *job, cnp.ndarray a, cnp.ndarray b):
     return [job.shape[d] for d in range(job.dims)]
 
 
+cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
+    """Set where the first factors are; the array of these, which may be a copy."""
+    if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
+        a = np.ascontiguousarray(a)
+    job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
+    # NumPy's step of a dimension of one row can be any number, and several such rows may have become one matrix.
+    job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(a) else a.strides[a.ndim - 2] // 4
+    return a
+
+
+cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
+    """Set where the second factors are, as `set_a`; nothing multiplies them."""
+    if b.strides[b.ndim - 1] % 4 or b.strides[b.ndim - 2] % 4:
+        b = np.ascontiguousarray(b)
+    job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
+    job.columns, job.b_column = b.shape[b.ndim - 1], b.strides[b.ndim - 1] // 4
+    job.weights, job.scale, job.b_factor = NULL, NULL, 1
+    return b
+
+
+cdef void set_y(RealJob *job, cnp.ndarray y) noexcept:
+    """Set where the results are, of as many dimensions as there are stacks and two."""
+    cdef int d
+    job.y, job.y_row = cnp.PyArray_BYTES(y), y.strides[job.dims] // 4
+    for d in range(job.dims):
+        job.y_steps[d] = y.strides[d]
+
+
 def real_matmul(a, b):
     """``numpy.matmul(a, b)`` of arrays of float32, float16 or bfloat16, with at least two dimensions each."""
     cdef cnp.ndarray left = float32s(a, "a"), right = float32s(b, "b"), y
-    cdef Job job
+    cdef RealJob job
     if left.ndim < 2 or right.ndim < 2 or left.shape[left.ndim - 1] != right.shape[right.ndim - 2]:
         raise ValueError(f"a and b must have shapes (..., m, k) and (..., k, n), got {(<object>left).shape} and "
                          f"{(<object>right).shape}")
-    if left.strides[left.ndim - 1] != 4 or left.strides[left.ndim - 2] % 4:
-        left = np.ascontiguousarray(left)
-    if right.strides[right.ndim - 1] % 4 or right.strides[right.ndim - 2] % 4:
-        right = np.ascontiguousarray(right)
-    job.k, job.columns = left.shape[left.ndim - 1], right.shape[right.ndim - 1]
-    job.rows = left.shape[left.ndim - 2]
+    left, right = set_a(&job, left), set_b(&job, right)
     y = empty_of((*stack_shape(&job, left, right), job.rows, job.columns), cnp.NPY_FLOAT32)
+    set_y(&job, y)
     if right.ndim == 2 and cnp.PyArray_IS_C_CONTIGUOUS(left):
         # One product of all rows.
         job.rows, job.dims, job.count = job.rows * job.count, 0, 1
     if job.k == 0:
         y.fill(0)
         return y
-    job.a = cnp.PyArray_BYTES(left)
-    # NumPy's step of a dimension of one row can be any number, and several such rows may have become one matrix.
-    job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(left) else left.strides[left.ndim - 2] // 4
-    job.b, job.b_row = cnp.PyArray_BYTES(right), right.strides[right.ndim - 2] // 4
-    job.b_column = right.strides[right.ndim - 1] // 4
-    job.y, job.weights, job.scale = <float *>cnp.PyArray_DATA(y), NULL, NULL
     multiply(&job)
     return y

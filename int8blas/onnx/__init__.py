@@ -23,6 +23,7 @@ A file becomes a network, a plan, and then runs without the file::
       generators      constants, ranges                control        If, Loop, Scan
       sequences       lists of tensors               microsoft      onnxruntime's operators of bytes
       resize          images of other sizes          recurrent      LSTM, GRU, RNN
+      views           what moves no element          attention      products around a softmax
       reference       what onnx's reference implementation computes
 """
 

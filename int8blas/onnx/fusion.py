@@ -18,9 +18,11 @@ what dynamic quantization writes::
 And those of floats: what exporters write as its formula, and weights that are stored in 8 bits::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
+    MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
     MatMul(a, Mul(Cast(bytes), s))    int8blas.StoredMatMul, in float32, or in 8 bits if that is asked for
     Conv, BatchNormalization          Conv with other weights and another bias
     functions of elements             chains: see :mod:`int8blas.onnx.chains`
+    Reshape, Transpose and so on      views: see :mod:`int8blas.onnx.views`
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.chains import chain_behind, chained_graph
 from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
 from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
+from int8blas.onnx.views import viewed_graph
 from int8blas.stage.attributes import Binary
 
 # Why a node is no operator of bytes.
@@ -373,7 +377,10 @@ OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "ConvInteger": rewritten_convolution,
 }
 # What is written as several nodes, by one of them.
-FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {"Erf": rewritten_gelu}
+FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
+    "Erf": rewritten_gelu,
+    "Softmax": rewritten_attention,
+}
 
 
 def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
@@ -409,11 +416,12 @@ def fused(network: Network) -> Network:
 
 def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     """The graph and its subgraphs, each by itself: formulas first, which other patterns know by their names, then
-    these, and chains of what is left."""
+    these, chains of what is left, and views."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     if any(node.kind in FORMULAS for node in graph.nodes):
         graph = rewritten_graph(graph, lambda pattern, node: FORMULAS.get(node.kind, nothing)(pattern, node))
-    return chained_graph(rewritten_graph(graph, lambda pattern, node: rewritten(pattern, node, dynamic)))
+    graph = rewritten_graph(graph, lambda pattern, node: rewritten(pattern, node, dynamic))
+    return viewed_graph(chained_graph(graph))
 
 
 def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Graph:

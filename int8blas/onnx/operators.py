@@ -1,6 +1,7 @@
 """The table of all operators, put together of those of each family."""
 
 from int8blas.onnx import (
+    attention,
     chains,
     control,
     dynamic,
@@ -16,6 +17,7 @@ from int8blas.onnx import (
     resize,
     sequences,
     shape,
+    views,
     windows,
 )
 from int8blas.onnx.table import Table
@@ -27,8 +29,10 @@ TABLE = Table(
     elementwise.OPERATORS,
     chains.OPERATORS,
     shape.OPERATORS,
+    views.OPERATORS,
     reduction.OPERATORS,
     linear.OPERATORS,
+    attention.OPERATORS,
     windows.OPERATORS,
     normalization.OPERATORS,
     resize.OPERATORS,

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.onnx import chains, lookups
+from int8blas.onnx import chains, lookups, views
 from int8blas.onnx.graph import Node
 from int8blas.onnx.table import DOMAIN
 
 # Operators that tell a shape.
 TELL = {"Shape", "Size"}
 # Operators whose results' shapes follow from the shapes of their inputs, and from the values of those at these places.
-BY_VALUE = {
+BY_VALUE: dict[str, Sequence[int]] = {
     "Reshape": (1,), "Expand": (1,), "ConstantOfShape": (0,), "Tile": (1,), "Unsqueeze": (1,), "Squeeze": (1,),
     "Range": (0, 1, 2), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "Split": (1,), "ReduceMean": (1,), "ReduceSum": (1,),
     "ReduceMax": (1,), "ReduceMin": (1,), "ReduceProd": (1,), "TopK": (1,),
+    f"{DOMAIN}.View": range(1, views.MOST_INPUTS + 1),
 }  # fmt: skip
 # And those whose results' shapes follow from their inputs' shapes alone.
 BY_SHAPE = {

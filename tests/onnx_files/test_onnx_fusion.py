@@ -1,6 +1,7 @@
 """Patterns of nodes that become one operator of bytes: which do, with the bits of that operator, and which do not."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -437,3 +438,115 @@ def test_what_lies_between_bytes_is_no_chain_but_a_table():
     model = loaded(text)
     assert kinds(model) == ["int8blas.Table"]
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+VIEWS = {
+    "heads": "a = Reshape(x, five) b = Transpose<perm = [2, 0, 3, 1, 4]>(a) c = Gather(b, two) "
+             "d = Squeeze(c, last) e = Transpose<perm = [0, 2, 1]>(d)",
+    "backwards": "a = Slice(x, end, before, last, back) e = Unsqueeze(a, zero)",
+    "broadcast": "a = Unsqueeze(x, zero) b = Expand(a, wide) e = Flatten<axis = 2>(b)",
+    "a copy": "a = Transpose(x) e = Reshape(a, flat)",
+    "gaps": "a = Gather<axis = 1>(x, two) e = Unsqueeze(a, zero)",
+    "no elements": "a = Slice(x, end, end) e = Unsqueeze(a, zero)",
+}  # fmt: skip
+I8 = np.int64
+PLACES = {
+    "five": np.array([1, 4, 3, 1, 6], I8), "two": np.array(2, I8), "last": np.array([1], I8), "end": np.array([9], I8),
+    "before": np.array([-99], I8), "back": np.array([-2], I8), "zero": np.array([0], I8), "flat": np.array([-1], I8),
+    "wide": np.array([3, 4, 18], I8),
+}  # fmt: skip
+VIEW_TYPES = ("float", F), ("uint8", np.uint8), ("bool", np.bool_)
+
+
+@pytest.mark.parametrize("kind", VIEW_TYPES, ids=lambda kind: kind[0])
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_moves_no_element_is_one_view(name, kind):
+    """The same in each run, also of an array that has gaps, and of other elements."""
+    text = f"g ({kind[0]}[4,18] x) => ({kind[0]}[k] y) <{constants(**PLACES)}> {{ {VIEWS[name]} y = Tile(e, ones) }}"
+    rank = {"a copy": 1, "broadcast": 2, "gaps": 2}.get(name, 3)
+    text = text.replace("<int64[5]", f"<int64[{rank}] ones = {numbers(np.ones(rank, I8))}, int64[5]")
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.View", "Tile"]
+    for x in (RNG.integers(0, 2, (4, 18)).astype(kind[1]), RNG.integers(0, 2, (4, 36)).astype(kind[1])[:, ::2]):
+        for _ in range(3):
+            np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+def test_views_of_shapes_and_threads_that_take_turns():
+    text = "g (float[n, m] x, int64[k] s) => (float y) { a = Transpose(x) b = Reshape(a, s) y = Neg(b) }"
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.View", "Neg"]
+    feeds = [{"x": RNG.normal(0, 1, (n, m)).astype(F), "s": np.array(s, I8)}
+             for n, m, s in ((1, 12, (3, 4)), (1, 12, (4, 3)), (2, 6, (3, 4)), (1, 6, (2, 3)))]  # fmt: skip
+    wanted = [unfused(text, each)[0] for each in feeds]
+    with ThreadPoolExecutor(4) as pool:
+        for i, (y,) in enumerate(pool.map(lambda i: model.run(None, feeds[i % 4]), range(200))):
+            np.testing.assert_array_equal(y, wanted[i % 4])
+
+
+@pytest.mark.parametrize("text", [
+    "g (float[4,6] x) => (float[n] a, float[m] y) { a = Transpose(x) y = Transpose(a) }",
+    "g (float[4,6] x, int64 i) => (float y) { a = Transpose(x) b = Gather(a, i) y = Neg(b) }",
+    "g (float[4,6] x) => (float y) { a = Transpose(x) y = Neg(a) }",
+])  # fmt: skip
+def test_what_is_no_view_stays(text):
+    model = loaded(text)
+    assert "int8blas.View" not in kinds(model)
+    feeds = {"x": np.arange(24, dtype=F).reshape(4, 6), "i": np.array(3, I8)}
+    feeds = {value.name: feeds[value.name] for value in model.inputs}
+    for result, wanted in zip(model.run(None, feeds), unfused(text, feeds), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+SCORES = {
+    "products": "s = MatMul(q, k)",
+    "a mask": "p = MatMul(q, k) s = Add(p, mask)",
+    "a mask before": "p = MatMul(q, k) s = Add(mask, p)",
+    "numbers": "a = Mul(q, half) b = Mul(half, k) p = MatMul(a, b) s = Add(p, mask)",
+    "a number behind": "p = MatMul(q, k) m = Div(p, eight) s = Add(m, mask)",
+}
+ATTENTION = constants(half=np.array([0.6], F), eight=one(8), three=one(3))
+
+
+def attention_text(body, kind="float", shape="2,3"):
+    return f"""g ({kind}[{shape},5,4] q, {kind}[{shape},4,20] k, {kind}[{shape},20,6] v, {kind}[2,1,1,20] mask)
+        => ({kind} y) <{ATTENTION}> {{ {body} w = Softmax<axis = -1>(s) y = MatMul(w, v) }}"""
+
+
+def attention_feeds(dtype=F, stack=(2, 3)):
+    shapes = {"q": (*stack, 5, 4), "k": (*stack, 4, 20), "v": (*stack, 20, 6), "mask": (2, 1, 1, 20)}
+    return {name: RNG.normal(0, 1, shape).astype(dtype) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_attention_is_one_node_with_the_same_bits(name, isa):
+    text, feeds = attention_text(SCORES[name]), attention_feeds()
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.Attention"]
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    feeds["mask"][1, ..., 3] = -np.inf
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+
+
+@pytest.mark.parametrize(("kind", "shape", "stack"), [
+    ("double", "2,3", (2, 3)), ("float16", "2,3", (2, 3)), ("float", "1,3", (1, 3)), ("float", "3", (3,)),
+])  # fmt: skip
+def test_attention_of_other_types_and_shapes_is_computed_step_by_step(kind, shape, stack):
+    text = attention_text(SCORES["a mask"], kind, shape)
+    feeds = attention_feeds({"double": np.float64, "float16": np.float16, "float": F}[kind], stack)
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.Attention"]
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+
+
+@pytest.mark.parametrize("body", [
+    "p = MatMul(q, k) s = Sub(p, mask)",
+    "p = MatMul(q, k) m = Div(p, three) s = Add(m, mask)",
+    "p = MatMul(q, k) t = Tanh(p) s = Add(t, p)",
+    "s = Add(mask, mask)",
+])  # fmt: skip
+def test_what_is_no_attention_stays(body):
+    text, feeds = attention_text(body), attention_feeds()
+    model = loaded(text)
+    assert "int8blas.Attention" not in kinds(model)
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])

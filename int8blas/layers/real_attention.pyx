@@ -1,0 +1,241 @@
+"""Attention of real numbers in float32, the bits of its steps one by one, on every CPU and with any number of threads::
+
+    scores = ((q * scale_q) @ (k * scale_k)) * scale + mask         products as in real_product.pyx
+    y = softmax(scores) @ v                                         along rows, as in elementwise/normalization.pyx
+
+Some rows of scores are made at a time, of all columns, and stay in the cache until they have been multiplied by v.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport float32s
+from int8blas.core.kernels cimport (
+    I8_ADD,
+    I8_PANEL,
+    I8_ROW_ROOM,
+    I8_TYPE_F32,
+    current_kernels,
+    i8_kernels,
+    i8_normalize_args,
+    i8_post_op,
+)
+from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.results cimport empty_of
+from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
+from int8blas.layers.real_product cimport (
+    BLOCK_ROWS,
+    FEW_ROWS,
+    THREAD_PRODUCTS,
+    RealArea,
+    RealJob,
+    area_floats,
+    buffer_depth,
+    find_area,
+    multiply_area,
+    set_a,
+    set_b,
+    set_y,
+    stack_shape,
+)
+
+cnp.import_array()
+
+cdef int64_t SCORES = 1 << 15   # that are made at a time, unless rows are long: 128 KiB
+
+
+cdef struct AttentionJob:
+    RealJob scores, values
+    i8_normalize_args softmax
+    i8_post_op add
+    int64_t rows, width                     # of scores in memory
+    int64_t q_width                         # of rows of q there
+    float q_scale, scale
+    const char *mask                        # NULL for none
+    ptrdiff_t mask_row                      # in bytes, 0 if all rows have the same
+    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # as those of products
+
+
+cdef struct Workspace:
+    # Of one thread.
+    float *buffer
+    float *q
+    float *scores
+    float *mask                             # a row
+    float *softmax
+
+
+cdef int64_t workspace_size(const AttentionJob *j) noexcept nogil:
+    cdef int64_t buffer = max(area_floats(&j.scores), area_floats(&j.values))
+    cdef int64_t rows = j.rows * (j.q_width + j.width) + j.width + I8_ROW_ROOM(j.softmax.n)
+    return 4 * (buffer + rows) + 5 * ALIGNMENT
+
+
+cdef void lay_out(const AttentionJob *j, Workspace *space, char *memory) noexcept nogil:
+    """Set where a thread's memory is, from `memory` on."""
+    space.buffer = <float *>carve(&memory, 4 * max(area_floats(&j.scores), area_floats(&j.values)))
+    space.q = <float *>carve(&memory, 4 * j.rows * j.q_width)
+    space.scores = <float *>carve(&memory, 4 * j.rows * j.width)
+    space.mask = <float *>carve(&memory, 4 * j.width)
+    space.softmax = <float *>carve(&memory, 4 * I8_ROW_ROOM(j.softmax.n))
+
+
+cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
+    """The mask of the first row of a unit."""
+    cdef int64_t left = unit // j.scores.blocks
+    cdef const char *mask = j.mask + share(j.scores.rows, unit % j.scores.blocks, j.scores.blocks) * j.mask_row
+    cdef int d
+    for d in range(j.scores.dims - 1, -1, -1):
+        mask += left % j.scores.shape[d] * j.mask_steps[d]
+        left = left // j.scores.shape[d]
+    return mask
+
+
+cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
+    """Scale scores, add the mask, and make the weights of v of them."""
+    cdef const i8_kernels *kernels = j.scores.kernels
+    cdef i8_normalize_args softmax = j.softmax
+    cdef const char *mask = NULL
+    cdef float *y
+    cdef int64_t row
+    if j.mask is not NULL:
+        mask = mask_of(j, unit)
+    for row in range(rows):
+        y = space.scores + row * j.width
+        if j.scale != 1:
+            kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
+        if mask is not NULL:
+            if row == 0 or j.mask_row != 0:
+                kernels.elementwise.load[I8_TYPE_F32](space.mask, mask + row * j.mask_row, softmax.n, 1, 0)
+            kernels.elementwise.apply(&j.add, y, space.mask, softmax.n)
+    softmax.rows, softmax.workspace = rows, space.softmax
+    softmax.src, softmax.dst = <char *>space.scores, <char *>space.scores
+    kernels.elementwise.softmax(&softmax)
+
+
+cdef void attend(const AttentionJob *j, const Workspace *space, int64_t unit) noexcept nogil:
+    """Some rows of one result: a unit of work."""
+    cdef RealArea area
+    cdef int64_t group, row
+    for group in range(j.scores.groups):
+        find_area(&j.scores, unit * j.scores.groups + group, &area)
+        for row in range(area.rows if group == 0 else 0):
+            j.scores.kernels.elementwise.load[I8_TYPE_F32](
+                space.q + row * j.q_width, area.a + row * area.a_row, j.scores.k, j.q_scale, 0)
+        area.a, area.a_row, area.y, area.y_row = space.q, j.q_width, space.scores, j.width
+        multiply_area(&j.scores, &area, space.buffer,
+                      space.buffer + j.scores.per * I8_PANEL * buffer_depth(&j.scores))
+    make_weights(j, space, unit, area.rows)
+    for group in range(j.values.groups):
+        find_area(&j.values, unit * j.values.groups + group, &area)
+        area.a, area.a_row = space.scores, j.width
+        multiply_area(&j.values, &area, space.buffer,
+                      space.buffer + j.values.per * I8_PANEL * buffer_depth(&j.values))
+
+
+cdef int attend_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """What one thread does: some of the units."""
+    cdef const AttentionJob *j = <const AttentionJob *>job
+    cdef Workspace space
+    cdef int64_t units = j.scores.count * j.scores.blocks, unit
+    cdef char *memory = <char *>acquire(workspace_size(j))
+    if memory is NULL:
+        return -1
+    lay_out(j, &space, memory)
+    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+        attend(j, &space, unit)
+    release(memory)
+    return 0
+
+
+cdef void divide(RealJob *job, int64_t blocks) noexcept:
+    """Divide products into blocks of rows, each of which is one unit."""
+    job.kernels, job.blocks = current_kernels(), blocks
+    job.panels = ceil_div(job.columns, I8_PANEL)
+    job.per = <int>min(<int64_t>job.kernels.stage.real_panels, job.panels)
+    job.groups = ceil_div(job.panels, job.per)
+
+
+cdef int run(AttentionJob *job) except -1:
+    """All rows, by the threads that pay for themselves; there is at least one element of everything."""
+    cdef int64_t count = job.scores.count, rows = job.scores.rows, n = job.scores.columns, most, blocks
+    cdef double work = <double>count * rows * n * (job.scores.k + job.values.columns)
+    cdef int64_t threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
+    job.width, job.q_width = round_up(n, I8_PANEL), round_up(job.scores.k, I8_PANEL)
+    most = max(<int64_t>FEW_ROWS, min(<int64_t>BLOCK_ROWS, SCORES // job.width))
+    blocks = max(ceil_div(rows, most), min(ceil_div(threads, count), ceil_div(rows, FEW_ROWS)))
+    job.rows = ceil_div(rows, blocks)
+    divide(&job.scores, blocks)
+    divide(&job.values, blocks)
+    job.softmax.n, job.softmax.src_row, job.softmax.dst_row = n, 4 * job.width, 4 * job.width
+    job.softmax.src_type, job.softmax.dst_type, job.softmax.log = I8_TYPE_F32, I8_TYPE_F32, False
+    job.softmax.scale, job.softmax.dst_scale, job.softmax.dst_zero = 1, 1, -0.0
+    job.add.kind, job.add.scale = I8_ADD, 1
+    if run_work(attend_part, job, min(threads, count * blocks), work, THREAD_PRODUCTS, GIL_WORK):
+        raise MemoryError("attention: no memory for the workspace")
+    return 0
+
+
+cdef cnp.ndarray set_mask(AttentionJob *job, cnp.ndarray mask, int ndim):
+    """Set where the mask is, which broadcasts to the scores, of `ndim` dimensions; the array of it."""
+    cdef int d, axis
+    if mask.ndim == 0 or mask.shape[mask.ndim - 1] != job.scores.columns or mask.strides[mask.ndim - 1] != 4:
+        lead = (<object>mask).shape[:-1]
+        mask = np.ascontiguousarray(np.broadcast_to(mask, (*lead, job.scores.columns)))
+    job.mask = cnp.PyArray_BYTES(mask)
+    for d in range(ndim - 1):
+        axis = d - ndim + mask.ndim
+        step = mask.strides[axis] if axis >= 0 and mask.shape[axis] != 1 else 0
+        if d < ndim - 2:
+            job.mask_steps[d] = step
+        else:
+            job.mask_row = step
+    return mask
+
+
+cdef int check(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, object mask) except -1:
+    """That shapes fit, and are of at least one element."""
+    cdef tuple first = (<object>q).shape, second = (<object>k).shape, third = (<object>v).shape
+    if not (len(first) == len(second) == len(third) >= 2 and first[:-2] == second[:-2] == third[:-2]
+            and first[-1] == second[-2] and second[-1] == third[-2] and 0 not in first + second + third):
+        raise ValueError("q, k and v must have shapes (..., m, d), (..., d, n) and (..., n, e), without zeros, got "
+                         f"{first}, {second} and {third}")
+    wanted = (*first[:-1], second[-1])
+    given = wanted if mask is None else mask.shape
+    if len(given) > len(wanted) or any([size not in (1, wanted[i - len(given)]) for i, size in enumerate(given)]):
+        raise ValueError(f"mask must broadcast to shape {wanted}, got {given}")
+    return 0
+
+
+def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
+    """``softmax((q * scales[0]) @ (k * scales[1]) * scales[2] + mask) @ v`` of arrays of float32.
+
+    q is (..., m, d), k (..., d, n), v (..., n, e), and the mask broadcasts to (..., m, n). In memory, the rows of the
+    last two dimensions before them, of the heads, lie side by side.
+    """
+    cdef cnp.ndarray queries = float32s(q, "q"), keys = float32s(k, "k"), values = float32s(v, "v"), rows, y
+    cdef AttentionJob job
+    if mask is not None:
+        mask = float32s(mask, "mask")
+    check(queries, keys, values, mask)
+    queries, keys, values = set_a(&job.scores, queries), set_b(&job.scores, keys), set_b(&job.values, values)
+    job.values.a, job.values.a_row, job.values.rows = job.scores.a, 0, job.scores.rows
+    job.values.k = job.scores.columns
+    stack_shape(&job.scores, queries, keys)
+    shape = stack_shape(&job.values, queries, values)
+    job.q_scale, job.scores.b_factor, job.scale = scales
+    job.mask, job.mask_row = NULL, 0
+    if mask is not None:
+        mask = set_mask(&job, mask, queries.ndim)
+    set_y(&job.scores, queries)  # which nothing is written to: scores are in the workspace
+    if shape:
+        rows = empty_of((*shape[:-1], job.scores.rows, shape[-1], job.values.columns), cnp.NPY_FLOAT32)
+        y = rows.swapaxes(-2, -3)
+    else:
+        y = empty_of((job.scores.rows, job.values.columns), cnp.NPY_FLOAT32)
+    set_y(&job.values, y)
+    run(&job)
+    return y

@@ -1,0 +1,130 @@
+"""Operators that move no element of memory: however many follow one another, they are one view of what comes before
+them::
+
+    Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     a third of q, k and v side by side, by its heads
+    Expand, Reshape                                                 a mask, the same for all heads
+
+NumPy finds the view once for a shape; from then on it is made at once. Where the last of them has to copy, it does.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.onnx import shape
+from int8blas.onnx.graph import Array, Graph, Node, needed
+from int8blas.onnx.patterns import Pattern
+from int8blas.onnx.table import DOMAIN, Call, Operator, Site, attributes_of
+
+MOVES: dict[str, Callable[..., Array]] = {
+    "Expand": shape.expand, "Flatten": shape.flatten, "Gather": shape.gather, "Reshape": shape.reshape,
+    "Slice": shape.slices, "Squeeze": shape.squeeze, "Transpose": shape.transpose, "Unsqueeze": shape.unsqueeze,
+}  # fmt: skip
+# Inputs that a view has at most, which sizes.py lists.
+MOST_INPUTS = 32
+
+
+def viewed_graph(graph: Graph) -> Graph:
+    """A graph, whose nodes are in order, with one node in place of at least two that move no element."""
+    pattern = Pattern.of(graph)
+    nodes = [view_up_to(pattern, node) or node for node in graph.nodes]
+    return replace(graph, nodes=needed(nodes, graph.outputs))
+
+
+def view_up_to(pattern: Pattern, node: Node) -> Node | None:
+    """The view that a node ends; None if it ends none. The graph's own results stay what they are."""
+    if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
+        return None
+    takers = pattern.takers.get(node.outputs[0], [])
+    if all(is_move(pattern, taker) and taker.inputs[0] == node.outputs[0] for taker in takers):
+        return None
+    moves, inputs = [node], [*node.inputs[1:]]
+    maker = pattern.makers.get(node.inputs[0])
+    while maker is not None and is_move(pattern, maker) and len(inputs) + len(maker.inputs) <= MOST_INPUTS:
+        moves.insert(0, maker)
+        inputs = [*maker.inputs[1:], *inputs]
+        maker = pattern.makers.get(maker.inputs[0])
+    if len(moves) == 1:
+        return None
+    parts = tuple(part for move in moves for part in move.parts or (move.label,))
+    return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs, {"moves": moves}, node.name, parts)
+
+
+def is_move(pattern: Pattern, node: Node) -> bool:
+    """Whether a node moves no element of memory."""
+    if (
+        node.kind not in MOVES
+        or len(node.outputs) != 1
+        or not node.attributes.keys() <= attributes_of(MOVES[node.kind])
+    ):
+        return False
+    if node.kind != "Gather":
+        return True
+    index = pattern.constant(node.inputs[1])
+    return index is not None and index.ndim == 0
+
+
+class Known(NamedTuple):
+    """What has been found of an array of this shape and type, with these other inputs: where the view is in the array's
+    memory, in bytes, or -1 if it is a copy."""
+
+    of_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    values: tuple[Any, ...]
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+
+
+class View:
+    """The call of a view. Several threads may call it at a time: what it knows is replaced as one.
+
+    Parameters
+    ----------
+    moves : sequence of (Callable, int)
+        Functions of an array and of so many other inputs.
+    """
+
+    def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
+        self.moves = moves
+        self.known = Known((-1,), np.dtype(object), (), (), 0, ())
+
+    def __call__(self, x: Array, *values: Any) -> Array:
+        of_shape, dtype, others, shape, offset, strides = self.known
+        alike = x.dtype is dtype and x.shape == of_shape and x.flags.c_contiguous
+        same = alike and all(map(operator.is_, values, others))
+        if same and offset >= 0:
+            return np.ndarray(shape, dtype, x, offset, strides)
+        y, at = x, 0
+        for function, count in self.moves:
+            y = function(y, *values[at : at + count])
+            at += count
+        if not same and x.flags.c_contiguous and x.dtype.isbuiltin == 1 and not x.dtype.hasobject:
+            self.known = known_of(x, values, y)
+        return y
+
+
+def known_of(x: Array, values: tuple[Any, ...], y: Array) -> Known:
+    """How y is found in the memory of x, whose elements can be taken from its buffer."""
+    offset = y.__array_interface__["data"][0] - x.__array_interface__["data"][0]
+    return Known(x.shape, x.dtype, values, y.shape, offset if 0 <= offset < x.nbytes else -1, y.strides)
+
+
+def view(site: Site, *, moves: Any) -> Call:
+    bound = [(one_index if move.kind == "Gather" else MOVES[move.kind], move) for move in moves]
+    return View([(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound])
+
+
+def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
+    """What Gather makes of one index: no copy, unless there would be gaps between all elements."""
+    y = x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(index),)]
+    return y if y.itemsize in y.strides else y.copy()
+
+
+OPERATORS = [Operator("View", view, domain=DOMAIN, prepared=True)]
