@@ -49,11 +49,14 @@ I8_INLINE float i8_exp_less_one(float r)
     return p * (r * r) + r;
 }
 
-/* e**r, for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
-I8_INLINE float i8_exp_remainder(float x, float n)
-{
-    return i8_exp_less_one(x - n * 0.693359375f + n * 2.12194440e-4f) + 1.0f;
-}
+/* r, for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
+I8_INLINE float i8_exp_rest(float x, float n) { return x - n * 0.693359375f + n * 2.12194440e-4f; }
+
+/* e**r */
+I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_exp_rest(x, n)) + 1.0f; }
+
+/* 2**n of i8_exp_shifted(x), where that is a normal number. */
+I8_INLINE float i8_power_of_two(float shifted) { return i8_float_of(i8_bits_of(shifted) << 23); }
 
 /* 2**n is multiplied in two steps, as it may be beyond the range of f32 where the result is not. */
 I8_INLINE float i8_exp(float x)
@@ -67,11 +70,12 @@ I8_INLINE float i8_exp(float x)
 }
 
 /* The same, where x is not positive and the result a normal number; 0 for others. */
+#define I8_EXP_DOWN_END -87.33654f
 I8_INLINE float i8_exp_down(float x)
 {
     const float shifted = i8_exp_shifted(x), p = i8_exp_remainder(x, shifted - I8_EXP_MAGIC);
-    const float y = p * i8_float_of(i8_bits_of(shifted) << 23);
-    return x < -87.33654f ? 0.0f : y;
+    const float y = p * i8_power_of_two(shifted);
+    return x < I8_EXP_DOWN_END ? 0.0f : y;
 }
 
 /* Of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 + f), ln 2 in
@@ -96,27 +100,22 @@ I8_INLINE float i8_log(float x)
 
 /* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. Where n is
  * large enough for an error of n ln 2 to count, the result is -1 in f32. */
+I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
+I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
 I8_INLINE float i8_expm1_down(float y)
 {
-    y = y < -40.0f ? -40.0f : y;
-    const float shifted = i8_exp_shifted(y), n = shifted - I8_EXP_MAGIC;
-    const float power = i8_float_of(i8_bits_of(shifted) << 23);
-    return power * i8_exp_less_one(y - n * 0.69314718056f) + (power - 1.0f);
+    y = i8_expm1_argument(y);
+    const float shifted = i8_exp_shifted(y), power = i8_power_of_two(shifted);
+    return power * i8_exp_less_one(i8_expm1_rest(y, shifted - I8_EXP_MAGIC)) + (power - 1.0f);
 }
 
 /* -d / (2 + d), d = e**-2|x| - 1. */
-I8_INLINE float i8_tanh(float x)
-{
-    const float d = i8_expm1_down(2.0f * i8_negative(x));
-    return copysignf(d / (-2.0f - d), x);
-}
+I8_INLINE float i8_tanh_of(float x, float d) { return copysignf(d / (-2.0f - d), x); }
+I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_negative(x))); }
 
-/* 1 / (1 + e**-x), without cancellation for negative x; 0 where that is no normal number. */
-I8_INLINE float i8_logistic(float x)
-{
-    const float e = i8_exp_down(i8_negative(x));
-    return (x < 0 ? e : 1.0f) / (1.0f + e);
-}
+/* 1 / (1 + e**-x), without cancellation for negative x; 0 where that is no normal number. e is e**-|x|. */
+I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
+I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 
 /* x / (1 + e**-y), and for y below I8_FAR x * e**y = x * p * 2**n, which need not be 0 where e**y is: 2**n is
  * multiplied in two steps, x before p, which would make it larger. Below -174 it is 0, which leaves out results
@@ -135,6 +134,9 @@ I8_INLINE float i8_times_logistic(float x, float y)
     const float tail = finite * first * p * rest;
     return y < I8_FAR ? tail : x * i8_logistic(y);
 }
+
+/* 2u, for the gelu x * (1 + tanh u) / 2, which is x / (1 + e**-2u), without cancellation for negative u. */
+I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.044715f * (x * x * x)); }
 
 /* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
  * e**(-z * z) times a polynomial in t, fitted to 7e-8 for z up to 10. z * z is x * x / 2, whose rounding error is

@@ -1,6 +1,6 @@
 /* The post-ops in f32, on runs of whole chunks: for the output stage (stage_body.h) and for chains of element-wise
  * functions (fused_body.h). Which one it is is asked once for a run. */
-#include "stage/eltwise_body.h"
+#include "stage/eltwise_runs.h"
 
 /* y = f(y), for each x of y. */
 #define I8_MAP(expression)                                                                                             \
@@ -39,7 +39,16 @@ I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
     return found;
 }
 
-#define I8_TWICE_U (1.5957691216057308f * (x + 0.044715f * (x * x * x)))
+I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
+{
+    i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
+}
+
+I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
+{
+    i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
+}
+
 static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 {
     const float alpha = op->alpha, beta = op->beta, scale = op->scale;
@@ -52,20 +61,20 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
         else
             I8_MAP(scale * (x < 0 ? alpha * x : x));
         break;
-    case I8_TANH: I8_MAP(scale * i8_tanh(x)); break;
+    case I8_TANH: i8_tanh_run(y, n, scale); break;
     case I8_LOGISTIC:
         if (i8_any_below(y, n, 1.0f, I8_FAR))
             I8_MAP(scale * i8_times_logistic(1.0f, x));
         else
-            I8_MAP(scale * i8_logistic(x));
+            i8_logistic_run(y, n, scale);
         break;
     case I8_ELU: I8_MAP(scale * (x < 0 ? alpha * i8_expm1_down(i8_negative(x)) : x)); break;
     case I8_GELU_ERF: I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x))); break;
-    case I8_GELU_TANH: /* (1 + tanh u) / 2 is 1 / (1 + e**-2u), without cancellation for negative u */
+    case I8_GELU_TANH:
         if (i8_any_below(y, n, 1.0f, -9.9f)) /* where -2u is 85 */
-            I8_MAP(scale * i8_times_logistic(x, I8_TWICE_U));
+            I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
         else
-            I8_MAP(scale * (x * i8_logistic(I8_TWICE_U)));
+            i8_gelu_run(y, n, scale);
         break;
     case I8_SWISH:
         if (alpha == 0) /* and not alpha * x, which is NaN for infinities */
@@ -73,7 +82,7 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
         else if (i8_any_below(y, n, alpha, I8_FAR))
             I8_MAP(scale * i8_times_logistic(x, alpha * x));
         else
-            I8_MAP(scale * (x * i8_logistic(alpha * x)));
+            i8_swish_run(y, n, alpha, scale);
         break;
     case I8_HARDSWISH: I8_MAP(scale * i8_hardswish(x, alpha * x + beta)); break;
     case I8_CLIP: I8_MAP(scale * (x < alpha ? alpha : x > beta ? beta : x)); break;
@@ -85,7 +94,6 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
     default: break;
     }
 }
-#undef I8_TWICE_U
 #undef I8_MAP
 
 /* y = f(y, z), for each x of y and w of z. */

@@ -1,0 +1,79 @@
+/* tanh, logistic and exp of runs of whole chunks: the bits of the functions in eltwise_body.h, of which each is a chain
+ * of some 30 operations that wait for one another. Where chunks take turns, as many chains as a CPU has registers for
+ * do not keep it busy. So a third of the chain is done for I8_ABREAST numbers, then the next third. */
+#ifndef I8_ELTWISE_RUNS_H
+#define I8_ELTWISE_RUNS_H
+
+#include "stage/eltwise_body.h"
+
+enum { I8_ABREAST = 8 * I8_CHUNK };
+
+/* A loop over the next numbers of a run, in chunks that become whole vectors. */
+#define I8_EACH_ABREAST(count)                                                                                         \
+    for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
+        for (int v = chunk; v < chunk + I8_CHUNK; ++v)
+
+/* e**x of numbers that are not positive, as i8_exp_down. */
+I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, const int count)
+{
+    float power[I8_ABREAST];
+    I8_EACH_ABREAST(count)
+    {
+        const float shifted = i8_exp_shifted(x[v]);
+        power[v] = i8_power_of_two(shifted);
+        y[v] = i8_exp_rest(x[v], shifted - I8_EXP_MAGIC);
+    }
+    I8_EACH_ABREAST(count)
+    {
+        const float e = (i8_exp_less_one(y[v]) + 1.0f) * power[v];
+        y[v] = x[v] < I8_EXP_DOWN_END ? 0.0f : e;
+    }
+}
+
+/* y = scale * logistic(y), or scale * (y * logistic(u)), where u is alpha * y, or what a gelu has: i8_gelu_argument. */
+enum { I8_LOGISTIC_ALONE, I8_LOGISTIC_OF_ALPHA, I8_LOGISTIC_OF_GELU };
+I8_INLINE void i8_logistic_abreast(float *y, int64_t n, float alpha, float scale, const int kind)
+{
+    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
+        const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
+        float u[I8_ABREAST], x[I8_ABREAST], e[I8_ABREAST];
+        I8_EACH_ABREAST(count)
+        {
+            u[v] = kind == I8_LOGISTIC_ALONE      ? y[v]
+                   : kind == I8_LOGISTIC_OF_ALPHA ? alpha * y[v]
+                                                  : i8_gelu_argument(y[v]);
+            x[v] = i8_negative(u[v]);
+        }
+        i8_exp_down_abreast(e, x, count);
+        I8_EACH_ABREAST(count)
+        {
+            const float logistic = i8_logistic_of(u[v], e[v]);
+            y[v] = scale * (kind == I8_LOGISTIC_ALONE ? logistic : y[v] * logistic);
+        }
+    }
+}
+
+I8_NOINLINE void i8_logistic_run(float *y, int64_t n, float scale)
+{
+    i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_ALONE);
+}
+
+/* y = scale * tanh(y) */
+I8_NOINLINE void i8_tanh_run(float *y, int64_t n, float scale)
+{
+    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
+        const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
+        float power[I8_ABREAST], d[I8_ABREAST];
+        I8_EACH_ABREAST(count)
+        {
+            const float x = i8_expm1_argument(2.0f * i8_negative(y[v])), shifted = i8_exp_shifted(x);
+            power[v] = i8_power_of_two(shifted);
+            d[v] = i8_expm1_rest(x, shifted - I8_EXP_MAGIC);
+        }
+        I8_EACH_ABREAST(count) d[v] = power[v] * i8_exp_less_one(d[v]) + (power[v] - 1.0f);
+        I8_EACH_ABREAST(count) y[v] = scale * i8_tanh_of(y[v], d[v]);
+    }
+}
+#undef I8_EACH_ABREAST
+
+#endif
