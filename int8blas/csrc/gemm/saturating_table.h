@@ -5,6 +5,7 @@
 
 #define I8_PREFIX i8_dot4_sat
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
+#define I8_ADDED 1
 #include "gemm/tile_body.h"
 
 const i8_tiles I8_WIDTH_TABLE(saturating) = I8_TILES(i8_dot4_sat);

@@ -11,6 +11,7 @@
  *   I8_ARRANGED          optional, 1 for tiles of one panel alone, of I8_DOT_ARRANGED
  *   I8_PREPARE(t, mr, np)  optional: what <prefix>_add_products, which is defined already then, needs before the tiles
  *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
+ *   I8_ADDED             optional, 1 where I8_STEP ends in an addition, which is all that the next one waits for
  *   I8_STEP_APART(acc, a, b)     optional: the same for a unit of B, 4 columns, two lanes each, by which all tiles add
  *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
@@ -66,6 +67,9 @@
 #endif
 #ifndef I8_WIDENS
 #define I8_WIDENS 0
+#endif
+#ifndef I8_ADDED
+#define I8_ADDED 0
 #endif
 #ifndef I8_KEEPS_B
 #define I8_KEEPS_B 0
@@ -191,14 +195,16 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
                                      const int np)
 {
     /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
-     * time, so it takes `depth` groups at once, each with accumulators of its own. */
+     * time, so it takes `depth` groups at once, each with accumulators of its own. Of 16 registers, 12 are too many
+     * beside products that have not been added. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
     const int halves = I8_WIDENS && mr == 1, apart = I8_APART || (I8_WIDENS && mr > 1 && mr * width <= 4);
 #ifdef I8_STEP_2
     const int depth = 1;
 #else
-    const int depth = halves || apart || mr * width > 6 ? 1 : mr * width > 3 ? 2 : 4;
+    const int most = I8_ADDED && I8_LANES == 8 ? 3 : 6;
+    const int depth = halves || apart || mr * width > most ? 1 : mr * width > 3 ? 2 : 4;
 #endif
     const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
     const ptrdiff_t b_panel = t->b_panel;
@@ -444,6 +450,7 @@ I8_DEFINE(8, 3)
 #undef I8_FETCH_AHEAD
 #undef I8_ADD_2_GROUPS
 #undef I8_ADD_GROUP
+#undef I8_ADDED
 #undef I8_WIDENS
 #undef I8_LOAD_APART_B
 #undef I8_LOAD_APART_A

@@ -33,12 +33,14 @@
 #define I8_STEP_APART(acc, a, b) I8_DOT_APART(acc, a, b)
 #endif
 #define I8_WIDENS I8_PAIRED
+#define I8_ADDED I8_PAIRED
 #include "gemm/tile_body.h"
 const i8_tiles I8_OF_ISA(dot4_tiles) = I8_TILES(I8_OF_ISA(dot4));
 
 #if I8_PAIRED
 #define I8_PREFIX I8_OF_ISA(dot2)
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#define I8_ADDED 1
 #include "gemm/tile_body.h"
 const i8_tiles I8_OF_ISA(dot2_tiles) = I8_TILES(I8_OF_ISA(dot2));
 

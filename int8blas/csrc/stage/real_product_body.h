@@ -10,7 +10,8 @@
 static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups)
 {
     const i8_vec right = i8_set_32(24);
-    for (int64_t g = 0; g < groups; ++g)
+    for (int64_t g = 0; g < groups; ++g) {
+        I8_PREFETCH_L2(panel + 4 * I8_CHUNK * (groups + g)); /* the next panel, or block of k */
         I8_FOR(v, I8_PANEL_VECS) {
             const i8_vec four = i8_load(panel + 4 * (I8_CHUNK * g + I8_LANES * v));
             I8_FOR(i, 4) {
@@ -18,6 +19,7 @@ static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int6
                 i8_store_f32(dst + (4 * g + i) * dst_k + I8_LANES * v, i8_to_f32(byte));
             }
         }
+    }
 }
 
 I8_INLINE void i8_real_tile_of(const i8_real_tile_args *t, const int rows, const int panels)
