@@ -10,11 +10,21 @@ cdef enum:
     PARAMETERS = 3
 
 
+# The dimensions of arrays of one shape, those of size 1 left out, in the order in which one of them lies in memory:
+# which they are, and whether that array goes backwards along them.
+cdef struct Order:
+    int dims
+    int64_t shape[cnp.NPY_MAXDIMS]
+    int axes[cnp.NPY_MAXDIMS]
+    bint backwards[cnp.NPY_MAXDIMS]
+
+
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters)
-cdef list in_memory_order(cnp.ndarray out, list arrays)
+cdef void memory_order(Order *order, cnp.ndarray out) noexcept
+cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept
 cdef bint is_dense(cnp.ndarray array) noexcept
 cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept
-cdef int even_from(list arrays)
+cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out)

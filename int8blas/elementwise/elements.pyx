@@ -95,6 +95,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
                        int64_t n) noexcept nogil:
     """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
     cdef int64_t i
+    cdef int32_t value
     if to_step == size and step == size:
         copy_bytes(to, source, n * size)
     elif size == 1 and to_step == 1 and step == 0:
@@ -105,6 +106,10 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
     elif size == 2:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 2)
+    elif to_step == 4 and step == 0:
+        memcpy(&value, source, 4)
+        for i in range(n):
+            memcpy(to + 4 * i, &value, 4)
     else:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 4)
@@ -154,23 +159,55 @@ cdef void do_all(ElementsJob *job) noexcept:
              THREAD_BYTES, GIL_BYTES)
 
 
-cdef list in_memory_order(cnp.ndarray out, list arrays):
-    """Views of arrays of one shape: the dimensions in the order in which `out` lies in memory, forwards, those of size
-    1 left out."""
-    order = [axis for _, axis in sorted([(-abs(step), axis) for axis, step in enumerate((<object>out).strides)])]
-    forward = tuple([slice(None, None, -1 if step < 0 else 1) for step in (<object>out).strides])
-    return [array[forward].transpose(order).squeeze() for array in arrays]
+cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
+    """The dimensions in the order in which `out` lies in memory, forwards."""
+    cdef int d, at
+    cdef ptrdiff_t step
+    order.dims = 0
+    for d in range(cnp.PyArray_NDIM(out)):
+        if cnp.PyArray_DIM(out, d) == 1:
+            continue
+        step, at = abs(cnp.PyArray_STRIDE(out, d)), order.dims
+        while at > 0 and abs(cnp.PyArray_STRIDE(out, order.axes[at - 1])) < step:
+            order.axes[at] = order.axes[at - 1]
+            at -= 1
+        order.axes[at] = d
+        order.dims += 1
+    for d in range(order.dims):
+        order.shape[d] = cnp.PyArray_DIM(out, order.axes[d])
+        order.backwards[d] = cnp.PyArray_STRIDE(out, order.axes[d]) < 0
 
 
-cdef int even_from(list arrays):
-    """The dimension from which on the elements of each of these arrays are evenly spaced."""
-    cdef int first = max(arrays[0].ndim - 1, 0)
-    while first > 0:
-        for array in arrays:
-            if array.strides[first - 1] != array.shape[first] * array.strides[first]:
-                return first
-        first -= 1
-    return first
+cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept:
+    """The strides of an array in that order; returns where its first element is."""
+    cdef char *data = cnp.PyArray_BYTES(array)
+    cdef int d
+    for d in range(order.dims):
+        strides[d] = cnp.PyArray_STRIDE(array, order.axes[d])
+        if order.backwards[d]:
+            data += (order.shape[d] - 1) * strides[d]
+            strides[d] = -strides[d]
+    return data
+
+
+cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
+    """The dimension from which on, and from `first` on, the elements of an array are evenly spaced."""
+    cdef ptrdiff_t strides[cnp.NPY_MAXDIMS]
+    cdef int d = max(order.dims - 1, 0)
+    ordered_strides(order, array, strides)
+    while d > first and strides[d - 1] == order.shape[d] * strides[d]:
+        d -= 1
+    return d
+
+
+cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
+    """A view with the dimensions in that order."""
+    cdef int d
+    cdef list index = [0] * array.ndim, axes = [order.axes[d] for d in range(order.dims)]
+    for d in range(order.dims):
+        index[order.axes[d]] = slice(None, None, -1 if order.backwards[d] else 1)
+    kept = sorted(axes)
+    return array[(..., *index)].transpose([kept.index(axis) for axis in axes])
 
 
 cdef bint is_dense(cnp.ndarray array) noexcept:
@@ -205,8 +242,21 @@ cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
     return True
 
 
+cdef void set_order(ElementsJob *job, Order *order, cnp.ndarray x, cnp.ndarray out) noexcept:
+    """The order of the dimensions; where the arrays are, with strides of all of these; and how many are outer ones at
+    least, so that the elements of the others are evenly spaced."""
+    memory_order(order, out)
+    job.x, job.out = ordered_strides(order, x, job.x_strides), ordered_strides(order, out, job.out_strides)
+    job.dims = even_from(order, x, even_from(order, out, 0))
+    memcpy(job.shape, order.shape, order.dims * sizeof(int64_t))
+    job.x_step, job.out_step = job.x_size, job.out_size
+    if order.dims:
+        job.x_step, job.out_step = job.x_strides[order.dims - 1], job.out_strides[order.dims - 1]
+
+
 cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
     """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
+    cdef Order order
     cdef int d, p, first, inner
     ndim = x.ndim
     selected = tuple([slice(None) if axis in axes else None for axis in range(ndim)])
@@ -214,13 +264,9 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
     shaped = [array if array.ndim else np.broadcast_to(array, [x.shape[axis] for axis in axes]) for array in parameters]
     shaped = [np.broadcast_to(np.array(array.transpose(by_axis), order="C")[selected], (<object>x).shape)
               for array in shaped]
-    x, out, *shaped = in_memory_order(out, [x, out, *shaped])
-    x_strides, out_strides, steps, shape = x.strides, out.strides, shaped[0].strides, (<object>x).shape
-    inner = x.ndim - 1
-    first = even_from([x, out])
-    job.x_step, job.out_step = job.x_size, job.out_size
-    if inner >= 0:
-        job.x_step, job.out_step = x_strides[inner], out_strides[inner]
+    set_order(job, &order, x, out)
+    shaped = [ordered(&order, array) for array in shaped]
+    inner, first, shape, steps = order.dims - 1, job.dims, shaped[0].shape, shaped[0].strides
     # The parameters are the same over the dimensions from `d` on.
     d, job.n = inner + 1, 1
     while d > first and steps[d - 1] == 0:
@@ -247,13 +293,27 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
     steps = [step // 4 if size > 1 else 0 for step, size in zip(shaped[0].strides, shaped[0].shape)]
     job.dims, job.outer = d, 1
     for p in range(d):
-        job.shape[p], job.x_strides[p], job.out_strides[p] = shape[p], x_strides[p], out_strides[p]
         job.parameter_strides[p] = steps[p]
         job.outer *= shape[p]
-    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
     for p in range(PARAMETERS):
         job.parameters[p] = cnp.PyArray_BYTES(shaped[p])
     return shaped
+
+
+cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list parameters) noexcept:
+    """`lay_out` where all elements have the same parameters."""
+    cdef Order order
+    cdef int d, p
+    set_order(job, &order, x, out)
+    job.each, job.outer, job.n = False, 1, 1
+    for d in range(order.dims):
+        job.parameter_strides[d] = 0
+        if d < job.dims:
+            job.outer *= order.shape[d]
+        else:
+            job.n *= order.shape[d]
+    for p in range(PARAMETERS):
+        job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
 
 
 cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats):
@@ -348,17 +408,12 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         if cnp.PyArray_ITEMSIZE(x) == 2:
             job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
-        if uniform and is_dense(x) and lie_alike(x, target):
-            job.dims, job.outer, job.n, job.each = 0, 1, cnp.PyArray_SIZE(x), False
-            job.x_step, job.out_step = job.x_size, job.out_size
-            job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(target)
-            for p in range(PARAMETERS):
-                job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
-        elif (not uniform and len(axes) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(x)
-              and cnp.PyArray_IS_C_CONTIGUOUS(target)):
+        if uniform:
+            lay_out_uniform(&job, x, target, parameters)
+        elif len(axes) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target):
             parameters = lay_out_contiguous(&job, x, target, axes[0], parameters)
         else:
-            parameters = lay_out(&job, x, target, () if uniform else axes, parameters)
+            parameters = lay_out(&job, x, target, axes, parameters)
         do_all(&job)
     if target is not array:
         array[...] = target

@@ -17,10 +17,12 @@ import numpy as np
 from int8blas.core.kernels cimport (
     I8_ADD,
     I8_ADD_BYTES,
+    I8_CHUNK,
     I8_MUL,
     I8_MULTIPLY_BYTES,
     I8_RELU,
     I8_SUB,
+    I8_TYPE_F32,
     I8_TYPE_S8,
     I8_TYPE_U8,
     current_kernels,
@@ -32,7 +34,8 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
-from int8blas.elementwise.elements cimport copy_strided, even_from, in_memory_order, is_dense, lie_alike
+from int8blas.elementwise.elements cimport (
+    Order, copy_strided, even_from, is_dense, lie_alike, memory_order, ordered_strides, share_memory)
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -63,6 +66,7 @@ cdef struct Operand:
 # One step, as in the class Step.
 cdef struct Link:
     bint reads
+    bint plain                      # float32 that is taken as it is
     Operand operand
     float scale, zero
     i8_post_op op
@@ -91,6 +95,7 @@ cdef struct FusedJob:
     Operand out
     float dst_scale, dst_zero
     bint onnx                       # how integers are stored: see `fuse`
+    bint at_once                    # results of floats can be computed where they are stored
     int count
     Link *links
     i8_bytes_fn bytes_function
@@ -216,21 +221,29 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
 
 
 cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
-    cdef float y[FLOATS]
-    cdef float z[FLOATS]
+    cdef float numbers[FLOATS]
+    cdef float loaded[FLOATS]
     cdef char buffer[BUFFER]
     cdef bint direct = in_place(&job.out, block)
     cdef int64_t n = block.runs * block.n
+    cdef bint chunks = n % I8_CHUNK == 0
+    cdef bint at_once = job.at_once and direct and chunks
+    cdef float *y = <float *>address(job, &job.out, block) if at_once else numbers
     cdef const Link *link
+    cdef const char *source = NULL
     cdef int i
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
-            job.kernels.elementwise.load[link.operand.type](
-                &z[0] if i else &y[0], gather(job, &link.operand, block, buffer), n, link.scale, link.zero)
+            source = gather(job, &link.operand, block, buffer)
+            if i == 0 or not (link.plain and chunks):
+                job.kernels.elementwise.load[link.operand.type](y if i == 0 else loaded, source, n, link.scale,
+                                                                link.zero)
+                source = <const char *>loaded
         if i > 0:
-            job.kernels.elementwise.apply(&link.op, y, z, n)
-    store(job, address(job, &job.out, block) if direct else &buffer[0], y, n)
+            job.kernels.elementwise.apply(&link.op, y, <const float *>source, n)
+    if not at_once:
+        store(job, address(job, &job.out, block) if direct else &buffer[0], y, n)
     if not direct:
         scatter(job, block, buffer)
 
@@ -280,16 +293,16 @@ cdef class Fused:
     cdef object memory, arrays
 
 
-cdef void set_operand(Operand *operand, cnp.ndarray view, int dims, bint whole):
-    cdef int d
-    operand.data = cnp.PyArray_BYTES(view)
-    operand.type = element_type(cnp.PyArray_TYPE(view))
-    operand.size = operand.step = cnp.PyArray_ITEMSIZE(view)
-    operand.whole = whole or cnp.PyArray_IS_C_CONTIGUOUS(view)
-    if not operand.whole:
-        operand.step = cnp.PyArray_STRIDE(view, cnp.PyArray_NDIM(view) - 1)
-    for d in range(dims):
-        operand.strides[d] = cnp.PyArray_STRIDE(view, d)
+cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
+    """Where an array is, with its strides in this order; one run if that is NULL."""
+    operand.type = element_type(cnp.PyArray_TYPE(array))
+    operand.size = operand.step = cnp.PyArray_ITEMSIZE(array)
+    operand.data, operand.whole = cnp.PyArray_BYTES(array), True
+    if order is not NULL:
+        operand.data = ordered_strides(order, array, operand.strides)
+        if order.dims:
+            operand.step = operand.strides[order.dims - 1]
+        operand.whole = operand.step == operand.size and even_from(order, array, 0) == 0
 
 
 cdef bint one_run(list arrays):
@@ -310,8 +323,9 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
     cdef Step step
     cdef Link *link
     cdef cnp.ndarray array
+    cdef Order order
+    cdef const Order *ordering = NULL
     cdef int d
-    cdef bint whole
     cdef list arrays = [target]
     for step in steps:
         if step.array is not None:
@@ -320,26 +334,27 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
     for array in arrays:
         self.size += cnp.PyArray_NBYTES(array)
     job.outer, job.dims, job.n = 1, 0, cnp.PyArray_SIZE(target)
-    whole = one_run(arrays)
-    if not whole:
-        arrays = in_memory_order(target, arrays)
-        target = arrays[0]
-        job.dims = even_from(arrays)
+    if not one_run(arrays):
+        memory_order(&order, target)
+        ordering = &order
+        for array in arrays:
+            job.dims = even_from(&order, array, job.dims)
         for d in range(job.dims):
-            job.shape[d] = cnp.PyArray_DIM(target, d)
+            job.shape[d] = order.shape[d]
             job.outer *= job.shape[d]
         job.n //= job.outer
     self.arrays = arrays
     self.memory = bytearray(len(steps) * sizeof(Link))
     job.links, job.count = <Link *><char *>self.memory, len(steps)
-    set_operand(&job.out, target, job.dims, whole)
+    set_operand(&job.out, target, ordering)
     link, d = job.links, 0
     for step in steps:
         link.reads = step.array is not None
         link.scale, link.zero, link.op = step.scale, step.zero, step.op
         if link.reads:
             d += 1
-            set_operand(&link.operand, arrays[d], job.dims, whole)
+            set_operand(&link.operand, arrays[d], ordering)
+            link.plain = link.operand.type == I8_TYPE_F32 and link.scale == 1 and link.zero == 0
         link += 1
     job.kernels = current_kernels()
     return self
@@ -415,6 +430,11 @@ cdef bint set_bytes(FusedJob *job) noexcept:
     return job.bytes_function is not NULL
 
 
+cdef bint reads_behind(Fused self, cnp.ndarray target):
+    """Whether a step behind the first reads where the target is."""
+    return any([share_memory(array, target) for array in self.arrays[2 if self.job.links[0].reads else 1:]])
+
+
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
     """Steps, and how `target` is stored: sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for floats.
     With `onnx`, which is for integers, it is sat(rne(y / dst_scale) + dst_zero).
@@ -433,6 +453,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
         set_blocks(job, BUFFER, LONG_BYTES)
     else:
         job.compute = compute_floats
+        job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(self, target)
         set_blocks(job, FLOATS, LONG_FLOATS)
     return self
 

@@ -1,6 +1,7 @@
 """Softmax and layer normalization of quantized and float tensors."""
 
 from libc.stdint cimport int64_t
+from libc.float cimport FLT_MAX
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -268,7 +269,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     factors, shifts = row_values(gamma, "gamma", n, 1, used), row_values(beta, "beta", n, -0.0, used)
     args.gamma, args.beta = <const float *>cnp.PyArray_DATA(factors), <const float *>cnp.PyArray_DATA(shifts)
     args.epsilon = real(epsilon, "epsilon")
-    if not 0 <= args.epsilon <= np.finfo(np.float32).max:
+    if not 0 <= args.epsilon <= FLT_MAX:
         raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     set_quantization(&args, array, dst_dtype, scales, zero_points)

@@ -94,11 +94,13 @@ def quantize_whole(x):
     zero_point : int
         From 0 to 255.
     """
-    cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
-    cdef cnp.ndarray y = empty_of((<object>source).shape, cnp.NPY_UINT8)
+    cdef cnp.ndarray source = float32s(x, "x"), y
     cdef float scale
     cdef int zero
+    if not cnp.PyArray_IS_C_CONTIGUOUS(source):
+        source = np.ascontiguousarray(source)
+    y = empty_of((<object>source).shape, cnp.NPY_UINT8)
     with nogil:
         quantize_by_range(current_kernels(), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source),
                           cnp.PyArray_SIZE(source), &scale, &zero, max_threads())
-    return y.reshape(np.shape(x)), scale, zero
+    return y, scale, zero
