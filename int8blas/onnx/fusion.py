@@ -40,7 +40,7 @@ from int8blas.onnx.normalization import affine
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
 from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
-from int8blas.onnx.views import viewed_graph
+from int8blas.onnx.views import moved_graph, viewed_graph
 from int8blas.stage.attributes import Binary
 
 # Why a node is no operator of bytes.
@@ -416,12 +416,12 @@ def fused(network: Network) -> Network:
 
 def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     """The graph and its subgraphs, each by itself: formulas first, which other patterns know by their names, then
-    these, chains of what is left, and views."""
+    these, what moves bytes instead of floats, chains of what is left, and views."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     if any(node.kind in FORMULAS for node in graph.nodes):
         graph = rewritten_graph(graph, lambda pattern, node: FORMULAS.get(node.kind, nothing)(pattern, node))
     graph = rewritten_graph(graph, lambda pattern, node: rewritten(pattern, node, dynamic))
-    return viewed_graph(chained_graph(graph))
+    return viewed_graph(chained_graph(moved_graph(graph)))
 
 
 def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Graph:

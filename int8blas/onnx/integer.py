@@ -269,6 +269,12 @@ def qlinear_matmul(site: Site) -> Call:
     if layer is not None:
         return layer
     multiply = multiplication(site.constants.get(3), 3 in site.constants)
+    known = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
+    numbers = [value.reshape(()) for value in known if value is not None and value.size == 1]
+    if len(numbers) == len(known) and numbers[5].dtype in BYTES:
+        factor = scale_of_sums(numbers[0], numbers[2], numbers[4])
+        if regular(factor):
+            return of_two_tensors(multiply, factor, numbers[1], numbers[3], numbers[5])
 
     def call(
         a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array, b_zero_point: Array, y_scale: Array,
@@ -277,8 +283,24 @@ def qlinear_matmul(site: Site) -> Call:
         acc = multiply(a, b, a_zero_point, b_zero_point)
         # Scales of rows are a column, and those of columns a row, as far as a vector says which it is.
         rows = a_scale.reshape(-1, 1) if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
-        factor = rows.astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32)
-        return requantized(acc, factor, y_zero_point)
+        return requantized(acc, scale_of_sums(rows, b_scale, y_scale), y_zero_point)
+
+    return call
+
+
+def scale_of_sums(a_scale: Array, b_scale: Array, y_scale: Array) -> Array:
+    """What sums are multiplied by to be quantized."""
+    return np.asarray(a_scale.astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32))
+
+
+def of_two_tensors(
+    multiply: Callable[..., Array], factor: Array, a_zero: Array, b_zero: Array, y_zero: Array
+) -> Call:
+    """A product whose factors and result have one constant scale and zero point each, which are looked at once."""
+    zero = int(y_zero)
+
+    def call(a: Array, _a: Array, _a_zero: Array, b: Array, *_: Array) -> Array:
+        return np.asarray(requantize(multiply(a, b, a_zero, b_zero), factor, zero, y_zero.dtype, scheme="onnx"))
 
     return call
 

@@ -5,6 +5,7 @@ them::
     Expand, Reshape                                                 a mask, the same for all heads
 
 NumPy finds the view once for a shape; from then on it is made at once. Where the last of them has to copy, it does.
+Behind DequantizeLinear they move its bytes instead: there are fewer of these, and what is quantized again is a table.
 """
 
 from __future__ import annotations
@@ -28,6 +29,39 @@ MOVES: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 # Inputs that a view has at most, which sizes.py lists.
 MOST_INPUTS = 32
+
+
+def moved_graph(graph: Graph) -> Graph:
+    """A graph, whose nodes are in order, with operators that move no element before a DequantizeLinear by one scale,
+    if all that takes its result are such operators, or QuantizeLinear."""
+    pattern = Pattern.of(graph)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        maker = pattern.makers.get(node.inputs[0]) if is_move(pattern, node) else None
+        if maker is None or not moves_alone(pattern, maker):
+            nodes.append(node)
+            continue
+        name = f"{node.outputs[0]} in bytes of int8blas"
+        before = replace(node, inputs=(maker.inputs[0], *node.inputs[1:]), outputs=(name,))
+        behind = replace(maker, inputs=(name, *maker.inputs[1:]), outputs=node.outputs)
+        pattern.makers |= {name: before, node.outputs[0]: behind}
+        nodes += before, behind
+    return replace(graph, nodes=needed(nodes, graph.outputs))
+
+
+def moves_alone(pattern: Pattern, node: Node) -> bool:
+    """Whether a node dequantizes by one scale, for operators alone that move its result or quantize it again."""
+    name = node.outputs[0]
+    found = pattern.dequantized(name)
+    scale = None if found is None else pattern.constant(found.scale)
+    if scale is None or scale.size != 1 or name in pattern.kept:
+        return False
+    takers = pattern.takers[name]
+    again = [taker.operator == "QuantizeLinear" for taker in takers]
+    return all(
+        taker.inputs.index(name) == 0 and (quantizes or is_move(pattern, taker))
+        for taker, quantizes in zip(takers, again, strict=True)
+    )
 
 
 def viewed_graph(graph: Graph) -> Graph:

@@ -183,9 +183,8 @@ def test_moves_are_of_bytes_where_these_mean_the_same(name, same):
     text = f"""g (uint8[1,4,8,9] x) => (uint8 z) <{values}> {{ f = DequantizeLinear(x, xs, xz) y = {MOVES[name]}
         z = QuantizeLinear(y, xs, yz) }}"""
     model = loaded(text)
-    first = ["int8blas.Table"] if name == "MaxPool" else ["DequantizeLinear"]
-    last = [] if name == "MaxPool" else ["QuantizeLinear"]
-    assert kinds(model) == ([name] if same else [*first, name, *last])
+    other = ["int8blas.Table", name] if name == "MaxPool" else [name, "int8blas.Table"]
+    assert kinds(model) == ([name] if same else other)
     np.testing.assert_array_equal(model.run(None, {"x": IMAGE})[0], unfused(text, {"x": IMAGE})[0])
 
 
@@ -470,6 +469,23 @@ def test_what_moves_no_element_is_one_view(name, kind):
     for x in (RNG.integers(0, 2, (4, 18)).astype(kind[1]), RNG.integers(0, 2, (4, 36)).astype(kind[1])[:, ::2]):
         for _ in range(3):
             np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_bytes_are_moved_before_they_are_dequantized(alone):
+    """If what is dequantized is only moved or quantized again."""
+    values = constants(**PLACES, xs=one(XS), xz=one(119, np.uint8), ys=one(0.02), yz=one(3, np.uint8))
+    taker = "w = QuantizeLinear(f, ys, yz)" if alone else "w = Neg(f)"
+    text = f"""g (uint8[4,18] x) => (float y, uint8 z, {"uint8" if alone else "float"} w) <{values}> {{
+        f = DequantizeLinear(x, xs, xz) a = Reshape(f, five) b = Transpose<perm = [2, 0, 3, 1, 4]>(a)
+        c = Gather(b, two) y = Neg(c) z = QuantizeLinear(b, ys, yz) {taker} }}"""
+    model = loaded(text)
+    moved = ["int8blas.View", "DequantizeLinear", "Neg", "int8blas.View", "int8blas.Table", "int8blas.Table"]
+    stays = ["DequantizeLinear", "int8blas.View", "int8blas.View", "Neg", "QuantizeLinear", "Neg"]
+    assert sorted(kinds(model)) == sorted(moved if alone else stays)
+    x = RNG.integers(0, 256, (4, 18), np.uint8)
+    for got, wanted in zip(model.run(None, {"x": x}), unfused(text, {"x": x}), strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_views_of_shapes_and_threads_that_take_turns():
