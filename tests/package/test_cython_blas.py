@@ -608,7 +608,7 @@ def test_nearest_rows_of_queries_that_lie_apart(isa, rng):
 def test_nearest_says_which_argument_is_wrong(rng):
     base = rng.integers(-128, 128, (70, 40), np.int8)
     queries, indices, scores = base[:3].copy(), np.full((3, 2), 7, np.int64), np.full((3, 2), 7.0)
-    packed = int8blas.pack_b(base, trans_b=True)
+    packed, across = int8blas.pack_b(base, trans_b=True), int8blas.pack_b(base)
     right = [b"I", 3, 70, 40, address(queries), 40, packed.address, 2, address(indices), address(scores)]
     wrong = {
         1: (b"X", b"N", b"\0"),
@@ -617,7 +617,7 @@ def test_nearest_says_which_argument_is_wrong(rng):
         4: (-1,),
         5: (None,),
         6: (0, 39),
-        7: (None, int8blas.pack_b(base).address, address(np.zeros(100, np.int64))),
+        7: (None, across.address, address(indices)),
         8: (0, -1, 1025),
         9: (None, address(indices) + 4, address(queries) // 8 * 8, packed.data.ctypes.data),
         10: (None, address(scores) + 4, address(indices) + 8, packed.data.ctypes.data),

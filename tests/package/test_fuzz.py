@@ -13,7 +13,7 @@ from fuzz import __main__, campaign, gemm, packing, reorder
 from fuzz.draws import Draws
 from fuzz.snippet import snippet
 from layers import assert_same_bits
-from processes import forks_on_purpose, needs_fork
+from processes import SANITIZED, forks_on_purpose, needs_fork
 
 import int8blas
 
@@ -28,6 +28,8 @@ def setting():
 
 @pytest.mark.parametrize("name", fuzz.FAMILIES)
 def test_a_few_problems_of_every_family(name):
+    if SANITIZED and name == "onnx_bytes":
+        pytest.skip("files are read within a limit of the address space, which a sanitizer takes up")
     report = campaign.ran(setting(), name, 0, PROBLEMS)
     assert report.count == PROBLEMS, report.error
 
@@ -105,12 +107,12 @@ def test_a_planted_fault_is_found_made_small_and_printed_as_a_program(monkeypatc
 def test_a_crash_is_found_and_its_problem_named(monkeypatch, capsys):
     def crashing(problem):
         if problem["arguments"]["trans_a"]:
-            os.kill(os.getpid(), signal.SIGSEGV)
+            os.kill(os.getpid(), signal.SIGILL)
         return gemm.oracle(problem)
 
     monkeypatch.setattr(gemm, "run", crashing)
     report, (_, _, problem) = found("gemm")
-    assert report.error == "the process ended by SIGSEGV"
+    assert report.error == "the process ended by SIGILL"
     assert problem["arguments"]["trans_a"] == 1
     assert problem["arguments"]["a"].size == 1
     assert __main__.main(["--family", "gemm", "--seed", "1", "--count", "100"]) == 1
