@@ -121,8 +121,12 @@ cdef extern from "isa/kernels.h" nogil:
         const uint8_t *y
         ptrdiff_t x_row
         uint8_t x_flip
+        int far
+        int count
         const int32_t *start
-        int32_t *dst
+        void *dst
+        ptrdiff_t dst_row
+        ptrdiff_t dst_column
 
     ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
 

@@ -26,11 +26,10 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
-from int8blas.gemm.output cimport output, store
-from int8blas.gemm.plan cimport Gemm, Plan, Planned, busy_threads, thread_work
+from int8blas.gemm.output cimport output
+from int8blas.gemm.plan cimport Gemm, Plan, Planned, busy_threads, is_in_memory, thread_work
 
 cdef enum:
-    MAX_Y = 16
     MAX_PIECES = 5
     # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in half of the
     # L1 cache.
@@ -44,6 +43,7 @@ cdef void plan_few_columns(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
     cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
+    p.far = g.far or is_in_memory(g.machine, <double>vectors * g.k)
     if p.by_rows:
         split(pieces, 1, threads, False, &p.grid)
     else:
@@ -77,7 +77,8 @@ cdef struct Operands:
     int pieces
     int64_t block               # vectors x at a time
     Piece piece[MAX_PIECES]
-    bint direct                 # the kernel stores C itself
+    bint direct                 # the kernel stores C itself,
+    ptrdiff_t c_x, c_y          # from one x to the next, and from one y
     bint finishes               # C is not the bare sums
 
 
@@ -155,7 +156,7 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
         by_y.c_row, by_y.c_col = g.c_col, g.c_row
         by_y.co_rows, by_y.co_cols = g.co_cols, g.co_rows
     t.k = g.k
-    t.x_row, t.x_flip = o.x_row, o.x_flip
+    t.x_row, t.x_flip, t.far = o.x_row, o.x_flip, p.far
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
@@ -166,7 +167,11 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
         for i in range(o.pieces):
             piece = &o.piece[i]
             t.y, t.start = piece.y, <int32_t *>piece.start
-            t.dst = <int32_t *>(g.c + first * (g.c_row if o.by_rows else g.c_col)) if o.direct else tile
+            if o.direct:
+                t.dst = g.c + first * o.c_x + piece.first * o.c_y
+                t.dst_row, t.dst_column, t.count = o.c_x, o.c_y, piece.count
+            else:
+                set_tile(&t, piece, tile)
             piece.kernel(&t)
             if o.direct:
                 continue
@@ -176,9 +181,7 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
                     x_sums[x] = tile[x * piece.columns + ones] - g.k * x_zero
             if piece.count == 0:
                 continue
-            if o.by_rows and not o.finishes:
-                store(g, p, tile, <int>rows, piece.count, piece.columns, first, piece.first)
-            elif g.stage is not NULL:
+            if g.stage is not NULL:
                 finish_rows(g, o, piece, tile, x_sums, x_zeros, first, <int>rows)
             else:
                 finish(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)
@@ -239,6 +242,13 @@ cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
     return size
 
 
+cdef inline void set_tile(i8_dot_args *t, const Piece *piece, const int32_t *tile) noexcept nogil:
+    """The kernel stores all of its columns, side by side."""
+    t.dst = <void *>tile
+    t.dst_column = sizeof(int32_t)
+    t.dst_row, t.count = piece.columns * t.dst_column, piece.columns
+
+
 cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *scratch) noexcept nogil:
     """Pack some of the vectors y, and set their start values."""
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), i
@@ -271,7 +281,7 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
         t.rows = 1
         t.x = o.ones
         t.y = piece.y
-        t.dst = piece.sums
+        set_tile(&t, piece, piece.sums)
         piece.kernel(&t)
         for y in range(piece.count if o.x_zeros.values is NULL else 0):
             piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
@@ -286,15 +296,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef Operands o
     cdef int i, few = <int>(g.n if p.by_rows else g.m)
     cdef int64_t size, one_size
-    cdef ptrdiff_t c_x, c_y
     cdef char *memory
     cdef uint8_t *y
     o.by_rows = p.by_rows
     o.x, o.x_row = g.a.data, g.a.row
-    c_x, c_y = g.c_row, g.c_col
+    o.c_x, o.c_y = g.c_row, g.c_col
     if not o.by_rows:
         o.x, o.x_row = g.b.data, g.b.column
-        c_x, c_y = g.c_col, g.c_row
+        o.c_x, o.c_y = g.c_col, g.c_row
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.gemm.dots_size(1, g.k)
@@ -306,8 +315,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
     o.finishes = not p.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
-    o.direct = not o.finishes and o.pieces == 1 and o.piece[0].columns == few
-    o.direct = o.direct and c_x == few * <ptrdiff_t>sizeof(int32_t) and (few == 1 or c_y == sizeof(int32_t))
+    o.direct = not o.finishes
     # The kernel goes through all of x where nothing is left to do between its rows.
     o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):

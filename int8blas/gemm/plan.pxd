@@ -111,6 +111,7 @@ cdef struct Gemm:
     int64_t c_line
     ptrdiff_t c_line_step
     bint doubled                # sums are doubled before the output stage
+    bint far                    # a plain operand is a part of one that is in no cache
 
 
 # The ways to compute a problem, in tiny, long_k, few_rows, few_columns, small_k, triangle and blocks.
@@ -139,6 +140,7 @@ cdef struct Plan:
     int64_t head                # PATH_FEW_ROWS: columns before the first block that is aligned, if blocks are
     bint staged                 # PATH_FEW_ROWS: rows of B are copied before they are multiplied
     int64_t ahead               # PATH_FEW_ROWS: i8_few_rows_args.ahead
+    bint far                    # PATH_FEW_COLUMNS: the vectors that are read in place come from memory
     bint by_rows                # PATH_FEW_COLUMNS reads A in place by rows, rather than B by columns
     bint stream                 # C is written past the caches, by PATH_SMALL_K or as s64
     int64_t kc                  # k of a block; of PATH_LONG_K too
@@ -214,6 +216,11 @@ cdef inline int64_t near_bytes(const Gemm *g) noexcept nogil:
     """Up to this size B is taken to be in the L2 cache: all of it, or half beside the sums and the lines of C of a
     matrix unit, which passes by more of them in the same time."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
+
+
+cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogil:
+    """Whether so many bytes are taken to be in no cache: more than half of the last one, which has other things too."""
+    return size > max(machine.l3 // 2, 2 * machine.l2)
 
 
 cdef inline int64_t block_a_bytes(const Gemm *g) noexcept nogil:

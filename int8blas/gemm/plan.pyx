@@ -70,7 +70,7 @@ cdef Path choose_path(const Gemm *g, const Plan *p) noexcept nogil:
         return PATH_LONG_K
     if needs_blocks(g, p):
         return PATH_BLOCKS
-    if takes_few_columns(g):
+    if takes_few_columns(g, p):
         return PATH_FEW_COLUMNS
     if takes_few_rows(g):
         return PATH_FEW_ROWS

@@ -14,7 +14,7 @@ from int8blas.core.threads cimport max_threads
 from int8blas.core.spoken import spoken
 from int8blas.core.words import shown
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.plan cimport Gemm, is_in_memory
 from int8blas.gemm.problem cimport set_a, set_b, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
 from int8blas.neighbors.search cimport (
@@ -269,6 +269,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         rows += s.shards[i].g.n
     for i in range(s.shard_count):
         s.shards[i].g.to_s64 = s.wide
+        s.shards[i].g.far = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
     _mask = set_excluded(&s, exclude, rows)
     if s.metric != I8_INNER:
         squares = row_squares(x, 1)

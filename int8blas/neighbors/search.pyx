@@ -39,6 +39,8 @@ cdef enum:
     # Sums that are compared with one threshold; the first of all, of which each is better than none.
     SCANNED = 1024
     FIRST_SCANNED = 128
+    # Bytes of a line of the caches.
+    LINE = 64
     # Entries that threads put in order together.
     FINISHED_ENTRIES = 1 << 16
 
@@ -73,6 +75,12 @@ cdef inline int64_t block_rows(const Search *s) noexcept nogil:
     """Rows of a block, whole panels."""
     cdef int64_t size = 8 if s.wide else 4, rows = SUMS_BYTES // (size * s.queries)
     return max(<int64_t>LEAST_ROWS, min(<int64_t>MOST_ROWS, rows // LEAST_ROWS * LEAST_ROWS))
+
+
+cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
+    """Bytes from the sums of a query to those of the next: a line more than they take, as caches have few places for
+    lines that are powers of two apart."""
+    return block_rows(s) * (8 if s.wide else 4) + LINE
 
 
 cdef int64_t step_panels(const Search *s) noexcept nogil:
@@ -205,7 +213,7 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
     own[0] = shard.g
     own.m, own.n, own.threads = s.queries, b.rows, 1
     own.a.data, own.a.row, own.a.column = s.rows, s.k, 1
-    own.c, own.c_row, own.c_col = w.sums, block_rows(s) * size, size
+    own.c, own.c_row, own.c_col = w.sums, sums_row(s), size
     if own.packed is NULL:
         own.b.data = address(&own.b, 0, b.first)
         return
@@ -227,7 +235,8 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
 cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
     """The rows of a block. 0, or -1 if there is no memory."""
     cdef Gemm own
-    cdef int64_t query, row = block_rows(s)
+    cdef int64_t query
+    cdef const char *sums
     b.index = shard.first + b.first
     if is_wholly_excluded(s, b.index, b.index + b.rows):
         return 0
@@ -236,10 +245,11 @@ cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block 
         return -1
     set_squares(s, shard, w, b)
     for query in range(s.queries):
+        sums = w.sums + query * sums_row(s)
         if s.wide:
-            scan_wide_sums(s, b, &best[query], query, <const int64_t *>w.sums + query * row)
+            scan_wide_sums(s, b, &best[query], query, <const int64_t *>sums)
         else:
-            scan_sums(s, w, b, &best[query], query, <const int32_t *>w.sums + query * row)
+            scan_sums(s, w, b, &best[query], query, <const int32_t *>sums)
     return 0
 
 
@@ -247,7 +257,7 @@ cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
     """Set the pointers of `w` into `memory`, and return how much of it they take."""
     cdef char *start = memory
     cdef int64_t rows = block_rows(s)
-    w.sums = <char *>carve(&memory, s.queries * rows * (8 if s.wide else 4))
+    w.sums = <char *>carve(&memory, s.queries * sums_row(s))
     w.squares = <int64_t *>carve(&memory, 8 * rows)
     w.short_squares = <int32_t *>carve(&memory, 4 * rows)
     w.lengths = <float *>carve(&memory, 4 * rows)

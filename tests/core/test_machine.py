@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import reference
-from arrays import B_FORMS, SIGN_PAIRS, assert_same
+from arrays import B_FORMS, SIGN_PAIRS, assert_same, guarded, needs_mprotect, place
 
 import int8blas
 from int8blas.core.caches import BOUNDS, DEFAULTS, believable, count_of, listed_caches, usable_cpus
@@ -99,6 +99,16 @@ def test_products_do_not_depend_on_caches(isa, caches, rng):
             packed = make(b)
             with replaced(**caches), int8blas.num_threads(1 + i % 2):
                 assert_same(pair.gemm(1, a, packed, ao=3, bo=5), expected, form=form, m=m, n=n, k=k)
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_rows_that_no_cache_has_are_read_within_their_bounds(isa, pair, side, rng):
+    for m, n, k in ((1, 77, 200), (2, 75, 259), (3, 21, 64), (77, 1, 64), (130, 2, 1030), (9, 4, 130)):
+        a, b = pair.operands(rng, m, n, k)
+        rows, columns = place(a, "C", guarded(side)), place(b.T, "C", guarded(side)).T
+        with replaced(l2=1 << 10, l3=1 << 11):
+            assert_same(pair.gemm(1, rows, columns), reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
 @pytest.mark.parametrize("caches", [SMALL, LARGE], ids=["small", "large"])

@@ -15,6 +15,8 @@ ALIGNED_ROWS = ((1, 1088, 66), (4, 1088, 35), (10, 1088, 67), (3, 2048, 18), (13
 DOTS = ((9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131), (75, 1, 1030))
 MORE_DOTS = ((70, 4, 516), (35, 6, 300), (79, 9, 67), (67, 11, 130), (71, 13, 259), (141, 16, 66))
 DOTS_OF_COLUMNS = ((1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259), (4, 77, 64), (10, 79, 130), (13, 35, 65))
+# More rows than a kernel has columns, where it stores C itself.
+MORE_DOTS_OF_COLUMNS = ((17, 130, 67), (33, 77, 129), (64, 90, 200))
 # Rows of whole cache lines, which are shifted to them, and others; one dword of A and more; tails.
 THIN = ((130, 400, 3), (67, 740, 8), (129, 528, 1), (400, 130, 13), (760, 66, 27), (170, 304, 30), (200, 257, 16))
 MORE_THIN = ((800, 64, 32), (180, 288, 6), (70, 1040, 23), (500, 100, 2), (64, 1600, 12))
@@ -41,6 +43,7 @@ ALL = (
     + DOTS
     + MORE_DOTS
     + DOTS_OF_COLUMNS
+    + MORE_DOTS_OF_COLUMNS
     + THIN
     + MORE_THIN
     + BLOCKS
@@ -210,6 +213,15 @@ def test_explain_tells_the_path(isa, path, shapes, form, rng):
         explanation = int8blas.explain(a, B_FORMS[form](b))
         assert (explanation.path, explanation.isa) == (path, isa), (m, n, k)
         assert path in str(explanation)
+
+
+def test_explain_tells_whether_more_rows_pack_b(isa, rng):
+    """They read columns in place with VNNI of 512 bits, whose kernels have 16 of them."""
+    a, b = SIGN_PAIRS[1].operands(rng, 64, 300, 999)
+    b = np.asfortranarray(b)
+    in_place = isa == "avx512vnni"
+    assert int8blas.explain(a, b).path == ("dots" if in_place else "blocks")
+    assert int8blas.explain(a, int8blas.pack_b(b)).path == "blocks"
 
 
 def test_explain_tells_the_tile_of_one_row(isa):

@@ -106,17 +106,24 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
+    /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. */
+    const uint8_t *ahead = x + rows * x_row;
     if (columns > 4) {
+        const ptrdiff_t ahead_step = rows * x_row <= I8_DOT_AHEAD ? rows * bytes : 0;
+#define I8_ADD_REPEATED(load)                                                                                          \
+    for (; k >= depth * bytes; k -= depth * bytes)                                                                     \
+        I8_FOR(d, depth) {                                                                                             \
+            I8_PREFETCH(ahead);                                                                                        \
+            ahead += ahead_step;                                                                                       \
+            I8_ADD_BYTES(acc[d], load);                                                                                \
+        }
         if (I8_FLIP_X(t) == 0)
-            for (; k >= depth * bytes; k -= depth * bytes)
-                I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_repeat(x + i * x_row, bytes));
-        for (; k >= depth * bytes; k -= depth * bytes)
-            I8_FOR(d, depth) I8_ADD_BYTES(acc[d], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+            I8_ADD_REPEATED(i8_repeat(x + i * x_row, bytes))
+        I8_ADD_REPEATED(i8_xor(i8_repeat(x + i * x_row, bytes), flip))
+#undef I8_ADD_REPEATED
         for (; depth > 1 && k >= bytes; k -= bytes)
             I8_ADD_BYTES(acc[0], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
     } else {
-        /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. */
-        const uint8_t *ahead = x + rows * x_row;
         for (; k >= depth * bytes; k -= depth * bytes)
             I8_FOR(d, depth) {
                 I8_FOR(i, rows * bytes / 64) I8_PREFETCH(ahead + 64 * i);
@@ -153,13 +160,23 @@ I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, co
 }
 #endif
 
-I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *dst, const i8_vec start,
-                             const int32_t *order, const int rows, const int columns, const int in_line)
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, void *dst, const i8_vec start,
+                             const int32_t *order, int in_rows, const int rows, const int columns, const int in_line,
+                             const int far)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int sums = rows * vectors;
     i8_vec acc[I8_DOT_SUMS];
-    I8_NAME(add)(acc, t, x, rows, columns, in_line);
+    int32_t found[(I8_DOT_ROWS + 1) * I8_LANES];
+    int32_t *values = dst;
+    if (far) {
+        /* Memory sends one row after the other half as fast again as several, in which it sees as many streams. */
+        i8_vec sum[I8_DOT_SUMS];
+        for (int i = 0; i < rows; ++i)
+            I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0);
+        I8_FOR(i, sums) acc[i] = sum[i];
+    } else
+        I8_NAME(add)(acc, t, x, rows, columns, in_line);
     if (lanes > 1)
         I8_FOLD(i8_fold_lanes, sums);
     if (lanes > 2)
@@ -170,11 +187,15 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, int32_t *ds
         I8_FOLD(i8_fold_units, (sums + 7) / 8);
     I8_FOR(i, (sums + lanes - 1) / lanes) {
         const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[i], order) : acc[i], start);
-        if (rows * columns >= (i + 1) * I8_LANES)
-            i8_store(dst + i * I8_LANES, sum);
+        if (!in_rows)
+            i8_store(found + i * I8_LANES, sum);
+        else if (rows * columns >= (i + 1) * I8_LANES)
+            i8_store(values + i * I8_LANES, sum);
         else
-            i8_store_some(dst + i * I8_LANES, sum, rows * columns - i * I8_LANES);
+            i8_store_some(values + i * I8_LANES, sum, rows * columns - i * I8_LANES);
     }
+    if (!in_rows)
+        i8_scatter_dots(t, dst, found, rows, columns);
 }
 
 I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
@@ -193,23 +214,27 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
 #endif
     const i8_vec start = i8_load(starts);
     const uint8_t *x = t->x;
-    int32_t *dst = t->dst;
+    char *dst = t->dst;
     int64_t rows = t->rows;
-#define I8_TILE(height)                                                                                                \
+    /* Whether values lie as a tile has them. */
+    const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
+#define I8_TILE(height, far)                                                                                           \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, dst, start, order, height, columns, (height) == full);                                     \
+        I8_NAME(tile)(t, x, dst, start, order, in_rows, height, columns, (height) == full, far);                       \
         x += (height)*t->x_row;                                                                                        \
-        dst += (height)*columns;                                                                                       \
+        dst += (height)*t->dst_row;                                                                                    \
         rows -= height;                                                                                                \
     } while (0)
+    while (columns <= 2 && t->far && rows >= full)
+        I8_TILE(full, 1);
     while (rows >= full)
-        I8_TILE(full);
+        I8_TILE(full, 0);
     if (full > 4 && rows >= 4)
-        I8_TILE(4);
+        I8_TILE(4, 0);
     if (full > 2 && rows >= 2)
-        I8_TILE(2);
+        I8_TILE(2, 0);
     if (rows >= 1)
-        I8_TILE(1);
+        I8_TILE(1, 0);
 #undef I8_TILE
 }
 

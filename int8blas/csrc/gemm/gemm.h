@@ -130,19 +130,22 @@ typedef struct {
     i8_peak_fn peak;
 } i8_matrix;
 
-/* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by `columns` vectors y, packed:
+/* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by its columns, vectors y, packed:
  *
- *     dst[i * columns + j] = start[j] + sum over k of x(i, k) * y(j, k)
+ *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
  *
- * Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the other s8: see
- * i8_gemm_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). */
+ * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
+ * other s8: see i8_gemm_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). `far` says
+ * that x comes from memory rather than a cache. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
     ptrdiff_t x_row;
     uint8_t x_flip;
+    int far, count;
     const int32_t *start;
-    int32_t *dst;
+    void *dst;
+    ptrdiff_t dst_row, dst_column;
 } i8_dot_args;
 
 typedef void (*i8_dot_fn)(const i8_dot_args *);

@@ -4,6 +4,9 @@
 
 #include "core/dwords.h"
 
+/* The next rows of dot_body.h's widest kernels are fetched where they would still be in the L1 cache. */
+enum { I8_DOT_AHEAD = 1 << 13 };
+
 /* dot_body.h takes `bytes` of each column at a time: up to 4 columns a register each, more side by side in one. */
 I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
 
@@ -11,6 +14,49 @@ static int64_t i8_dots_size(int columns, int64_t k)
 {
     const int bytes = 4 * i8_dots_lanes(columns);
     return (k + bytes - 1) / bytes * bytes * columns * (I8_PAIRED ? 2 : 1);
+}
+
+#if I8_LANES == 16
+/* 8 rows of 16 values as 16 columns of 8. */
+I8_INLINE void i8_turn_dots(int32_t *dst, const int32_t *found)
+{
+    i8_vec low[4], high[4], columns[2][4];
+    I8_FOR(i, 4) {
+        const i8_vec even = i8_load(found + 32 * i), odd = i8_load(found + 32 * i + 16);
+        low[i] = i8_low_32(even, odd);
+        high[i] = i8_high_32(even, odd);
+    }
+    I8_FOR(i, 2) {
+        columns[0][i] = i8_low_64(low[2 * i], low[2 * i + 1]);
+        columns[0][2 + i] = i8_high_64(low[2 * i], low[2 * i + 1]);
+        columns[1][i] = i8_low_64(high[2 * i], high[2 * i + 1]);
+        columns[1][2 + i] = i8_high_64(high[2 * i], high[2 * i + 1]);
+    }
+    I8_FOR(j, 2) {
+        i8_transpose_units(columns[j]);
+        I8_FOR(i, 4) i8_store(dst + 32 * i + 16 * j, columns[j][i]);
+    }
+}
+#endif
+
+/* What a dot kernel found, [rows][columns], to where it belongs. */
+I8_NOINLINE void i8_scatter_dots(const i8_dot_args *t, char *dst, const int32_t *found, int rows, int columns)
+{
+#if I8_LANES == 16
+    if (rows == 8 && columns == 16 && t->dst_row == 4) {
+        int32_t turned[16 * 8];
+        i8_turn_dots(turned, found);
+        for (int j = 0; j < t->count; ++j)
+            memcpy(dst + j * t->dst_column, turned + 8 * j, 32);
+        return;
+    }
+#endif
+    for (int j = 0; j < t->count; ++j, ++found, dst += t->dst_column)
+        if (rows == I8_DOT_ROWS)
+            I8_FOR(i, I8_DOT_ROWS) i8_write32(dst + i * t->dst_row, (uint32_t)found[i * columns]);
+        else
+            for (int i = 0; i < rows; ++i)
+                i8_write32(dst + i * t->dst_row, (uint32_t)found[i * columns]);
 }
 
 /* Blocks of `dwords` as two blocks, of halves: x = low + 16 * high in every byte, both u4 if x is u8, else from -8 to 7
