@@ -293,9 +293,7 @@ def scale_of_sums(a_scale: Array, b_scale: Array, y_scale: Array) -> Array:
     return np.asarray(a_scale.astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32))
 
 
-def of_two_tensors(
-    multiply: Callable[..., Array], factor: Array, a_zero: Array, b_zero: Array, y_zero: Array
-) -> Call:
+def of_two_tensors(multiply: Callable[..., Array], factor: Array, a_zero: Array, b_zero: Array, y_zero: Array) -> Call:
     """A product whose factors and result have one constant scale and zero point each, which are looked at once."""
     zero = int(y_zero)
 
