@@ -56,7 +56,11 @@ QUICK = ["-O1", "-finline-functions", "-finline-small-functions", "-findirect-in
 SET_UP = {
     *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
     *(PACKAGE / "core" / f"{name}.pyx" for name in ("arrays", "machine", "results", "split", "threads", "verbose")),
-    *(path for path in (PACKAGE / "elementwise").glob("*.pyx") if path.stem not in ("normalize", "pool")),
+    *(
+        path
+        for path in (PACKAGE / "elementwise").glob("*.pyx")
+        if path.stem not in ("elements", "normalize", "pool", "quantization")
+    ),
     *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "matmul", "packing", "saturation", "syrk")),
 }
 # The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast.

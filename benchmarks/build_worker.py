@@ -92,12 +92,18 @@ class Worker:
         if self.memory:
             self.memory.clear()
         self.call = call
+        self.run = self.bound()
+        found = digest(self.run())
         self.move()
-        return digest(self.run())
+        return found
+
+    def bound(self) -> Callable[[], Any]:
+        """The call with operands of its own."""
+        return bind(self.call, self.memory.empty if self.memory else np.empty)
 
     def move(self) -> None:
         """Operands, layer and result lie elsewhere in memory from now on, as these are made before the old ones go."""
-        self.run = bind(self.call, self.memory.empty if self.memory else np.empty)
+        self.run = self.bound()
         self.held = [self.run()]
         if getattr(self.held[0], "nbytes", SMALL_BYTES) < SMALL_BYTES:
             self.held += [self.run() for _ in range(random.randrange(MOST_HELD))]

@@ -304,14 +304,19 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
     """`lay_out` where all elements have the same parameters."""
     cdef Order order
     cdef int d, p
-    set_order(job, &order, x, out)
     job.each, job.outer, job.n = False, 1, 1
-    for d in range(order.dims):
-        job.parameter_strides[d] = 0
-        if d < job.dims:
-            job.outer *= order.shape[d]
-        else:
-            job.n *= order.shape[d]
+    if is_dense(x) and lie_alike(x, out):
+        job.dims, job.n = 0, cnp.PyArray_SIZE(x)
+        job.x_step, job.out_step = job.x_size, job.out_size
+        job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+    else:
+        set_order(job, &order, x, out)
+        for d in range(order.dims):
+            job.parameter_strides[d] = 0
+            if d < job.dims:
+                job.outer *= order.shape[d]
+            else:
+                job.n *= order.shape[d]
     for p in range(PARAMETERS):
         job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
 

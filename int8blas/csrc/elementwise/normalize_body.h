@@ -106,15 +106,10 @@ I8_INLINE float i8_largest(const char *src, int64_t n, const int type)
     if (n > I8_CHUNK)
         I8_FOR_CHUNKS(i, n) x = i8_floats_max(x, i8_chunk_of(src + i * i8_size(type), type));
     i8_floats_store(lanes, x);
-    if (n >= I8_CHUNK) {
-        for (int half = I8_CHUNK / 2; half > 0; half /= 2)
-            for (int v = 0; v < half; ++v)
-                lanes[v] = lanes[v + half] > lanes[v] ? lanes[v + half] : lanes[v];
-    } else {
-        for (int v = 1; v < n; ++v)
-            lanes[0] = lanes[v] > lanes[0] ? lanes[v] : lanes[0];
-    }
-    return lanes[0];
+    float largest = lanes[0];
+    for (int v = 1; v < n && v < I8_CHUNK; ++v)
+        largest = lanes[v] > largest ? lanes[v] : largest;
+    return largest;
 }
 
 I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
@@ -124,17 +119,6 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     for (int64_t i = 0; i < n; ++i)
         largest = x[i] > largest ? x[i] : largest;
     return largest;
-}
-
-/* y = exp(y), for y that are not positive, and of whole chunks. */
-I8_NOINLINE void i8_exp_down_row(float *y, int64_t n)
-{
-    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
-        const int count = n < I8_ABREAST ? (int)((n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK) : I8_ABREAST;
-        float x[I8_ABREAST];
-        memcpy(x, y, (size_t)count * sizeof(*y));
-        i8_exp_down_abreast(y, x, count);
-    }
 }
 
 /* e = exp(t) of a row; d = what t is the scale times, if that is wanted. Differences of s32 are in the range of u32. */
@@ -147,14 +131,16 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
     const int64_t end = i8_whole(n);
     I8_FOR_CHUNKS(i, end) {
         const char *x = src + i * i8_size(type);
-        const i8_floats y = words ? i8_floats_minus((const int32_t *)(const void *)x, largest)
-                                  : i8_floats_add(i8_chunk_of(x, type), shift);
+        float y[I8_CHUNK];
+        if (words)
+            i8_floats_store(y, i8_floats_minus((const int32_t *)(const void *)x, largest));
+        else
+            i8_floats_store(y, i8_floats_add(i8_chunk_of(x, type), shift));
         if (d)
-            i8_floats_store(d + i, y);
-        i8_floats_store(e + i, i8_floats_mul(y, i8_floats_set(scale)));
+            memcpy(d + i, y, sizeof(y));
+        I8_EACH y[v] = i8_exp_down(y[v] * scale); /* in one loop with the product, or GCC 12 does not vectorize it */
+        memcpy(e + i, y, sizeof(y));
     }
-    i8_fill_rest(e, n, 0);
-    i8_exp_down_row(e, n);
 }
 
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, int64_t n, const int type)

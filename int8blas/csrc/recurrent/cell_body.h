@@ -4,8 +4,8 @@
  *
  * A tanh or a logistic is a chain of some 30 operations that wait for one another, and where one is the argument of the
  * next, the chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are
- * computed for all cells, then the others; those of an LSTM as runs (eltwise_runs.h). */
-#include "stage/eltwise_runs.h"
+ * computed for all cells, then the others. */
+#include "stage/eltwise_body.h"
 
 typedef struct {
     const int32_t *x, *h;
@@ -54,51 +54,23 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
             const i8_cell_place at = i8_place(t, i, p, gates, biases);
 #define I8_END }
 
-/* Arrays of one chunk are between loops and what may overlap, or GCC 12 does not make vectors of the loops; they are
- * loaded and stored as vectors, which a memcpy of GCC is not. */
-
-/* The new memory of n units, and y, from the gates, all of them in the order of the cells. */
-I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
-{
-    i8_logistic_run(gates[0], n, 1.0f);
-    i8_logistic_run(gates[1], n, 1.0f);
-    i8_tanh_run(gates[2], n, 1.0f);
-    i8_logistic_run(gates[3], n, 1.0f);
-    for (int i = 0; i < n; i += I8_CHUNK) {
-        float before[I8_CHUNK], after[I8_CHUNK];
-        i8_floats_store(before, i8_floats_load(c + i));
-        I8_EACH
-        {
-            const float kept = gates[1][i + v] * before[v], added = gates[0][i + v] * gates[2][i + v];
-            after[v] = kept + added;
-        }
-        i8_floats_store(c + i, i8_floats_load(after));
-        i8_floats_store(y + i, i8_floats_load(after));
-    }
-    i8_tanh_run(y, n, 1.0f);
-    for (int i = 0; i < n; i += I8_CHUNK) {
-        float x[I8_CHUNK];
-        i8_floats_store(x, i8_floats_load(y + i));
-        I8_EACH x[v] = gates[3][i + v] * x[v];
-        i8_floats_store(y + i, i8_floats_load(x));
-    }
-}
-
 static void i8_cell_lstm(const i8_cell_args *t)
 {
-    float gates[4][I8_MAX_CELLS * I8_CHUNK], c[I8_MAX_CELLS * I8_CHUNK], y[I8_MAX_CELLS * I8_CHUNK];
+    float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
     I8_EACH_CELL(4, 4)
-        memcpy(c + n * I8_CHUNK, t->memory + at.memory, I8_CHUNK * sizeof *c);
-        for (int g = 0; g < 4; ++g) {
-            float gate[I8_CHUNK];
-            I8_EACH gate[v] = I8_BOTH(g);
-            i8_floats_store(gates[g] + n * I8_CHUNK, i8_floats_load(gate));
+        memcpy(c, t->memory + at.memory, sizeof c);
+        I8_EACH
+        {
+            const float kept = i8_logistic(I8_BOTH(1)) * c[v], added = i8_logistic(I8_BOTH(0)) * i8_tanh(I8_BOTH(2));
+            c[v] = kept + added;
+            open[n][v] = I8_BOTH(3);
         }
+        memcpy(t->memory + at.memory, c, sizeof c);
     I8_END
-    i8_finish_lstm(gates, c, y, t->rows * t->panels * I8_CHUNK);
     I8_EACH_CELL(4, 4)
-        memcpy(t->memory + at.memory, c + n * I8_CHUNK, I8_CHUNK * sizeof *c);
-        i8_store_state(t, &at, y + n * I8_CHUNK);
+        memcpy(c, t->memory + at.memory, sizeof c);
+        I8_EACH y[v] = i8_logistic(open[n][v]) * i8_tanh(c[v]);
+        i8_store_state(t, &at, y);
     I8_END
 }
 
@@ -145,13 +117,11 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
     I8_END
 }
 
-/* The gates of 16 units of a panel. */
-I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float gates[4][I8_MAX_CELLS * I8_CHUNK], int panel)
+/* The gates of 16 units whose first column is `column`. */
+I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float (*gates)[I8_CHUNK], ptrdiff_t column)
 {
-    ptrdiff_t column = (ptrdiff_t)panel * 4 * I8_CHUNK;
     for (int g = 0; g < 4; ++g, column += I8_CHUNK) {
         uint32_t h[I8_CHUNK], x[I8_CHUNK];
-        float y[I8_CHUNK];
         I8_EACH h[v] = (uint32_t)t->h[column + v] - (uint32_t)t->state_zero * (uint32_t)t->h_sums[column + v];
         I8_EACH x[v] = (uint32_t)t->x[column + v];
         if (t->h_zero)
@@ -162,18 +132,30 @@ I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float gates[4][I8
         {
             const float state = (float)(int32_t)h[v] * (t->state_scale * t->h_scale[column + v]);
             const float source = (float)(int32_t)x[v] * (t->source_scale * t->x_scale[column + v]);
-            y[v] = (state + source) + t->bias[column + v];
+            gates[g][v] = (state + source) + t->bias[column + v];
         }
-        i8_floats_store(gates[g] + panel * I8_CHUNK, i8_floats_load(y));
     }
 }
 
 static void i8_cell_dynamic_lstm(const i8_dynamic_cell_args *t)
 {
-    float gates[4][I8_MAX_CELLS * I8_CHUNK];
-    for (int p = 0; p < t->panels; ++p)
-        i8_dynamic_gates(t, gates, p);
-    i8_finish_lstm(gates, t->memory, t->output, t->panels * I8_CHUNK);
+    float open[I8_MAX_CELLS][I8_CHUNK], gates[4][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
+    for (int p = 0; p < t->panels; ++p) {
+        i8_dynamic_gates(t, gates, (ptrdiff_t)p * 4 * I8_CHUNK);
+        memcpy(c, t->memory + p * I8_CHUNK, sizeof c);
+        I8_EACH
+        {
+            const float kept = i8_logistic(gates[1][v]) * c[v];
+            c[v] = kept + i8_logistic(gates[0][v]) * i8_tanh(gates[2][v]);
+            open[p][v] = gates[3][v];
+        }
+        memcpy(t->memory + p * I8_CHUNK, c, sizeof c);
+    }
+    for (int p = 0; p < t->panels; ++p) {
+        memcpy(c, t->memory + p * I8_CHUNK, sizeof c);
+        I8_EACH y[v] = i8_logistic(open[p][v]) * i8_tanh(c[v]);
+        memcpy(t->output + p * I8_CHUNK, y, sizeof y);
+    }
 }
 
 #undef I8_END

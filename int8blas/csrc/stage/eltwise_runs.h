@@ -1,4 +1,4 @@
-/* tanh, logistic and exp of runs of whole chunks: the bits of the functions in eltwise_body.h, of which each is a chain
+/* tanh and logistic of runs of whole chunks: the bits of the functions in eltwise_body.h, of which each is a chain
  * of some 30 operations that wait for one another. Where chunks take turns, as many chains as a CPU has registers for
  * do not keep it busy. So a third of the chain is done for I8_ABREAST numbers, then the next third. */
 #ifndef I8_ELTWISE_RUNS_H
