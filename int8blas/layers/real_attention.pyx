@@ -33,7 +33,6 @@ from int8blas.layers.real_product cimport (
     RealArea,
     RealJob,
     area_floats,
-    buffer_depth,
     find_area,
     multiply_area,
     set_a,
@@ -68,19 +67,15 @@ cdef struct Workspace:
     float *softmax
 
 
-cdef int64_t workspace_size(const AttentionJob *j) noexcept nogil:
-    cdef int64_t buffer = max(area_floats(&j.scores), area_floats(&j.values))
-    cdef int64_t rows = j.rows * (j.q_width + j.width) + j.width + I8_ROW_ROOM(j.softmax.n)
-    return 4 * (buffer + rows) + 5 * ALIGNMENT
-
-
-cdef void lay_out(const AttentionJob *j, Workspace *space, char *memory) noexcept nogil:
-    """Set where a thread's memory is, from `memory` on."""
+cdef size_t lay_out(const AttentionJob *j, Workspace *space, char *memory) noexcept nogil:
+    """Set where a thread's memory is, from `memory` on, and return how much of it that takes."""
+    cdef char *start = memory
     space.buffer = <float *>carve(&memory, 4 * max(area_floats(&j.scores), area_floats(&j.values)))
     space.q = <float *>carve(&memory, 4 * j.rows * j.q_width)
     space.scores = <float *>carve(&memory, 4 * j.rows * j.width)
     space.mask = <float *>carve(&memory, 4 * j.width)
     space.softmax = <float *>carve(&memory, 4 * I8_ROW_ROOM(j.softmax.n))
+    return memory - start
 
 
 cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
@@ -126,14 +121,12 @@ cdef void attend(const AttentionJob *j, const Workspace *space, int64_t unit) no
             j.scores.kernels.elementwise.load[I8_TYPE_F32](
                 space.q + row * j.q_width, area.a + row * area.a_row, j.scores.k, j.q_scale, 0)
         area.a, area.a_row, area.y, area.y_row = space.q, j.q_width, space.scores, j.width
-        multiply_area(&j.scores, &area, space.buffer,
-                      space.buffer + j.scores.per * I8_PANEL * buffer_depth(&j.scores))
+        multiply_area(&j.scores, &area, space.buffer)
     make_weights(j, space, unit, area.rows)
     for group in range(j.values.groups):
         find_area(&j.values, unit * j.values.groups + group, &area)
         area.a, area.a_row = space.scores, j.width
-        multiply_area(&j.values, &area, space.buffer,
-                      space.buffer + j.values.per * I8_PANEL * buffer_depth(&j.values))
+        multiply_area(&j.values, &area, space.buffer)
 
 
 cdef int attend_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
@@ -141,7 +134,7 @@ cdef int attend_part(const void *job, int64_t part, int64_t parts) noexcept nogi
     cdef const AttentionJob *j = <const AttentionJob *>job
     cdef Workspace space
     cdef int64_t units = j.scores.count * j.scores.blocks, unit
-    cdef char *memory = <char *>acquire(workspace_size(j))
+    cdef char *memory = <char *>acquire(lay_out(j, &space, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
     lay_out(j, &space, memory)

@@ -47,8 +47,7 @@ cdef struct RealArea:
 
 
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil
-cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer, float *columns) noexcept nogil
-cdef int64_t buffer_depth(const RealJob *j) noexcept nogil
+cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil
 cdef int64_t area_floats(const RealJob *j) noexcept nogil
 cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a)
 cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b)

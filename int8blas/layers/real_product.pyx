@@ -58,12 +58,18 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
         j.kernels.elementwise.load[I8_TYPE_F32](buffer, buffer, width * depth, j.b_factor, 0)
 
 
-cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer, float *columns) noexcept nogil:
-    """An area, whose sums are made in `columns` where they are not all of y's."""
+cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
+    """The k of b that are in the buffer."""
+    return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
+
+
+cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
+    """An area, whose sums are made behind the buffer where they are not all of y's."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
     cdef bint whole = first + width <= j.columns
+    cdef float *columns = buffer + j.per * I8_PANEL * buffer_depth(j)
     cdef bint in_place = (whole and j.weights is NULL and j.b_column == 1 and area.rows <= FEW_ROWS
                           and j.b_factor == 1)
     cdef float *c = area.y + first if whole else columns
@@ -105,11 +111,6 @@ cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nog
     area.y, area.y_row = <float *>y + row * j.y_row, j.y_row
 
 
-cdef int64_t buffer_depth(const RealJob *j) noexcept nogil:
-    """The k of b that are in the buffer."""
-    return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
-
-
 cdef int64_t area_floats(const RealJob *j) noexcept nogil:
     """The size of the buffer, and of the columns behind it."""
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
@@ -125,7 +126,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         return -1
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
         find_area(j, unit, &area)
-        multiply_area(j, &area, buffer, buffer + j.per * I8_PANEL * buffer_depth(j))
+        multiply_area(j, &area, buffer)
     release(buffer)
     return 0
 
