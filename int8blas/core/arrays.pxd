@@ -27,6 +27,7 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
 cdef cnp.ndarray elements(object x, str name, tuple typenums)
 cdef cnp.ndarray elements_of_type(object x, str name, int typenum)
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
+cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarray like)
 cdef tuple axes_from(object x, str name, int ndim)
 cdef int axis_from(object x, str name, int ndim) except -1
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape)

@@ -480,6 +480,14 @@ cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
     return array
 
 
+cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarray like):
+    """`elements_output` of the shape of another array."""
+    cdef cnp.ndarray array = output_from(x, name, typenum)
+    if not cnp.PyArray_SAMESHAPE(array, like):
+        raise ValueError(f"{name} must have shape {(<object>like).shape}, got {(<object>array).shape}")
+    return array
+
+
 cdef tuple axes_from(object x, str name, int ndim):
     """The axes that None, an integer or a tuple of integers selects, from 0 to ndim - 1, in the order given."""
     if x is None:
@@ -591,10 +599,14 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
     cdef cnp.ndarray array
     cdef const int32_t *values
     cdef cnp.npy_intp count, i = 0
-    if type(x) is int and low <= x <= high:
-        array = cnp.PyArray_EMPTY(0, NULL, cnp.NPY_INT32, 0)
-        (<int32_t *>cnp.PyArray_DATA(array))[0] = x
-        return array
+    cdef int64_t value
+    cdef int overflow = 0
+    if type(x) is int:
+        value = PyLong_AsLongLongAndOverflow(x, &overflow)
+        if not overflow and low <= value <= high:
+            array = cnp.PyArray_EMPTY(0, NULL, cnp.NPY_INT32, 0)
+            (<int32_t *>cnp.PyArray_DATA(array))[0] = <int32_t>value
+            return array
     array = copy_of(x, cnp.NPY_INT32, shape)
     if array is not None:
         values, count = <const int32_t *>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array)

@@ -55,6 +55,7 @@ cdef extern from "numpy/arrayobject.h":
     bint PyArray_Check(object)
     bint PyArray_CheckExact(object)
     bint PyArray_IS_C_CONTIGUOUS(ndarray) nogil
+    bint PyArray_SAMESHAPE(ndarray, ndarray) nogil
     bint PyArray_IS_F_CONTIGUOUS(ndarray) nogil
     bint PyArray_ISWRITEABLE(ndarray) nogil
     bint PyArray_ISALIGNED(ndarray) nogil

@@ -139,9 +139,11 @@ def use_isa(name=...):
 def table_address(name):
     """The address of a kernel table that was built, whether or not this CPU supports it: a plan needs no more."""
     cdef int i = 0
-    while i8_all_kernels[i].name.decode() != name:
+    while i8_all_kernels[i] is not NULL:
+        if i8_all_kernels[i].name.decode() == name:
+            return <uintptr_t>i8_all_kernels[i]
         i += 1
-    return <uintptr_t>i8_all_kernels[i]
+    raise ValueError(f"name must be one of {', '.join(built_isas())}, got {name!r}")
 
 
 def kernel_info():

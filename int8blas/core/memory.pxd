@@ -1,4 +1,6 @@
 # Memory that begins on a cache line (see memory.pyx).
+from libc.stdint cimport uintptr_t
+
 cdef enum:
     ALIGNMENT = 64              # of what these functions return
 
@@ -17,3 +19,8 @@ cdef inline void *carve(char **memory, size_t size) noexcept nogil:
     cdef char *start = memory[0]
     memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     return start if size > 0 else NULL
+
+
+cdef inline char *aligned(char *memory) noexcept nogil:
+    """The first aligned address from this one on, at most ALIGNMENT - 1 bytes away."""
+    return memory + (-<uintptr_t>memory) % ALIGNMENT

@@ -11,8 +11,9 @@ from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport bounds, elements_output
+from int8blas.core.arrays cimport bounds, elements_output_like
 from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.results cimport empty_like
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
@@ -215,6 +216,8 @@ cdef bint is_dense(cnp.ndarray array) noexcept:
     cdef int ndim = cnp.PyArray_NDIM(array), left = 0, d, found
     cdef int64_t step = cnp.PyArray_ITEMSIZE(array)
     cdef bint used[cnp.NPY_MAXDIMS]
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        return True
     for d in range(ndim):
         used[d] = cnp.PyArray_DIM(array, d) == 1
         left += not used[d]
@@ -321,18 +324,21 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
         job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
 
 
-cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats):
-    """`size` values, or one for all, each `inner` times and all of that `repeats` times."""
-    cdef cnp.npy_intp count = size * inner * repeats
+cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats, const char **start):
+    """`size` values, or one for all, each `inner` times and all of that `repeats` times. Returns what they lie in; where
+    they are written they start on a cache line, as a vector of each is loaded with every vector of elements."""
+    cdef cnp.npy_intp count = size * inner * repeats, room = count + ALIGNMENT // <int64_t>sizeof(int32_t)
     cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
     cdef const char *value = cnp.PyArray_BYTES(parameter)
     cdef cnp.ndarray result
     cdef int32_t *dst
     cdef int64_t i, j
     if step == sizeof(int32_t) and count == size:
+        start[0] = value
         return parameter
-    result = cnp.PyArray_EMPTY(1, &count, cnp.PyArray_TYPE(parameter), 0)
-    dst = <int32_t *>cnp.PyArray_DATA(result)
+    result = cnp.PyArray_EMPTY(1, &room, cnp.PyArray_TYPE(parameter), 0)
+    start[0] = aligned(cnp.PyArray_BYTES(result))
+    dst = <int32_t *>start[0]
     if inner == 1 and step == sizeof(int32_t):
         memcpy(dst, value, size * sizeof(int32_t))
     else:
@@ -366,11 +372,8 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, i
         job.out_strides[0], job.out_strides[1] = size * inner * job.out_size, inner * job.out_size
         job.parameter_strides[0], job.parameter_strides[1] = 0, 1
         inner = 1
-    parameters = [written_out(parameter, size, inner, repeats) for parameter in parameters]
     job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
-    for p in range(PARAMETERS):
-        job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
-    return parameters
+    return [written_out(parameters[p], size, inner, repeats, &job.parameters[p]) for p in range(PARAMETERS)]
 
 
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
@@ -401,7 +404,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     cdef int p
     cdef bint uniform = True
     if out is not None:
-        array = elements_output(out, "out", typenum, (<object>x).shape)
+        array = elements_output_like(out, "out", typenum, x)
         target = empty_like(array, typenum) if clash(x, array) else array
     else:
         array = target = empty_like(x, typenum)

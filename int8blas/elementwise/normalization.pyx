@@ -10,7 +10,7 @@ from int8blas.core.arrays cimport (
     by_tensor,
     divisor,
     elements,
-    elements_output,
+    elements_output_like,
     float32s,
     integers_in_range,
     positive_numbers,
@@ -67,7 +67,7 @@ cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray s
     if out is None:
         array = target = empty_like(src, dst_dtype.num)
     else:
-        array = elements_output(out, "out", dst_dtype.num, (<object>src).shape)
+        array = elements_output_like(out, "out", dst_dtype.num, src)
         target = empty_like(array, dst_dtype.num) if clash(src, array) else array
     if cnp.PyArray_SIZE(src):
         args.n = cnp.PyArray_DIM(src, axis)

@@ -8,7 +8,7 @@ cdef enum:
     LONG_K_SIDE = 16
     # From how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
     # are not contiguous along k: more are packed for tiles in less time.
-    MIN_LONG_K = 64
+    MIN_LONG_K = 16
     COPIED_VECTORS = 8
 
 

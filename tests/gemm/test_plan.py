@@ -17,12 +17,17 @@ CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128)
 SHAPES = (*itertools.product((1, 2, 7, 8, 33, 64, 65, 100, 256, 500, 1024, 3000), (16, 48, 100, 256, 1000, 4096),
                              (16, 64, 256, 1000, 4096, 12000)), (20000, 48, 256), (100, 20000, 512))  # fmt: skip
 FORMS = {"plain": {}, "columns": {"b_columns": True}, "packed": {"packed": True}}
-# Tables of which none has been built: registers of 128 and of 1024 bits have tiles of other shapes.
-TABLES = {isa: {"isa": isa} for isa in built_isas()} | {
+# Tables of which none has been built: registers of 128 and of 1024 bits have tiles of other shapes. The rest of each is
+# that of kernels for this architecture.
+OTHER_TILES = {
     "128 bits": {"isa": "ref", "tile": (6, 1)},
     "128 bits, lanes": {"isa": "avxvnni", "tile": (8, 1)},
     "1024 bits": {"isa": "avx512vnni", "tile": (12, 4)},
     "1024 bits, pairs": {"isa": "avx512bw", "tile": (6, 8)},
+    "1024 bits, products of matrices": {"isa": "i8mm", "tile": (12, 4)},
+}
+TABLES = {isa: {"isa": isa} for isa in built_isas()} | {
+    name: table for name, table in OTHER_TILES.items() if table["isa"] in built_isas()
 }
 # Bytes of L1, of a core's part of L2, and of L3, and cores, of CPUs with 64-bit Arm; and their kernels, or those of a
 # table with tiles of their size where they have not been built.
@@ -159,3 +164,8 @@ def test_time_does_not_grow_with_cores(table, form):
             time = time_of(plan, m, n, k, form == "packed")
             assert time <= MARGIN * before, (m, n, k, cores, plan_before, plan)
             before, plan_before = min(time, before), plan
+
+
+def test_a_plan_needs_kernels_that_were_built():
+    with pytest.raises(ValueError, match="name must be one of .*, got 'mmx'"):
+        plan_of(8, 8, 8, "mmx", machine())
