@@ -167,5 +167,5 @@ def test_time_does_not_grow_with_cores(table, form):
 
 
 def test_a_plan_needs_kernels_that_were_built():
-    with pytest.raises(ValueError, match="name must be one of .*, got 'mmx'"):
+    with pytest.raises(ValueError, match=r"name must be one of .*, got 'mmx'"):
         plan_of(8, 8, 8, "mmx", machine())
