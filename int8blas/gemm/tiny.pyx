@@ -152,8 +152,11 @@ cdef inline int64_t together(const Gemm *g, int64_t tiles, int height, int64_t r
     if g.a.column != 1:
         return 1
     if g.k % I8_GROUP or has_zero(&g.b) or g.a.flip:
-        room = min(room, min(<int64_t>I8_MAX_COLUMNS, COPIED_BYTES // max(<int64_t>1, g.k)))
-    return max(<int64_t>1, min(tiles, room // height))
+        room = min(room, <int64_t>I8_MAX_COLUMNS)
+        if tiles * height * g.k > COPIED_BYTES:
+            room = min(room, COPIED_BYTES // g.k)
+    # Most often all of them, which needs no division of 64 bits.
+    return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
 cdef inline void set_rows(const Gemm *g, i8_tile_args *t, const uint8_t *a, int height, int rows, uint8_t *memory,

@@ -308,35 +308,35 @@ static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t
 }
 
 #ifdef I8_UNITS
-/* The sum of 8 bytes side by side: those at even places and at odd ones, then four sums of 16 bits. */
-static inline int64_t i8_sum_of_8(const uint8_t *src, uint8_t flip)
-{
-    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff), ones = UINT64_C(0x0001000100010001);
-    uint64_t x;
-    memcpy(&x, src, sizeof(x));
-    x ^= flip * UINT64_C(0x0101010101010101);
-    return (int64_t)(((x & even) + (x >> 8 & even)) * ones >> 48);
-}
-
-static int64_t i8_sum_contiguous(int64_t k, const uint8_t *src, uint8_t flip)
+/* The sums of `rows` rows whose bytes lie side by side. */
+I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
+                               uint8_t flip)
 {
     const i8_unit f = i8_set_unit(flip);
-    i8_unit sum[2] = {i8_zero_unit(), i8_zero_unit()};
-    int64_t i = 0, tail = 0;
-    for (; i + 32 <= k; i += 32)
-        I8_FOR(j, 2) sum[j] = i8_add_bytes(sum[j], i8_xor_unit(i8_load_unit(src + i + 16 * j), f));
+    const int rest = (int)(k % 16);
+    i8_unit sum[4];
+    int64_t i = 0;
+    I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
-        sum[0] = i8_add_bytes(sum[0], i8_xor_unit(i8_load_unit(src + i), f));
-    /* Pixels have few channels: 8 of them in a general register. */
-    for (; i + 8 <= k; i += 8)
-        tail += i8_sum_of_8(src + i, flip);
-    int64_t lanes[2];
-    i8_store_unit(lanes, i8_add_qwords(sum[0], sum[1]));
-    return lanes[0] + lanes[1] + tail + i8_sum(k - i, src + i, 1, flip);
+        I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
+    /* The zeros behind the last bytes become `flip`. */
+    const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
+    if (rest > 0)
+        I8_FOR(r, rows)
+            sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_first_bytes(src + r * row_stride + i, rest), f));
+    for (int r = 0; r < rows; r += 2) {
+        const i8_unit x = sum[r], y = sum[r + 1 < rows ? r + 1 : r];
+        const i8_unit both = i8_add_qwords(i8_zip_low_64(x, y), i8_zip_high_64(x, y));
+        const i8_unit result = i8_add_qwords(both, i8_unit_of_qwords((uint64_t)behind, (uint64_t)behind));
+        if (r + 1 < rows)
+            i8_store_unit(sums + r, result);
+        else
+            i8_store_half_unit(sums + r, result);
+    }
 }
 #endif
 
-/* The same of at most 16 rows side by side in memory: whole lines of them are added, fastest of a constant `count`. */
+/* The sums of at most 16 rows side by side in memory: whole lines of them are added, fastest of a constant `count`. */
 I8_INLINE void i8_sums_of_lines(int64_t *sums, const int count, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                 uint8_t flip)
 {
@@ -357,6 +357,17 @@ I8_INLINE void i8_sums_of_lines(int64_t *sums, const int count, int64_t k, const
 static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip)
 {
+#ifdef I8_UNITS
+    if (k_stride == 1) {
+        for (; rows >= 4; rows -= 4, sums += 4, src += 4 * row_stride)
+            i8_sums_of_rows(sums, 4, k, src, row_stride, flip);
+        if (rows & 2)
+            i8_sums_of_rows(sums, 2, k, src, row_stride, flip);
+        if (rows & 1)
+            i8_sums_of_rows(sums + (rows & 2), 1, k, src + (rows & 2) * row_stride, row_stride, flip);
+        return;
+    }
+#endif
     if (row_stride == 1 && k_stride != 1) {
         for (; rows >= 16; rows -= 16, sums += 16, src += 16)
             i8_sums_of_lines(sums, 16, k, src, k_stride, flip);
@@ -366,15 +377,8 @@ static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *s
             i8_sums_of_lines(sums, (int)rows, k, src, k_stride, flip);
         return;
     }
-    for (int64_t i = 0; i < rows; ++i) {
-#ifdef I8_UNITS
-        if (k_stride == 1) {
-            sums[i] = i8_sum_contiguous(k, src + i * row_stride, flip);
-            continue;
-        }
-#endif
+    for (int64_t i = 0; i < rows; ++i)
         sums[i] = i8_sum(k, src + i * row_stride, k_stride, flip);
-    }
 }
 
 static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
