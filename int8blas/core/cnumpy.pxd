@@ -72,5 +72,8 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_EMPTY(int, npy_intp *, int, int)
     object PyArray_ZEROS(int, npy_intp *, int, int)
     object PyArray_NewCopy(ndarray, NPY_ORDER)
+    # These two take the references to the dtype and to the owner of the memory.
+    ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)
+    int PyArray_SetBaseObject(ndarray, object) except -1
     ndarray PyArray_GETCONTIGUOUS(ndarray)
     object PyArray_FROM_OTF(object, int, int)

@@ -3,6 +3,7 @@
 from math import prod
 from sys import maxsize
 
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -132,12 +133,28 @@ cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int ty
 
 
 cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
+    """numpy.broadcast_to, which takes as long as all else of a small result."""
+    cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
+    cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
+    cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
+    cdef cnp.ndarray view
+    cdef cnp.dtype dtype
     if (<object>array).shape == shape:
         return array
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}") from None
+    if lead < 0:
+        raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
+    for d in range(ndim):
+        sizes[d], strides[d] = shape[d], 0
+        if d >= lead and cnp.PyArray_DIM(array, d - lead) != 1:
+            if cnp.PyArray_DIM(array, d - lead) != sizes[d]:
+                raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
+            strides[d] = cnp.PyArray_STRIDE(array, d - lead)
+    dtype = (<object>array).dtype
+    Py_INCREF(dtype)
+    view = cnp.PyArray_NewFromDescr(np.ndarray, dtype, ndim, sizes, strides, cnp.PyArray_DATA(array), 0, NULL)
+    Py_INCREF(array)
+    cnp.PyArray_SetBaseObject(view, array)
+    return view
 
 
 cdef tuple broadcast_shape(tuple first, tuple second):

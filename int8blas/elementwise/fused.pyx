@@ -59,6 +59,7 @@ cdef struct Operand:
     char *data
     int type, size
     bint whole                      # contiguous, in the order of the runs
+    bint repeated                   # one run for all, which is there as often as a block has runs
     ptrdiff_t step
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
@@ -153,7 +154,7 @@ cdef inline char *address(const FusedJob *job, const Operand *operand, const Blo
 
 cdef inline bint in_place(const Operand *operand, const Block *block) noexcept nogil:
     """Whether the elements of a block lie side by side in the operand."""
-    return operand.whole or (block.runs == 1 and operand.step == operand.size)
+    return operand.whole or operand.repeated or (block.runs == 1 and operand.step == operand.size)
 
 
 cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out, char *results, const Operand *x,
@@ -291,13 +292,14 @@ cdef class Fused:
     cdef FusedJob job
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
+    cdef list repeated              # memory of operands
 
 
 cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
     """Where an array is, with its strides in this order; one run if that is NULL."""
     operand.type = element_type(cnp.PyArray_TYPE(array))
     operand.size = operand.step = cnp.PyArray_ITEMSIZE(array)
-    operand.data, operand.whole = cnp.PyArray_BYTES(array), True
+    operand.data, operand.whole, operand.repeated = cnp.PyArray_BYTES(array), True, False
     if order is not NULL:
         operand.data = ordered_strides(order, array, operand.strides)
         if order.dims:
@@ -369,6 +371,44 @@ cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
     else:
         job.per_run = ceil_div(job.n, block)
         job.blocks = job.outer * job.per_run
+
+
+cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
+    """Whether an operand is the same in all runs."""
+    cdef int d
+    for d in range(job.dims):
+        if operand.strides[d]:
+            return False
+    return operand.step == operand.size
+
+
+cdef int repeat_runs(Fused self, int64_t block) except -1:
+    """Let blocks of that many elements have several runs, where all operands are contiguous but those that have one
+    run: these are written out. A run by itself takes some 100 ns, whatever its length."""
+    cdef FusedJob *job = &self.job
+    cdef int64_t together = min(block // job.n, job.outer), run, size
+    cdef Operand *operand
+    cdef char *memory
+    cdef int i
+    if job.outer == 1 or together < 2 or not job.out.whole:
+        return 0
+    for i in range(job.count):
+        operand = &job.links[i].operand
+        if job.links[i].reads and not operand.whole and not has_one_run(job, operand):
+            return 0
+    self.repeated = []
+    for i in range(job.count):
+        operand = &job.links[i].operand
+        if job.links[i].reads and not operand.whole:
+            size = job.n * operand.size
+            written = bytearray(together * size)
+            self.repeated.append(written)
+            memory = written
+            for run in range(together):
+                memcpy(memory + run * size, operand.data, size)
+            operand.data, operand.repeated = memory, True
+    job.together, job.blocks = together, ceil_div(job.outer, together)
+    return 0
 
 
 cdef inline bint is_byte(const Operand *operand) noexcept:
@@ -451,10 +491,12 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     elif set_bytes(job):
         job.compute = compute_bytes
         set_blocks(job, BUFFER, LONG_BYTES)
+        repeat_runs(self, BUFFER)
     else:
         job.compute = compute_floats
         job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(self, target)
         set_blocks(job, FLOATS, LONG_FLOATS)
+        repeat_runs(self, FLOATS)
     return self
 
 
