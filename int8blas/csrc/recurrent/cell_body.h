@@ -4,8 +4,14 @@
  *
  * A tanh or a logistic is a chain of some 30 operations that wait for one another, and where one is the argument of the
  * next, the chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are
- * computed for all cells, then the others. */
+ * computed for all cells, then the others. With 16 registers of 8 numbers, LSTMs have a gate of all cells as a run
+ * (eltwise_runs.h), which takes longer where a chunk is one register. */
 #include "stage/eltwise_body.h"
+
+#define I8_CELLS_IN_RUNS (I8_LANES == 8)
+#if I8_CELLS_IN_RUNS
+#include "stage/eltwise_runs.h"
+#endif
 
 typedef struct {
     const int32_t *x, *h;
@@ -54,6 +60,58 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
             const i8_cell_place at = i8_place(t, i, p, gates, biases);
 #define I8_END }
 
+#if I8_CELLS_IN_RUNS
+
+/* Arrays of one chunk are between loops and what may overlap, or GCC 12 does not make vectors of the loops; they are
+ * loaded and stored as vectors, which a memcpy of GCC is not. */
+
+/* The new memory of n units, and y, from the gates, all of them in the order of the cells. */
+I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
+{
+    i8_logistic_run(gates[0], n, 1.0f);
+    i8_logistic_run(gates[1], n, 1.0f);
+    i8_tanh_run(gates[2], n, 1.0f);
+    i8_logistic_run(gates[3], n, 1.0f);
+    for (int i = 0; i < n; i += I8_CHUNK) {
+        float before[I8_CHUNK], after[I8_CHUNK];
+        i8_floats_store(before, i8_floats_load(c + i));
+        I8_EACH
+        {
+            const float kept = gates[1][i + v] * before[v], added = gates[0][i + v] * gates[2][i + v];
+            after[v] = kept + added;
+        }
+        i8_floats_store(c + i, i8_floats_load(after));
+        i8_floats_store(y + i, i8_floats_load(after));
+    }
+    i8_tanh_run(y, n, 1.0f);
+    for (int i = 0; i < n; i += I8_CHUNK) {
+        float x[I8_CHUNK];
+        i8_floats_store(x, i8_floats_load(y + i));
+        I8_EACH x[v] = gates[3][i + v] * x[v];
+        i8_floats_store(y + i, i8_floats_load(x));
+    }
+}
+
+static void i8_cell_lstm(const i8_cell_args *t)
+{
+    float gates[4][I8_MAX_CELLS * I8_CHUNK], c[I8_MAX_CELLS * I8_CHUNK], y[I8_MAX_CELLS * I8_CHUNK];
+    I8_EACH_CELL(4, 4)
+        memcpy(c + n * I8_CHUNK, t->memory + at.memory, I8_CHUNK * sizeof *c);
+        for (int g = 0; g < 4; ++g) {
+            float gate[I8_CHUNK];
+            I8_EACH gate[v] = I8_BOTH(g);
+            i8_floats_store(gates[g] + n * I8_CHUNK, i8_floats_load(gate));
+        }
+    I8_END
+    i8_finish_lstm(gates, c, y, t->rows * t->panels * I8_CHUNK);
+    I8_EACH_CELL(4, 4)
+        memcpy(t->memory + at.memory, c + n * I8_CHUNK, I8_CHUNK * sizeof *c);
+        i8_store_state(t, &at, y + n * I8_CHUNK);
+    I8_END
+}
+
+#else
+
 static void i8_cell_lstm(const i8_cell_args *t)
 {
     float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
@@ -73,6 +131,8 @@ static void i8_cell_lstm(const i8_cell_args *t)
         i8_store_state(t, &at, y);
     I8_END
 }
+
+#endif
 
 static void i8_cell_gru_reset(const i8_cell_args *t)
 {
@@ -117,11 +177,13 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
     I8_END
 }
 
-/* The gates of 16 units whose first column is `column`. */
-I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float (*gates)[I8_CHUNK], ptrdiff_t column)
+/* The gates of 16 units of a panel; from one gate to the next there are `step` numbers. */
+I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float *gates, const ptrdiff_t step, int panel)
 {
+    ptrdiff_t column = (ptrdiff_t)panel * 4 * I8_CHUNK;
     for (int g = 0; g < 4; ++g, column += I8_CHUNK) {
         uint32_t h[I8_CHUNK], x[I8_CHUNK];
+        float y[I8_CHUNK];
         I8_EACH h[v] = (uint32_t)t->h[column + v] - (uint32_t)t->state_zero * (uint32_t)t->h_sums[column + v];
         I8_EACH x[v] = (uint32_t)t->x[column + v];
         if (t->h_zero)
@@ -132,16 +194,29 @@ I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float (*gates)[I8
         {
             const float state = (float)(int32_t)h[v] * (t->state_scale * t->h_scale[column + v]);
             const float source = (float)(int32_t)x[v] * (t->source_scale * t->x_scale[column + v]);
-            gates[g][v] = (state + source) + t->bias[column + v];
+            y[v] = (state + source) + t->bias[column + v];
         }
+        i8_floats_store(gates + g * step, i8_floats_load(y));
     }
 }
+
+#if I8_CELLS_IN_RUNS
+
+static void i8_cell_dynamic_lstm(const i8_dynamic_cell_args *t)
+{
+    float gates[4][I8_MAX_CELLS * I8_CHUNK];
+    for (int p = 0; p < t->panels; ++p)
+        i8_dynamic_gates(t, gates[0] + p * I8_CHUNK, I8_MAX_CELLS * I8_CHUNK, p);
+    i8_finish_lstm(gates, t->memory, t->output, t->panels * I8_CHUNK);
+}
+
+#else
 
 static void i8_cell_dynamic_lstm(const i8_dynamic_cell_args *t)
 {
     float open[I8_MAX_CELLS][I8_CHUNK], gates[4][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
     for (int p = 0; p < t->panels; ++p) {
-        i8_dynamic_gates(t, gates, (ptrdiff_t)p * 4 * I8_CHUNK);
+        i8_dynamic_gates(t, gates[0], I8_CHUNK, p);
         memcpy(c, t->memory + p * I8_CHUNK, sizeof c);
         I8_EACH
         {
@@ -158,6 +233,8 @@ static void i8_cell_dynamic_lstm(const i8_dynamic_cell_args *t)
     }
 }
 
+#endif
+#undef I8_CELLS_IN_RUNS
 #undef I8_END
 #undef I8_EACH_CELL
 #undef I8_BOTH
