@@ -114,7 +114,10 @@ I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *ac
     i8_floats_store(z + i * I8_CHUNK, i8_chunk_of(from + i * row, type))
 static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, ptrdiff_t step, int rows, int count)
 {
-    if (count < I8_CHUNK || step != i8_size(type))
+    if (step == 0 && type == I8_TYPE_F32)
+        for (int i = 0; i < rows; ++i)
+            i8_floats_store(z + i * I8_CHUNK, i8_floats_set(*(const float *)(const void *)(from + i * row)));
+    else if (count < I8_CHUNK || step != i8_size(type))
         for (int i = 0; i < rows; ++i)
             i8_load_chunk(z + i * I8_CHUNK, type, from + i * row, step, count);
     else if (type == I8_TYPE_U8)
@@ -169,9 +172,14 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
     return o->stage->relu ? i8_floats_relu(x) : x;
 }
 
-/* What follows the post-ops. */
-I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, char *c, int count)
+/* What follows the post-ops; floats of the type itself are as they are where nothing `rescales` them. */
+I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, int rescales, char *c,
+                              int count)
 {
+    if (type == I8_TYPE_F32 && !rescales) {
+        i8_store_chunk(x, type, c, count);
+        return;
+    }
     x = i8_floats_mul(x, t->dst_scale);
     if (!ordered)
         x = i8_floats_ordered(x);
@@ -222,7 +230,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     }
     if (!has_ops) {
         for (int i = 0; i < rows; ++i)
-            i8_stage_store(i8_stage_values(o, &t, i, j, by_row), &t, ordered, type, c + i * c_row, count);
+            i8_stage_store(i8_stage_values(o, &t, i, j, by_row), &t, ordered, type, s->rescales, c + i * c_row, count);
         return;
     }
     for (int top = 0; top < rows; top += I8_STAGE_ROWS) {
@@ -232,7 +240,8 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
             i8_floats_store(y + i * I8_CHUNK, i8_stage_values(o, &t, top + i, j, by_row));
         i8_post_ops(s, y, height, o->row + top, column, count, c + top * c_row, c_row);
         for (int i = 0; i < height; ++i)
-            i8_stage_store(i8_floats_load(y + i * I8_CHUNK), &t, ordered, type, c + (top + i) * c_row, count);
+            i8_stage_store(i8_floats_load(y + i * I8_CHUNK), &t, ordered, type, s->rescales,
+                           c + (top + i) * c_row, count);
     }
 }
 
@@ -249,6 +258,7 @@ I8_STAGE(i8_stage_f32, 0, 0, I8_TYPE_F32)
 I8_STAGE(i8_stage_f32_by_row, 0, 1, I8_TYPE_F32)
 I8_STAGE(i8_stage_plain, 0, 0, o->stage->type)
 I8_STAGE(i8_stage_plain_by_row, 0, 1, o->stage->type)
+I8_STAGE(i8_stage_any_f32, 1, 0, I8_TYPE_F32)
 I8_STAGE(i8_stage_any, 1, 0, o->stage->type)
 I8_STAGE(i8_stage_any_by_row, 1, 1, o->stage->type)
 
@@ -256,7 +266,7 @@ static void i8_run_stage(const i8_output_args *o)
 {
     const int type = o->stage->type, by_row = o->row_scale != NULL;
     if (o->stage->op_count)
-        by_row ? i8_stage_any_by_row(o) : i8_stage_any(o);
+        by_row ? i8_stage_any_by_row(o) : type == I8_TYPE_F32 ? i8_stage_any_f32(o) : i8_stage_any(o);
     else if (type == I8_TYPE_F32)
         by_row ? i8_stage_f32_by_row(o) : i8_stage_f32(o);
     else if (by_row)
