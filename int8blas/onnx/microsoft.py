@@ -10,6 +10,7 @@ they end in float32.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -142,11 +143,10 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
         y = function(real(x, scale, zero), axis=axis)
         return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
 
-    fixed = [site.constants.get(i) for i in (1, 2, 3, 4)]
-    numbers = [value for value in fixed if value is not None]
-    if len(numbers) < len(fixed) or not plain(*numbers[:2]) or not plain(*numbers[2:]):
+    numbers = constant_numbers(site)
+    if numbers is None:
         return call
-    scale, zero, y_scale, y_zero = (value.reshape(-1)[0] for value in numbers)
+    scale, zero, y_scale, y_zero = numbers
 
     def call_constant(x: Array, *constants: Array) -> Array:
         if x.dtype != zero.dtype:
@@ -185,6 +185,40 @@ def average(
     return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
 
 
+def prepared_average(
+    site: Site, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
+    kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
+) -> Call:  # fmt: skip
+    """Scales and zero points that are constant are looked at once."""
+    general = functools.partial(
+        average, auto_pad=auto_pad, ceil_mode=ceil_mode, channels_last=channels_last,
+        count_include_pad=count_include_pad, kernel_shape=kernel_shape, pads=pads, strides=strides,
+    )  # fmt: skip
+    numbers = constant_numbers(site)
+    if numbers is None or ceil_mode or channels_last or count_include_pad:
+        return general
+    scale, zero, y_scale, y_zero = numbers
+
+    def call(x: Array, *constants: Array) -> Array:
+        if x.dtype != zero.dtype or x.ndim not in TURNS:
+            return general(x, *constants)
+        at = windows(x.shape[2:], kernel_shape, strides, pads, None, auto_pad)
+        y = pooled(avg_pool, x, at, dst_dtype=np.float32)
+        y -= np.float32(zero)
+        y *= scale
+        return np.asarray(quantize(y, y_scale, int(y_zero), y_zero.dtype, scheme="onnx"))
+
+    return call
+
+
+def constant_numbers(site: Site) -> list[Any] | None:
+    """Scale and zero point of the source and of the result, inputs 1 to 4, if all of them are one constant number."""
+    values = [value for i in range(1, 5) if (value := site.constants.get(i)) is not None]
+    if len(values) < 4 or not plain(*values[:2]) or not plain(*values[2:]):
+        return None
+    return [value.reshape(-1)[0] for value in values]
+
+
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.int64) -> Array:
     """Sums over pixels are a product with ones, where the channels lie side by side."""
     if x.ndim in TURNS and axes == tuple(range(2, x.ndim)) and x.strides[1] == 1 and len(x) == 1 and x.size:
@@ -208,8 +242,7 @@ def mean_of_bytes(
 
 
 def global_average(site: Site, *, channels_last: int = 0) -> Call:
-    fixed = [site.constants.get(i) for i in (1, 2, 3, 4)]
-    numbers = [value for value in fixed if value is not None and value.size == 1]
+    numbers = None if channels_last else constant_numbers(site)
 
     def call(
         x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
@@ -217,9 +250,9 @@ def global_average(site: Site, *, channels_last: int = 0) -> Call:
         axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
         return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True)
 
-    if len(numbers) < len(fixed) or channels_last or not plain(*numbers[2:]) or not plain(*numbers[:2]):
+    if numbers is None:
         return call
-    scale, zero, y_scale, y_zero = (value.reshape(-1)[0] for value in numbers)
+    scale, zero, y_scale, y_zero = numbers
 
     def call_constant(x: Array, *constants: Array) -> Array:
         count = math.prod(x.shape[2:])
@@ -462,6 +495,7 @@ def gelu(x: Array) -> Array:
 
 
 PREPARED: dict[str, Callable[..., Call]] = {
+    "QLinearAveragePool": prepared_average,
     "QLinearSigmoid": sigmoid_table, "QLinearLeakyRelu": leaky_relu_table, "QGemm": qgemm,
     "MatMulIntegerToFloat": matmul_to_float, "DynamicQuantizeMatMul": dynamic_matmul,
     "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention, "QLinearAdd": add_bytes,
@@ -469,7 +503,7 @@ PREPARED: dict[str, Callable[..., Call]] = {
     "QuantizeLinear": prepared_quantize, "DequantizeLinear": prepared_dequantize,
 }  # fmt: skip
 PLAIN: dict[str, Callable[..., Any]] = {
-    "QLinearConcat": concat, "QLinearAveragePool": average, "QLinearReduceMean": reduce_mean,
+    "QLinearConcat": concat, "QLinearReduceMean": reduce_mean,
     "QEmbedLayerNormalization": embed_layer_norm, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
 }  # fmt: skip
 OPERATORS = [

@@ -133,3 +133,27 @@ def test_means_over_pixels(isa, order):
     means = np.clip(np.rint(np.nanmean(windows, (-1, -2)) / np.float32(0.07)) + 31, 0, 255)
     assert a.shape == means.shape
     assert np.abs(a - means).max() <= 1
+
+
+@pytest.mark.parametrize("order", ["channels first", "channels last"])
+@pytest.mark.parametrize(
+    "attributes",
+    ["kernel_shape = [1, 1]", "kernel_shape = [3, 2], strides = [2, 3]", "kernel_shape = [2, 3], dilations = [2, 1]",
+     "kernel_shape = [3, 3], pads = [1, 0, 1, 2], strides = [1, 2]",
+     "kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1"],
+)  # fmt: skip
+def test_maxima_of_floats_are_those_of_their_ranks(attributes, order):
+    """Bytes of the same order have their maxima at the same places; NaN is above all."""
+    ranks = np.random.default_rng(5).permutation(240).astype(np.uint8).reshape(1, 3, 8, 10)
+    values = np.sort(np.random.default_rng(6).normal(0, 9, 240)).astype(np.float32)
+    values[-1] = np.nan
+    x = values[ranks]
+    if order == "channels last":
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    before = x.copy()
+    text = f"g (float[1,3,8,10] x, uint8[1,3,8,10] r) => (float y, uint8 z) {{ y = MaxPool<{attributes}>(x) " \
+           f"z = MaxPool<{attributes}>(r) }}"  # fmt: skip
+    y, z = loaded(text).run(None, {"x": x, "r": ranks})
+    np.testing.assert_array_equal(y, values[z])
+    assert not np.shares_memory(y, x)
+    np.testing.assert_array_equal(x, before)
