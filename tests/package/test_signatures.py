@@ -14,7 +14,7 @@ import int8blas
 from int8blas import calibration
 
 PACKAGE = pathlib.Path(int8blas.__file__).parent
-API = PACKAGE.parent / "docs" / "api"
+API = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api"
 LITERALS = (bool, int, float, str, tuple, type(None))
 
 
