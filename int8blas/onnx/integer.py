@@ -88,11 +88,16 @@ def prepared_quantize(
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
-        if 0 in x.strides:  # broadcast: short runs that have no order in memory
+        if 0 in x.strides and is_broadcast(x):  # short runs that have no order in memory
             x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
 
     return call
+
+
+def is_broadcast(x: Array) -> bool:
+    """Whether some elements are in several places; a dimension of one element has any stride."""
+    return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
 def plain(scale: Array, zero: Array) -> bool:
@@ -486,8 +491,9 @@ class RoundingConvolutions:
         self.sums = sums
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
-        if self.usable and x_zero.dtype in BYTES:  # a source is of this type
-            self.layer(x_zero.dtype)
+        self.dtype = np.dtype(x_zero.dtype)
+        # A source is of this type.
+        self.usual = self.layer(self.dtype) if self.usable and self.dtype in BYTES else None
 
     def layer(self, dtype: np.dtype[Any]) -> Convolution:
         """The layer for a source of some type, made once."""
@@ -503,7 +509,11 @@ class RoundingConvolutions:
         return self.layers[dtype]
 
     def __call__(self, x: Array, *constants: Any) -> Array:
-        return channels_last(self.layers.get(x.dtype) or self.layer(x.dtype), x)
+        """As :func:`channels_last`; a small convolution takes as long as finding the layer by its type does."""
+        layer = self.usual if x.dtype is self.dtype else None
+        to, back = TURNS[x.ndim]
+        y: Array = (layer or self.layer(x.dtype))(np.ascontiguousarray(x.transpose(to)))
+        return y.transpose(back)
 
 
 OPERATORS = [

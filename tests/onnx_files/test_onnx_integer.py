@@ -26,6 +26,18 @@ def rng():
     return np.random.default_rng(7)
 
 
+def test_an_image_is_quantized_as_it_lies_in_memory(rng):
+    """Channels that are last in memory stay so, whatever the stride of the one image is; broadcast ones are copied."""
+    model = loaded("g (float[n,c,h,w] x) => (uint8[n,c,h,w] y) <float s = {0.5}, uint8 z = {3}> "
+                   "{ y = QuantizeLinear(x, s, z) }")  # fmt: skip
+    image = rng.normal(0, 30, (6, 5, 3)).astype(np.float32).transpose(2, 0, 1)[None]
+    assert image.strides[0] == 0
+    for x in (image, np.broadcast_to(image[:, :1], image.shape), np.broadcast_to(image, (4, *image.shape[1:]))):
+        (y,) = model.run(None, {"x": x})
+        np.testing.assert_array_equal(y, saturated(np.rint(x / np.float32(0.5)), 3, np.uint8))
+        assert x is not image or y.strides[1] == 1
+
+
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("zero", [0, 1, 3, 77, 126, 127, 128, 255])
 @pytest.mark.parametrize("times", [1, 30])
