@@ -27,19 +27,25 @@ MOVES: dict[str, Callable[..., Array]] = {
     "Expand": shape.expand, "Flatten": shape.flatten, "Gather": shape.gather, "Reshape": shape.reshape,
     "Slice": shape.slices, "Squeeze": shape.squeeze, "Transpose": shape.transpose, "Unsqueeze": shape.unsqueeze,
 }  # fmt: skip
+# Operators that need no element.
+OF_SHAPE = {"Shape", "Size"}
 # Inputs that a view has at most, which sizes.py lists.
 MOST_INPUTS = 32
 
 
 def moved_graph(graph: Graph) -> Graph:
     """A graph, whose nodes are in order, with operators that move no element before a DequantizeLinear by one scale,
-    if all that takes its result are such operators, or QuantizeLinear."""
+    if all that takes its result are such operators, or need its shape alone, or are QuantizeLinear."""
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        maker = pattern.makers.get(node.inputs[0]) if is_move(pattern, node) else None
+        known = node.kind in OF_SHAPE or is_move(pattern, node)
+        maker = pattern.makers.get(node.inputs[0]) if known else None
         if maker is None or not moves_alone(pattern, maker):
             nodes.append(node)
+            continue
+        if node.kind in OF_SHAPE:
+            nodes.append(replace(node, inputs=(maker.inputs[0],)))
             continue
         name = f"{node.outputs[0]} in bytes of int8blas"
         before = replace(node, inputs=(maker.inputs[0], *node.inputs[1:]), outputs=(name,))
@@ -57,10 +63,10 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
     if scale is None or scale.size != 1 or name in pattern.kept:
         return False
     takers = pattern.takers[name]
-    again = [taker.operator == "QuantizeLinear" for taker in takers]
+    known = [taker.operator == "QuantizeLinear" or taker.kind in OF_SHAPE for taker in takers]
     return all(
-        taker.inputs.index(name) == 0 and (quantizes or is_move(pattern, taker))
-        for taker, quantizes in zip(takers, again, strict=True)
+        taker.inputs.index(name) == 0 and (is_known or is_move(pattern, taker))
+        for taker, is_known in zip(takers, known, strict=True)
     )
 
 

@@ -473,15 +473,15 @@ def test_what_moves_no_element_is_one_view(name, kind):
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_bytes_are_moved_before_they_are_dequantized(alone):
-    """If what is dequantized is only moved or quantized again."""
+    """If what is dequantized is only moved or quantized again, or its shape is wanted."""
     values = constants(**PLACES, xs=one(XS), xz=one(119, np.uint8), ys=one(0.02), yz=one(3, np.uint8))
     taker = "w = QuantizeLinear(f, ys, yz)" if alone else "w = Neg(f)"
-    text = f"""g (uint8[4,18] x) => (float y, uint8 z, {"uint8" if alone else "float"} w) <{values}> {{
+    text = f"""g (uint8[4,18] x) => (float y, uint8 z, {"uint8" if alone else "float"} w, int64[5] n) <{values}> {{
         f = DequantizeLinear(x, xs, xz) a = Reshape(f, five) b = Transpose<perm = [2, 0, 3, 1, 4]>(a)
-        c = Gather(b, two) y = Neg(c) z = QuantizeLinear(b, ys, yz) {taker} }}"""
+        c = Gather(b, two) y = Neg(c) z = QuantizeLinear(b, ys, yz) {taker} n = Shape(b) }}"""
     model = loaded(text)
-    moved = ["int8blas.View", "DequantizeLinear", "Neg", "int8blas.View", "int8blas.Table", "int8blas.Table"]
-    stays = ["DequantizeLinear", "int8blas.View", "int8blas.View", "Neg", "QuantizeLinear", "Neg"]
+    moved = ["int8blas.View", "DequantizeLinear", "Neg", "int8blas.View", "int8blas.Table", "int8blas.Table", "Shape"]
+    stays = ["DequantizeLinear", "int8blas.View", "int8blas.View", "Neg", "QuantizeLinear", "Neg", "Shape"]
     assert sorted(kinds(model)) == sorted(moved if alone else stays)
     x = RNG.integers(0, 256, (4, 18), np.uint8)
     for got, wanted in zip(model.run(None, {"x": x}), unfused(text, {"x": x}), strict=True):
