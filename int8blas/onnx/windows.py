@@ -25,13 +25,8 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-
-
-@functools.lru_cache
-def is_whole(at: Windows, spatial: tuple[int, ...]) -> bool:
-    """Whether there is no room for more windows than there are, as ceil_mode may leave some out."""
-    all_of = zip(spatial, at.padding, at.kernel, at.dilations, at.strides, at.outputs, strict=True)
-    return all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
+# As many as there are pixels in most images that means are taken of.
+ONES = np.ones((1, 1 << 12), np.float32)
 
 
 class Windows(NamedTuple):
@@ -42,6 +37,11 @@ class Windows(NamedTuple):
     dilations: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
+
+    def is_whole(self, spatial: Sizes) -> bool:
+        """Whether there is no room for more windows than there are, as ceil_mode may leave some out."""
+        all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
+        return all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
         """For each position in a window: it, and what all windows have there, in the padded image."""
@@ -63,8 +63,7 @@ def windows(
     return laid_out(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
 
 
-@functools.lru_cache
-def laid_out(
+def lay_out(
     spatial: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...] | None, pads: tuple[int, ...] | None,
     dilations: tuple[int, ...] | None, auto_pad: str, ceil_mode: int,
 ) -> Windows:  # fmt: skip
@@ -91,6 +90,10 @@ def laid_out(
             for (before, after), end, size in zip(padding, ends, spatial, strict=True)
         )
     return Windows(kernel, strides, dilations, padding, tuple(outputs))
+
+
+laid_out = functools.lru_cache(lay_out)
+is_whole = functools.lru_cache(Windows.is_whole)
 
 
 def padding_of(
@@ -324,13 +327,8 @@ def global_mean(x: Array) -> Array:
 def sums_of_pixels(x: Array) -> Array:
     """The sums of float32 with channels last, pixel after pixel: a product with ones, which is faster than NumPy's."""
     count = math.prod(x.shape[2:])
-    return matmul(ones(count) if count <= 1 << 12 else np.ones((1, count), np.float32),
-                  x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))  # fmt: skip
-
-
-@functools.lru_cache
-def ones(count: int) -> Array:
-    return np.ones((1, count), np.float32)
+    row = ONES[:, :count] if count <= ONES.size else np.ones((1, count), np.float32)
+    return matmul(row, x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))
 
 
 def global_pool(function: Callable[..., Any]) -> Callable[..., Array]:
