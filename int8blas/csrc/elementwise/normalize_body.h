@@ -122,7 +122,7 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
 }
 
 #if I8_LANES == 8
-/* y = exp(y), for y that are not positive, and of whole chunks. With 16 registers of 8 numbers, as a run. */
+/* y = exp(y), for y that are not positive, and of whole chunks. Where a chunk is several registers, as a run. */
 I8_NOINLINE void i8_exp_down_row(float *y, int64_t n)
 {
     for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {

@@ -4,7 +4,7 @@
  *
  * A tanh or a logistic is a chain of some 30 operations that wait for one another, and where one is the argument of the
  * next, the chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are
- * computed for all cells, then the others. With 16 registers of 8 numbers, LSTMs have a gate of all cells as a run
+ * computed for all cells, then the others. Where a chunk is several registers, LSTMs have a gate of all cells as a run
  * (eltwise_runs.h), which takes longer where a chunk is one register. */
 #include "stage/eltwise_body.h"
 
