@@ -120,10 +120,12 @@ cdef extern from "isa/kernels.h" nogil:
         const uint8_t *x
         const uint8_t *y
         ptrdiff_t x_row
+        ptrdiff_t ahead
         uint8_t x_flip
         int far
         int count
         const int32_t *start
+        const int32_t *x_squares
         void *dst
         ptrdiff_t dst_row
         ptrdiff_t dst_column

@@ -155,7 +155,7 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
     if o.by_rows:
         by_y.c_row, by_y.c_col = g.c_col, g.c_row
         by_y.co_rows, by_y.co_cols = g.co_cols, g.co_rows
-    t.k = g.k
+    t.k, t.ahead, t.x_squares = g.k, 0, NULL
     t.x_row, t.x_flip, t.far = o.x_row, o.x_flip, p.far
     while first < end:
         rows = min(rows, end - first)

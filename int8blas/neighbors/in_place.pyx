@@ -6,26 +6,37 @@ cache while all rows x pass by them. Where kernels take too few rows for that, w
 through the product, which may pack it.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
-from int8blas.core.kernels cimport i8_distance_args
+from int8blas.core.kernels cimport (
+    I8_DOTS_16,
+    I8_GROUP,
+    I8_X_UNSIGNED,
+    I8_Y_UNSIGNED,
+    i8_distance_args,
+    i8_dot_args,
+)
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up
 from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, max_threads, run_work
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.long_k cimport vectors_of_kernel
-from int8blas.gemm.operand cimport SHIFT, address
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.plan cimport Gemm, thread_work
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cdef enum:
-    # Bytes of a block of y, or a quarter of a smaller L2 cache.
+    # Bytes of a block of y, or a quarter of a smaller L2 cache, where y is read more than once.
     BLOCK_BYTES = 1 << 17
     # Rows y that a kernel takes at once: blocks have whole ones.
     ROWS = 4
     # Kernels of four rows x, by whether the squares of y are known.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
+    # Rows x that the widest dot kernel takes, and more than how many it pays for: three times as many as four.
+    WIDE_ROWS = 16
+    PADDED_WIDE_ROWS = 12
 
 
 cdef struct InPlace:
@@ -59,18 +70,64 @@ cdef Rows rows_of(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
     return y
 
 
+cdef inline int64_t rows_of_l1(const Gemm *g) noexcept nogil:
+    """As many rows y as half of the L1 cache has."""
+    return min(<int64_t>SOME_ROWS, max(<int64_t>ROWS, round_down(g.machine.l1 // 2 // g.k, ROWS)))
+
+
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """The same for more rows x, as many rows y at a time as half of the L1 cache has."""
+    """The same for more rows x, a part of the L1 cache at a time."""
     cdef const Gemm *g = job.g
     cdef int32_t squares[SOME_ROWS]
-    cdef int64_t end = first + count
-    cdef int64_t some = min(<int64_t>SOME_ROWS, max(<int64_t>ROWS, round_down(g.machine.l1 // 2 // g.k, ROWS)))
+    cdef int64_t end = first + count, some = rows_of_l1(g)
     cdef Rows y
     while first < end:
         y = rows_of(g, first, min(some, end - first))
         add_short_squares(g.kernels, &y, squares)
         some_distances(job, first, y.count, squares)
         first += y.count
+
+
+cdef void start_wide(const InPlace *job, i8_dot_args *t, uint8_t *packed, uint8_t *scratch,
+                     int32_t *start) noexcept nogil:
+    """The rows x for the widest dot kernel, whose vectors y they are, and start values that undo the shift of ours."""
+    cdef const Gemm *g = job.g
+    cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
+    cdef bint x_signed = g.a.flip != 0, shifts = x_signed == (g.b.flip == 0)
+    cdef int64_t shift = 2 * SHIFT if x_signed else -2 * SHIFT
+    g.kernels.packing.pack_panel(scratch, WIDE_ROWS, <int>g.m, g.k, g.a.data, g.a.row, 1, 0)
+    memset(scratch + groups * WIDE_ROWS * I8_GROUP, 0, size - groups * WIDE_ROWS * I8_GROUP)
+    g.kernels.gemm.order_dots(packed, scratch, WIDE_ROWS, g.k, not x_signed)
+    memset(start, 0, WIDE_ROWS * sizeof(int32_t))
+    for i in range(g.m):
+        start[i] = <int32_t>(g.co_rows[i] + (shift * job.sums[i] if shifts else 0))
+    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if shifts else 0, False
+    t.y, t.start, t.count = packed, start, <int>g.m
+    t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
+
+
+cdef int wide_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
+    """The same of about 16 rows x, by the widest dot kernel. 0, or -1 if there is no memory."""
+    cdef const Gemm *g = job.g
+    cdef int32_t squares[SOME_ROWS]
+    cdef int32_t start[WIDE_ROWS]
+    cdef int64_t end = first + count, some = rows_of_l1(g), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k)
+    cdef uint8_t *memory = <uint8_t *>acquire(2 * size)
+    cdef i8_dot_args t
+    cdef Rows y
+    if memory is NULL:
+        return -1
+    start_wide(job, &t, memory, memory + size, start)
+    # The rows of the next block are fetched while those of this one are multiplied.
+    t.ahead, t.x_squares = some * g.b.column, squares
+    while first < end:
+        y = rows_of(g, first, min(some, end - first))
+        add_short_squares(g.kernels, &y, squares)
+        t.rows, t.x, t.dst = y.count, y.data, g.c + first * <int64_t>sizeof(int32_t)
+        g.kernels.gemm.dots[I8_X_UNSIGNED if g.a.flip != 0 else I8_Y_UNSIGNED][I8_DOTS_16](&t)
+        first += y.count
+    release(memory)
+    return 0
 
 
 cdef int packed_distances(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
@@ -95,6 +152,8 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
     cdef int most = j.g.kernels.gemm.distance_rows
     if j.g.m <= most:
         some_distances(j, first, count, NULL)
+    elif most == 4 and j.g.m > PADDED_WIDE_ROWS and j.g.kernels.gemm.dots_columns == WIDE_ROWS:
+        return wide_distances(j, first, count)
     elif most == 4:
         more_distances(j, first, count)
     else:
@@ -106,6 +165,8 @@ cdef int distances_in_place(const Gemm *g) noexcept:
     """C of distances, g.co_rows of which has the squares of the rows x. 0, or -1 if there is no memory."""
     cdef InPlace job
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
+    if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distance_rows):
+        most = max(<int64_t>ROWS, g.n)  # one kernel reads them once, and sees how many there are
     # As many blocks for each thread.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))

@@ -116,6 +116,14 @@ def test_results_of_any_strides(isa, pair, layout, dtype, rng):
             assert_same(out.copy(), reference.sqeuclidean(x, y).astype(dtype), m=m, n=n, k=k)
 
 
+def test_one_row_from_more_than_a_cache_has(isa, pair, rng):
+    """Rows y that come from memory are read one after the other: whole steps, a part of one, and four rows and more."""
+    for n, k in ((17_003, 64), (2_850, 385), (1_101, 1024)):
+        x, y = operands(rng, pair, 1, n, k)
+        with int8blas.num_threads(1):
+            assert_same(int8blas.sqeuclidean(x, y), by_product(x, y).astype(np.int32), n=n, k=k)
+
+
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_nothing_outside_is_touched(isa, pair, side, rng):

@@ -13,9 +13,22 @@
  * Two multiply-adds for each y, beside one for each x. All of them take u as it is, or v, so that no sum needs those of
  * y; what depends on x alone is an offset. Without VNNI VPMADDWD squares differences in s16: three instructions for
  * each x, beside one that widens y.
+ *
+ * Rows y are taken side by side, for one load of x. But memory sees as many streams in them, and sends rows one after
+ * the other half as fast again: so one row x takes them. More rows x fetch what lies ahead meanwhile.
  */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
+
+enum {
+    /* How far ahead rows y are fetched, in bytes: from memory 3 KiB take a tenth longer, from L3 more than 4 do. */
+    I8_DISTANCE_AHEAD = 1 << 12,
+    /* One row x takes rows y one after the other where so many bytes or more of them come from beyond the L2 cache, in
+     * which they would take a tenth longer, and rows are so long at most: the next one begins before multiply-adds that
+     * wait for each other have ended, as far as a CPU looks ahead. */
+    I8_DISTANCE_FAR = 1 << 20,
+    I8_DISTANCE_TURN = 1 << 10
+};
 
 /* Bytes of a step: all of them, the last ones of a row that is longer, or those of a row that is shorter. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
@@ -46,11 +59,11 @@ I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left
 #undef I8_DISTANCE_VECTOR
 }
 
-/* A step: squares[j] += y^2 (but for 128^2) unless they are known, acc[i * columns + j] += x times u or v; or, in s16,
- * acc alone, += (x - y)^2, or squares where there is no x. */
-I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
-                                ptrdiff_t y_row, int64_t left, const int kind, const int rows, const int columns,
-                                const int x_signed, const int y_signed, const int known)
+/* A step: squares[j] + shifts[j] += y^2 (but for 128^2) unless they are known, acc[i * columns + j] += x times u or v;
+ * or, in s16, acc alone, += (x - y)^2, or squares where there is no x. `shifts` may be `squares`. */
+I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, const uint8_t *x, ptrdiff_t x_row,
+                                const uint8_t *y, ptrdiff_t y_row, int64_t left, const int kind, const int rows,
+                                const int columns, const int x_signed, const int y_signed, const int known)
 {
     i8_vec xv[4];
     I8_FOR(i, rows) {
@@ -62,6 +75,7 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
         I8_PIN(yv);
 #if I8_DIFFERENCES
         (void)known;
+        (void)shifts;
         if (rows == 0)
             squares[j] = i8_dot2(squares[j], yv, yv);
         I8_FOR(i, rows) {
@@ -74,9 +88,9 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
         if (!known) {
             I8_DOT(squares[j], u, v);
             if (y_signed)
-                I8_DOT(squares[j], u, signs);
+                I8_DOT(shifts[j], u, signs);
             else
-                I8_DOT(squares[j], signs, v);
+                I8_DOT(shifts[j], signs, v);
         }
         I8_FOR(i, rows) {
             if (x_signed)
@@ -88,30 +102,53 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
     }
 }
 
-/* Rows y side by side: their sums of squares, if there are no rows x, or their distances from these, of which a short
- * row is padded with zeros to a step. `offsets` are those of the sums of row i and column j, at i * columns + j. */
-I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
-                                const int32_t *offsets, const int rows, const int columns, const int x_signed,
+/* The sums of rows y side by side: of their squares, and, at acc[i * columns + j], of their products with rows x. */
+I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
+                                ptrdiff_t y_row, int64_t k, const int rows, const int columns, const int x_signed,
                                 const int y_signed, const int known)
 {
-    const int step = I8_DISTANCE_STEP, sets = rows ? rows : 1;
-    const ptrdiff_t y_row = t->y_row;
-    const uint8_t *y = t->y + first * y_row;
-    i8_vec acc[16], squares[16], result;
-    int32_t found[16];
-    int64_t k = t->k;
-
+    const int step = I8_DISTANCE_STEP, fetches = rows > 1 && !known;
+    const int64_t all = k;
+    /* Where rows y lie behind each other, what comes after these. */
+    const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
+    const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
+    /* Of a single row a multiply-add would wait for the one before it. */
+    i8_vec shift = i8_zero(), *shifts = columns == 1 ? &shift : squares;
     I8_FOR(i, rows * columns) acc[i] = i8_zero();
     I8_FOR(j, columns) squares[j] = i8_zero();
 #define I8_DISTANCE(kind)                                                                                              \
-    i8_distance_step(acc, squares, x, x_row, y, y_row, k, kind, rows, columns, x_signed, y_signed, known)
-    for (; k >= step; k -= step, x += step, y += step)
+    i8_distance_step(acc, squares, shifts, x, x_row, y, y_row, k, kind, rows, columns, x_signed, y_signed, known)
+    for (; k >= step; k -= step, x += step, y += step) {
+        I8_FOR(i, fetches * (columns * step + 63) / 64) I8_PREFETCH(ahead + 64 * i);
+        ahead += ahead_step;
         I8_DISTANCE(I8_WHOLE_STEP);
-    if (k > 0 && t->k >= step)
+    }
+    if (k > 0 && all >= step)
         I8_DISTANCE(I8_LAST_STEP);
     else if (k > 0)
         I8_DISTANCE(I8_SHORT_ROW);
 #undef I8_DISTANCE
+    if (columns == 1)
+        squares[0] = i8_add(squares[0], shift);
+}
+
+/* Some rows y: their sums of squares, if there are no rows x, or their distances from these, of which a short row is
+ * padded with zeros to a step. `offsets` are those of the sums of row i and column j, at i * columns + j. */
+I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
+                                const int32_t *offsets, const int rows, const int columns, const int in_turn,
+                                const int x_signed, const int y_signed, const int known)
+{
+    const int sets = rows ? rows : 1;
+    const uint8_t *y = t->y + first * t->y_row;
+    i8_vec acc[16], squares[16], result;
+    int32_t found[16];
+
+    if (in_turn)
+        I8_FOR(j, columns)
+            i8_distance_rows(acc + j, squares + j, x, x_row, y + j * t->y_row, t->y_row, t->k, rows, 1, x_signed,
+                             y_signed, known);
+    else
+        i8_distance_rows(acc, squares, x, x_row, y, t->y_row, t->k, rows, columns, x_signed, y_signed, known);
     /* Folded vectors have their sums again and again. Those of one row x are added to the squares before. */
     if (!I8_DIFFERENCES && rows == 1 && !known)
         I8_FOR(j, columns) squares[j] = i8_sub(squares[j], i8_add(acc[j], acc[j]));
@@ -150,6 +187,8 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
 {
     /* Short rows take one step: their folds are what takes the time, which many share. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
+    const int in_turn = rows == 1 && t->count * t->k >= I8_DISTANCE_FAR && t->k >= I8_DISTANCE_STEP &&
+                        t->k <= I8_DISTANCE_TURN;
     const uint8_t *x = t->x;
     ptrdiff_t x_row = t->x_row;
     uint8_t x_step[4][4 * I8_LANES];
@@ -164,12 +203,14 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
         x = x_step[0];
         x_row = 4 * I8_LANES;
         for (; many > columns && j + many <= t->count; j += many)
-            i8_distance_tile(t, x, x_row, j, offsets[0], rows, many, x_signed, y_signed, known);
+            i8_distance_tile(t, x, x_row, j, offsets[0], rows, many, 0, x_signed, y_signed, known);
     }
+    for (; in_turn && j + columns <= t->count; j += columns)
+        i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, rows == 1, x_signed, y_signed, known);
     for (; j + columns <= t->count; j += columns)
-        i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, x_signed, y_signed, known);
+        i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, 0, x_signed, y_signed, known);
     for (; j < t->count; ++j)
-        i8_distance_tile(t, x, x_row, j, offsets[1], rows, 1, x_signed, y_signed, known);
+        i8_distance_tile(t, x, x_row, j, offsets[1], rows, 1, 0, x_signed, y_signed, known);
 }
 
 #define I8_DEFINE(name, rows, known)                                                                                   \

@@ -107,7 +107,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
     /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. */
-    const uint8_t *ahead = x + rows * x_row;
+    const uint8_t *ahead = x + (t->ahead ? t->ahead : rows * x_row);
     if (columns > 4) {
         const ptrdiff_t ahead_step = rows * x_row <= I8_DOT_AHEAD ? rows * bytes : 0;
 #define I8_ADD_REPEATED(load)                                                                                          \
@@ -160,9 +160,9 @@ I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, co
 }
 #endif
 
-I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, void *dst, const i8_vec start,
-                             const int32_t *order, int in_rows, const int rows, const int columns, const int in_line,
-                             const int far)
+I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32_t *x_squares, void *dst,
+                             const i8_vec start, const int32_t *order, int in_rows, const int rows, const int columns,
+                             const int in_line, const int far)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int sums = rows * vectors;
@@ -186,7 +186,9 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, void *dst, 
     if (lanes > 8)
         I8_FOLD(i8_fold_units, (sums + 7) / 8);
     I8_FOR(i, (sums + lanes - 1) / lanes) {
-        const i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[i], order) : acc[i], start);
+        i8_vec sum = i8_add(lanes == 2 ? i8_permute(acc[i], order) : acc[i], start);
+        if (lanes == 1 && x_squares)
+            sum = i8_sub(i8_add(start, i8_broadcast(x_squares + i)), i8_add(acc[i], acc[i]));
         if (!in_rows)
             i8_store(found + i * I8_LANES, sum);
         else if (rows * columns >= (i + 1) * I8_LANES)
@@ -214,14 +216,16 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
 #endif
     const i8_vec start = i8_load(starts);
     const uint8_t *x = t->x;
+    const int32_t *x_squares = columns == I8_LANES ? t->x_squares : NULL;
     char *dst = t->dst;
     int64_t rows = t->rows;
     /* Whether values lie as a tile has them. */
     const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
 #define I8_TILE(height, far)                                                                                           \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, dst, start, order, in_rows, height, columns, (height) == full, far);                       \
+        I8_NAME(tile)(t, x, x_squares, dst, start, order, in_rows, height, columns, (height) == full, far);            \
         x += (height)*t->x_row;                                                                                        \
+        x_squares += x_squares ? (height) : 0;                                                                         \
         dst += (height)*t->dst_row;                                                                                    \
         rows -= height;                                                                                                \
     } while (0)
