@@ -325,8 +325,11 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
 
 
 cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats, const char **start):
-    """`size` values, or one for all, each `inner` times and all of that `repeats` times. Returns what they lie in; those
-    that are written start on a cache line, as a vector of them is loaded for every vector of elements."""
+    """`size` values, or one for all, each `inner` times and all of that `repeats` times.
+
+    Returns what they lie in. Those that are written start on a cache line, as a vector of them is loaded for every
+    vector of elements.
+    """
     cdef cnp.npy_intp count = size * inner * repeats, room = count + ALIGNMENT // <int64_t>sizeof(int32_t)
     cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
     cdef const char *value = cnp.PyArray_BYTES(parameter)
