@@ -33,6 +33,9 @@ cdef extern from "core/openmp.h" nogil:
     double i8_omp_seconds()
     int I8_HAVE_OPENMP
 
+cdef extern from "core/ticks.h" nogil:
+    int64_t i8_ticks()
+
 cdef extern from "core/team.h" nogil:
     ctypedef struct i8_team:
         int limit, tried, last, most, used
@@ -59,12 +62,17 @@ cdef bint looks_at_ends = True
 
 # Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
+# Ticks that no counter takes LATE for.
+cdef int64_t SOON = 10_000
+# When this module was loaded, for the ticks of a second.
+cdef int64_t first_ticks = i8_ticks()
+cdef double first_seconds = i8_omp_seconds()
 
 
 cdef struct Region:
-    # Of a region with so many threads: when the calling thread has begun it, and when it has done its part.
+    # Of a region with so many threads: when the calling thread has begun it, and when it has done its part, in ticks.
     int threads
-    double start, done
+    int64_t start, done
 
 
 cdef int region_threads(int wanted) noexcept nogil:
@@ -83,19 +91,26 @@ cdef int region_threads(int wanted) noexcept nogil:
 
 
 cdef inline void begin_region(Region *region, int threads) noexcept nogil:
-    region.threads, region.start = threads, i8_omp_seconds()
+    region.threads, region.start = threads, i8_ticks()
     region.done = region.start
 
 
 cdef inline void note_done(Region *region) noexcept nogil:
-    region.done = i8_omp_seconds()
+    region.done = i8_ticks()
 
 
-cdef void end_region(const Region *region) noexcept nogil:
+cdef inline void end_region(const Region *region) noexcept nogil:
     """After a region: whether the calling thread is to begin none for a while."""
-    cdef double now = i8_omp_seconds()
-    if looks_at_ends:
-        set_alone(now, now - region.done, (region.threads - 1) * (region.done - region.start))
+    cdef int64_t wait = i8_ticks() - region.done
+    if wait >= SOON and looks_at_ends:
+        look_at_end(region, wait)
+
+
+cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
+    """`set_alone` after a region whose last thread was waited for so many ticks."""
+    cdef double now = i8_omp_seconds(), seconds = now - first_seconds
+    cdef double tick = seconds / max(<int64_t>1, i8_ticks() - first_ticks)
+    set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start) * tick))
 
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
