@@ -488,9 +488,7 @@ cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
 cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarray like):
     """`elements_output` of the shape of another array."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
-    if not cnp.PyArray_SAMESHAPE(array, like):
-        raise ValueError(f"{name} must have shape {(<object>like).shape}, got {(<object>array).shape}")
-    return array
+    return array if cnp.PyArray_SAMESHAPE(array, like) else elements_output(array, name, typenum, (<object>like).shape)
 
 
 cdef tuple axes_from(object x, str name, int ndim):

@@ -64,17 +64,23 @@ def available_isas():
     return tuple(names)
 
 
-cdef const i8_kernels *find(str name, str argument) except NULL:
+cdef const i8_kernels *built(str name, str argument) except NULL:
     """The kernel table of that name, or an error that names the argument it came from."""
     cdef int i = 0
     while i8_all_kernels[i] is not NULL:
         if i8_all_kernels[i].name.decode() == name:
-            if not i8_all_kernels[i].supported():
-                raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
-                                   f"{', '.join(available_isas())}")
             return i8_all_kernels[i]
         i += 1
     raise ValueError(f"{argument} must be one of {', '.join(built_isas())}, got {name!r}")
+
+
+cdef const i8_kernels *find(str name, str argument) except NULL:
+    """`built`, if this CPU supports it."""
+    cdef const i8_kernels *kernels = built(name, argument)
+    if not kernels.supported():
+        raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
+                           f"{', '.join(available_isas())}")
+    return kernels
 
 
 def _selected():
@@ -138,12 +144,7 @@ def use_isa(name=...):
 
 def table_address(name):
     """The address of a kernel table that was built, whether or not this CPU supports it: a plan needs no more."""
-    cdef int i = 0
-    while i8_all_kernels[i] is not NULL:
-        if i8_all_kernels[i].name.decode() == name:
-            return <uintptr_t>i8_all_kernels[i]
-        i += 1
-    raise ValueError(f"name must be one of {', '.join(built_isas())}, got {name!r}")
+    return <uintptr_t>built(name, "name")
 
 
 def kernel_info():
