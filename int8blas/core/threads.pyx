@@ -69,6 +69,14 @@ cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
 
+cdef struct OwnParts:
+    # A job of which each thread of a region does a part, and whether one found no memory.
+    part_fn function
+    const void *job
+    int64_t parts
+    int status
+
+
 cdef struct Region:
     # Of a region with so many threads: when the calling thread has begun it, and when it has done its part, in ticks.
     int threads
@@ -80,13 +88,14 @@ cdef int region_threads(int wanted) noexcept nogil:
 
     Every region asks here first; so may whoever is to begin one and divides the work by the answer.
     """
+    cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
-    if wanted <= 1 or (i8_my_team.alone_until > 0 and i8_omp_seconds() < i8_my_team.alone_until):
+    if wanted <= 1 or (mine.alone_until > 0 and i8_omp_seconds() < mine.alone_until):
         return 1
     i8_store(region_ran, True)
-    if wanted > i8_my_team.tried or (i8_load(i8_teams_fill_room) and wanted > i8_my_team.last):
+    if wanted > mine.tried or (i8_load(i8_teams_fill_room) and wanted > mine.last):
         threads = i8_make_team(wanted)
-    i8_my_team.last = i8_my_team.used = threads
+    mine.last = mine.used = threads
     return threads
 
 
@@ -135,12 +144,18 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
     """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one."""
     cdef int64_t part, last
     cdef int status = 0
+    cdef OwnParts own
     cdef Region region
     threads = region_threads(<int>min(<int64_t>threads, parts))
     if threads == 1:
         for part in range(parts):
             status |= function(job, part, parts)
         return status
+    if threads == parts:
+        # A loop begins with a barrier, a twentieth of a small product.
+        own.function, own.job, own.parts, own.status = function, job, parts, 0
+        run_region(do_own_part, &own, threads)
+        return own.status
     last = (parts - 1) // threads  # of the calling thread
     begin_region(&region, threads)
     for part in prange(parts, num_threads=threads, schedule="static"):
@@ -149,6 +164,16 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
             note_done(&region)
     end_region(&region)
     return status
+
+
+cdef void do_own_part(const void *own_parts, int thread, int threads) noexcept nogil:
+    """A thread's part, and more of them if there are fewer threads than were asked for."""
+    cdef OwnParts *own = <OwnParts *>own_parts
+    cdef int64_t part = thread
+    while part < own.parts:
+        if own.function(own.job, part, own.parts):
+            i8_store(own.status, -1)
+        part += threads
 
 
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
@@ -188,11 +213,16 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
 
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
     """A region of at most so many threads, each of which runs the function, with how many there are."""
-    cdef Region region
     threads = region_threads(threads)
     if threads == 1:
         function(job, 0, 1)
-        return
+    else:
+        run_region(function, job, threads)
+
+
+cdef void run_region(member_fn function, const void *job, int threads) noexcept nogil:
+    """`run_team` with as many threads as `region_threads` has said."""
+    cdef Region region
     begin_region(&region, threads)
     with parallel(num_threads=threads):
         function(job, threadid(), i8_omp_team_size())
@@ -218,13 +248,15 @@ cdef int max_threads() noexcept nogil:
 
 cdef int allowed_threads() noexcept nogil:
     """The most threads that settings, the number that can be made, and the place of the call allow."""
+    cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():
         return 1
-    threads = i8_my_team.limit
+    mine = &i8_my_team
+    threads = mine.limit
     if threads == 0:
         threads = process_limit if process_limit > 0 else i8_omp_max_threads()
-    return threads if i8_my_team.most == 0 else min(threads, i8_my_team.most)
+    return threads if mine.most == 0 else min(threads, mine.most)
 
 
 def _after_fork_in_child():

@@ -42,6 +42,32 @@ def test_threads_of_a_batch_give_the_same_bits(isa, pair, rng):
             assert_same(int8blas.matmul(a, b), reference.matmul(a, b), threads=threads)
 
 
+FEWER = """
+import numpy as np, int8blas
+a, b = np.arange(200 * 300, dtype=np.uint8).reshape(200, 300), np.arange(300 * 160, dtype=np.int8).reshape(300, 160)
+image = np.arange(4 * 40 * 40 * 16, dtype=np.uint8).reshape(4, 40, 40, 16)
+weights = np.arange(-72, 72, dtype=np.int8).repeat(16).reshape(16, 16, 3, 3)
+layers = [int8blas.Convolution(weights, src_dtype=np.uint8, dst_dtype=np.int32),
+          int8blas.LSTM(*np.ones((2, 256, 4, 64), np.int8)[:, :64], weights_scale=1)]
+
+def results(threads):
+    with int8blas.num_threads(threads):
+        yield int8blas.gemm_u8s8s32(1, a, b)
+        yield int8blas.matmul(a, int8blas.pack_b(b))
+        yield layers[0](image)
+        yield layers[1](np.ones((3, 64, 64), np.uint8))[0]
+        yield int8blas.softmax(image.astype(np.float32))
+
+print(all((one == many).all() for one, many in zip(results(1), results(8))))
+"""
+
+
+@pytest.mark.parametrize("fewer", [{"OMP_THREAD_LIMIT": "3"}, {"OMP_DYNAMIC": "true"}], ids=["limit", "dynamic"])
+def test_a_runtime_that_gives_fewer_threads_than_were_asked_for(fewer):
+    done = run_python("-c", FEWER, **fewer)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 def test_more_threads_than_work(isa, pair, rng):
     with int8blas.num_threads(64):
         for m, n, k in SMALL_GRID:
