@@ -361,7 +361,8 @@ cdef class DepthwiseFilters(Filters):
         g.threads = threads
         return "depthwise"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+                 str name) except -1:
         cdef DepthwiseJob j
         cdef Workspace w
         cdef size_t size
@@ -372,4 +373,4 @@ cdef class DepthwiseFilters(Filters):
         if bound._bo_cols is not None and self.parts == 1:
             _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
         lay_out(&j, &w, NULL, &size)
-        return self.run_path(do_part, &j, &j.g, bound, parts, size, name, "depthwise")
+        return self.run_path(do_part, &j, &j.g, bound, parts, size, tries_memory, name, "depthwise")

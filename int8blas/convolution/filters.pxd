@@ -40,9 +40,10 @@ cdef class Filters:
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
                       size_t *workspace)
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+                 str name) except -1
     cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                      str name, str path) except -1
+                      bint tries_memory, str name, str path) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept

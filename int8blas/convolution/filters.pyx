@@ -131,17 +131,19 @@ cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nog
 
 cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     """All groups. 0, or -1 if there is no memory."""
-    cdef int status = 0
     cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
+    if j.g.tries_memory:  # which all need alike
+        return run_group(j, 0, 0, 0, 1 if all_products(j) >= threads else threads)
     if all_products(j) >= threads > 1:
         return run_parts(run_product, j, all_products(j), threads)
     for group in range(j.groups):
         for n in range(images):
             for d in range(slices):
-                status += run_group(j, group, n, d, threads)
-    return status
+                if run_group(j, group, n, d, threads):
+                    return -1
+    return 0
 
 
 cdef void set_first_product(const PackingJob *j, Gemm *g, i8_image *image) noexcept nogil:
@@ -269,14 +271,17 @@ cdef class Filters:
         set_first_product(&j, g, image)
         return "gemm"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
-        """dst from src, which share no memory; bytes of src are XORed with `flip`."""
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+                 str name) except -1:
+        """dst from src, which share no memory; bytes of src are XORed with `flip`. With `tries_memory` nothing is
+        written: what that needs of memory is acquired and released."""
         cdef PackingJob j
         cdef int threads, status
         cdef double elapsed
         if is_empty(dst):
             return 0
         prepare(&j, self, bound, src, dst, flip)
+        j.g.tries_memory = tries_memory
         threads = max_threads()
         if bound._bo_cols is not None and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
@@ -286,12 +291,12 @@ cdef class Filters:
             elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
-        if verbose:
+        if verbose and not tries_memory:
             describe_all(&j, threads, elapsed, name)
         return 0
 
     cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                      str name, str path) except -1:
+                      bint tries_memory, str name, str path) except -1:
         """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
         here where it is not that of the layer."""
         cdef double elapsed
@@ -305,12 +310,13 @@ cdef class Filters:
             elapsed = seconds()
             e.memory = <char *>acquire(parts * size)
             if e.memory is not NULL:
-                run_parts(execute, &e, parts, parts)
+                if not tries_memory:
+                    run_parts(execute, &e, parts, parts)
                 release(e.memory)
             elapsed = seconds() - elapsed
         if e.memory is NULL:
             raise MemoryError(f"{name}: no memory for the workspace")
-        if verbose:
+        if verbose and not tries_memory:
             report(name, f"m={g.m},n={g.n},k={g.k}", path, g.kernels, parts, elapsed)
         return 0
 

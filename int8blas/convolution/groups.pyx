@@ -221,7 +221,8 @@ cdef class GroupFilters(Filters):
         g[0] = j.g
         return "groups"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+                 str name) except -1:
         cdef LinesJob j
         cdef Workspace w
         cdef int parts
@@ -230,4 +231,4 @@ cdef class GroupFilters(Filters):
         parts = self.prepare(&j, bound, src, dst, flip)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.outputs, j.size, &j.windows)
-        return self.run_path(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), name, "groups")
+        return self.run_path(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), tries_memory, name, "groups")

@@ -13,6 +13,7 @@ from int8blas.convolution.filters cimport Filters, Images, set_images
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
 from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
 from int8blas.core.kernels cimport i8_image
+from int8blas.core.memory cimport hold, let_go
 from int8blas.stage.layer_arguments import (
     INT8_DTYPES,
     FLOAT_DTYPES,
@@ -309,10 +310,14 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:
                     target[...] = result
-        if self._dynamic is None:
-            self.execute(x, target, bound, values, 0, shape[0])
-        else:
-            self.execute_dynamically(x, target, values)
+        hold()
+        try:
+            if self._dynamic is None:
+                self.execute(x, target, bound, values, 0, shape[0])
+            else:
+                self.execute_dynamically(x, target, values)
+        finally:
+            let_go()
         if target is not result:
             result[...] = target
         return result if out is None else out
@@ -338,11 +343,16 @@ cdef class ConvolutionLayer(QuantizedLayer):
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
+        if len(self._phases) > 1:
+            # One that lacks memory is to do so before the others write.
+            for phase in self._phases:
+                part = phase.part_of(&whole)
+                self.filters_of(phase, x).run(bound, &source, &part, self._flip, True, self._name)
         for phase in self._phases:
             part = phase.part_of(&whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
-            self.filters_of(phase, x).run(bound, &source, &part, self._flip, self._name)
+            self.filters_of(phase, x).run(bound, &source, &part, self._flip, False, self._name)
         return 0
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1:

@@ -450,11 +450,12 @@ cdef class LineFilters(Filters):
         g[0], image[0] = j.g, j.image
         return "lines"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, str name) except -1:
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+                 str name) except -1:
         cdef LinesJob j
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
-            return Filters.run(self, bound, src, dst, flip, name)
+            return Filters.run(self, bound, src, dst, flip, tries_memory, name)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
-        return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), name, "lines")
+        return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), tries_memory, name, "lines")

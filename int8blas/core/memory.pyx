@@ -6,6 +6,8 @@ cdef extern from "core/memory.h" nogil:
     void i8_free(void *memory)
     void *i8_acquire(size_t size)
     void i8_release(void *memory)
+    void i8_hold()
+    void i8_let_go()
     void i8_drop_kept()
     void *i8_take(size_t size)
     void i8_keep(void *memory)
@@ -34,6 +36,16 @@ cdef void *acquire(size_t size) noexcept nogil:
 cdef void release(void *memory) noexcept nogil:
     """Give back what `acquire` returned."""
     i8_release(memory)
+
+
+cdef void hold() noexcept nogil:
+    """Until `let_go`, what this thread releases stays its own, for what it acquires."""
+    i8_hold()
+
+
+cdef void let_go() noexcept nogil:
+    """The end of the last `hold`."""
+    i8_let_go()
 
 
 cdef void *take(size_t size) noexcept nogil:

@@ -24,6 +24,8 @@ from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
 
 from int8blas.core.machine cimport this_machine
+from int8blas.core.memory cimport hold, let_go
+from int8blas.core.split cimport share
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
 cdef extern from "core/openmp.h" nogil:
@@ -60,6 +62,9 @@ cdef bint forked = False
 # Whether regions that end late are followed by none for a while.
 cdef bint looks_at_ends = True
 
+cdef enum:
+    MOST_THREADS = 1024
+
 # Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks that no counter takes LATE for.
@@ -69,12 +74,14 @@ cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
 
-cdef struct OwnParts:
-    # A job of which each thread of a region does a part, and whether one found no memory.
+cdef struct Shares:
+    # A job, the parts of which the threads of a region share. Where one had no memory for a part: how many threads
+    # there are, and for each thread the first part that is left.
     part_fn function
     const void *job
     int64_t parts
-    int status
+    int threads
+    int64_t left[MOST_THREADS]
 
 
 cdef struct Region:
@@ -141,39 +148,59 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
 
 
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
-    """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one."""
-    cdef int64_t part, last
+    """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one.
+
+    A part that has no memory does nothing. It is done again by the calling thread, with the memory that the other parts
+    have had: so all are done or, unless memory goes to others meanwhile, none.
+    """
+    cdef Shares s
     cdef int status = 0
-    cdef OwnParts own
-    cdef Region region
-    threads = region_threads(<int>min(<int64_t>threads, parts))
+    cdef int64_t i
+    if parts == 1:
+        return function(job, 0, 1)
+    threads = region_threads(<int>min(<int64_t>min(threads, <int>MOST_THREADS), parts))
+    s.function, s.job, s.parts, s.threads = function, job, parts, 0
+    hold()
     if threads == 1:
-        for part in range(parts):
-            status |= function(job, part, parts)
-        return status
-    if threads == parts:
-        # A loop begins with a barrier, a twentieth of a small product.
-        own.function, own.job, own.parts, own.status = function, job, parts, 0
-        run_region(do_own_part, &own, threads)
-        return own.status
-    last = (parts - 1) // threads  # of the calling thread
-    begin_region(&region, threads)
-    for part in prange(parts, num_threads=threads, schedule="static"):
-        status |= function(job, part, parts)
-        if part == last:
-            note_done(&region)
-    end_region(&region)
+        status = 0 if do_parts(&s, 0, parts) == parts else -1
+    else:
+        for i in range(threads):
+            s.left[i] = parts
+        run_region(do_share, &s, threads)
+        if s.threads > 0:
+            status = do_rest(&s)
+    let_go()
     return status
 
 
-cdef void do_own_part(const void *own_parts, int thread, int threads) noexcept nogil:
-    """A thread's part, and more of them if there are fewer threads than were asked for."""
-    cdef OwnParts *own = <OwnParts *>own_parts
-    cdef int64_t part = thread
-    while part < own.parts:
-        if own.function(own.job, part, own.parts):
-            i8_store(own.status, -1)
-        part += threads
+cdef int64_t do_parts(Shares *s, int64_t part, int64_t end) noexcept nogil:
+    """Parts from one on. Returns the first that had no memory; `end` if there is none."""
+    while part < end and s.function(s.job, part, s.parts) == 0:
+        part += 1
+    return part
+
+
+cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
+    """A thread's parts, which are beside each other."""
+    cdef Shares *s = <Shares *>shares
+    cdef int64_t end = share(s.parts, thread + 1, threads), part
+    hold()
+    part = do_parts(s, share(s.parts, thread, threads), end)
+    let_go()
+    if part < end:
+        s.left[thread] = part
+        i8_store(s.threads, threads)
+
+
+cdef int do_rest(Shares *s) noexcept nogil:
+    """What is left of all shares. 0, or -1 if there is no memory."""
+    cdef int64_t end
+    cdef int thread
+    for thread in range(s.threads):
+        end = share(s.parts, thread + 1, s.threads)
+        if do_parts(s, min(s.left[thread], end), end) < end:
+            return -1
+    return 0
 
 
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
@@ -201,12 +228,8 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
                   double gil_work) noexcept:
     """`run_parts` by the threads that `work` pays for; without the GIL, unless that takes longer than the work."""
-    cdef int64_t part
-    cdef int status = 0
     if work <= gil_work:
-        for part in range(parts):
-            status |= function(job, part, parts)
-        return status
+        return run_parts(function, job, parts, 1)
     with nogil:
         return run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
 
@@ -270,8 +293,8 @@ def thread_count(value, name):
         count = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-    if not 1 <= count <= 1024:
-        raise ValueError(f"{name} must be between 1 and 1024, got {count}")
+    if not 1 <= count <= MOST_THREADS:
+        raise ValueError(f"{name} must be between 1 and {MOST_THREADS}, got {count}")
     return count
 
 

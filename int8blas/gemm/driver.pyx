@@ -142,7 +142,7 @@ cdef int multiply_part_of_k(const void *job, int64_t part, int64_t _parts) noexc
         set_segment(&own, g, p, segment, sums)
         if multiply(&own):
             return -1
-        for row in range(g.m):
+        for row in range(0 if g.tries_memory else g.m):
             for i in range(row * g.n + first_column(g, row), row * g.n + end_column(g, row)):
                 total[i] = sums[i] + (0 if segment == first else total[i])
     return 0
@@ -204,7 +204,7 @@ cdef int gemm_parts_of_k(const Gemm *g, const Plan *p) noexcept nogil:
         return -1
     job.sums = <int32_t *>(job.totals + size)
     status = run_parts(multiply_part_of_k, &job, p.k_parts, <int>p.k_parts)
-    if status == 0:
+    if status == 0 and not g.tries_memory:
         store_totals(g, p, job.totals)
     release(job.totals)
     return status
@@ -236,7 +236,7 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     cdef Gemm other
     cdef Planned job
     cdef int parts, threads
-    if g.m == 0 or g.n == 0:
+    if g.m == 0 or g.n == 0 or (g.tries_memory and is_tiny(g)):
         return 0
     if is_tiny(g) and not takes_triangle(g):
         if g.column_squares is not NULL:

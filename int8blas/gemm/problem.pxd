@@ -77,7 +77,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.dynamic_source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0
-    g.doubled = g.far = False
+    g.doubled = g.far = g.tries_memory = False
     g.to_s64 = False
     g.saturated = NULL
 

@@ -21,6 +21,7 @@ import numpy as np
 from int8blas.core.arrays cimport choice, elements_output, float32s, integers
 from int8blas.core.file import register
 from int8blas.core.kernels cimport current_kernels
+from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
@@ -274,7 +275,9 @@ cdef class DynamicLSTM:
             d.last_c = <float *>cnp.PyArray_DATA(c_t) + offset
         with nogil:
             elapsed = seconds()
+            hold()
             status = execute(&e)
+            let_go()
             elapsed = seconds() - elapsed
         if status:
             raise MemoryError("DynamicLSTM: no memory for the workspace")

@@ -20,13 +20,14 @@
 #define THREAD_LOCAL _Thread_local
 #endif
 
-/* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; the size from which
- * memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from which size on: below, malloc()
- * keeps them. */
+/* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; blocks that a thread
+ * holds; the size from which memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from which
+ * size on: below, malloc() keeps them. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
     KEPT_BYTES = 16 << 20,
+    HELD = 4,
     HUGE_BYTES = 4 << 20,
     ARRAY_SLOTS = 8,
     ARRAY_BYTES = 1 << 20
@@ -40,6 +41,13 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
+/* Of a thread: its number, 0 before it has one; how many calls hold blocks, and those that they have released. */
+static THREAD_LOCAL struct {
+    unsigned number;
+    int holds;
+    block *held[HELD];
+} own;
+
 static block *header(void *memory) { return (block *)memory - 1; }
 
 /* Where a thread begins to look: it finds the block that it had before, whose lines are in its caches, and which in
@@ -47,10 +55,9 @@ static block *header(void *memory) { return (block *)memory - 1; }
 static block **slot(int i)
 {
     static unsigned threads;
-    static THREAD_LOCAL unsigned own;
-    if (!own)
-        own = COUNT(&threads);
-    return &slots[(own - 1 + (unsigned)i) % SLOTS];
+    if (!own.number)
+        own.number = COUNT(&threads);
+    return &slots[(own.number - 1 + (unsigned)i) % SLOTS];
 }
 
 /* Asks the system, which may ignore it, for huge pages. */
@@ -95,8 +102,52 @@ void i8_free(void *memory)
         free(header(memory)->memory);
 }
 
+/* The smallest block of those that are held which has so many bytes; NULL if there is none. */
+static block *take_held(size_t size)
+{
+    block **best = NULL;
+    for (int i = 0; i < HELD; ++i)
+        if (own.held[i] && own.held[i]->size >= size && (!best || own.held[i]->size < (*best)->size))
+            best = &own.held[i];
+    block *found = best ? *best : NULL;
+    if (best)
+        *best = NULL;
+    return found;
+}
+
+/* Holds a block. Returns another one, for which there is no place then: the smallest; or NULL. */
+static block *put_held(block *released)
+{
+    block **least = &own.held[0];
+    for (int i = 0; i < HELD; ++i)
+        if (!own.held[i] || (*least && own.held[i]->size < (*least)->size))
+            least = &own.held[i];
+    if (*least && released->size <= (*least)->size)
+        return released;
+    block *rest = *least;
+    *least = released;
+    return rest;
+}
+
+void i8_hold(void) { ++own.holds; }
+
+void i8_let_go(void)
+{
+    if (--own.holds > 0)
+        return;
+    for (int i = 0; i < HELD; ++i) {
+        block *held = own.held[i];
+        own.held[i] = NULL;
+        if (held)
+            i8_release(held + 1);
+    }
+}
+
 void *i8_acquire(size_t size)
 {
+    block *held = own.holds ? take_held(size) : NULL;
+    if (held)
+        return held + 1;
     for (int i = 0; i < SLOTS; ++i) {
         block *kept = EXCHANGE(slot(i), NULL);
         if (!kept)
@@ -124,6 +175,8 @@ void i8_release(void *memory)
         return;
     block *rest = header(memory);
 #ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
+    if (own.holds)
+        rest = put_held(rest);
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
         rest = EXCHANGE(slot(i), rest);
 #endif

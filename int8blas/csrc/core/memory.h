@@ -16,6 +16,10 @@ void i8_free(void *memory);
  * takes longer than packing into them; so a few blocks are kept for the next calls. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
+/* Between these two calls, which may be nested, a thread keeps the blocks that it releases for what it acquires. Where
+ * several products write to one result, none lacks memory after the first one, if that needs the most. */
+void i8_hold(void);
+void i8_let_go(void);
 /* The same for arrays, of which a network makes large ones again and again: blocks of up to twice the size that is
  * asked for are kept, those that came last. */
 void *i8_take(size_t size);
