@@ -39,7 +39,7 @@ from int8blas.gemm.plan cimport (
 from int8blas.gemm.small_k cimport gemm_small_k
 from int8blas.gemm.small_values cimport unshifted
 from int8blas.gemm.squares cimport find_column_squares, packs_squares
-from int8blas.gemm.tiny cimport gemm_tiny, gemm_tiny_triangle
+from int8blas.gemm.tiny cimport gemm_tiny, gemm_tiny_by_tiles, gemm_tiny_triangle, is_stored_by_tiles
 from int8blas.gemm.triangle cimport gemm_triangle, is_tiny_triangle, takes_triangle
 
 
@@ -241,7 +241,10 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     if is_tiny(g) and not takes_triangle(g):
         if g.column_squares is not NULL:
             find_column_squares(g, 1)
-        gemm_tiny(g)
+        if (g.to_s64 or g.co_rows is not NULL) and is_stored_by_tiles(g):
+            gemm_tiny_by_tiles(g)
+        else:
+            gemm_tiny(g)
         return 0
     if is_tiny_triangle(g):
         gemm_tiny_triangle(g)

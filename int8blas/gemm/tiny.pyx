@@ -3,7 +3,7 @@
 The same tiles as in ``blocks``, for problems whose time is otherwise spent on deciding how to compute them.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
@@ -18,6 +18,7 @@ from int8blas.core.kernels cimport (
     i8_tile_output,
     tile_panels,
 )
+from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
@@ -27,10 +28,12 @@ from int8blas.gemm.plan cimport (
     UPPER,
     WHOLE,
     Gemm,
+    are_plain_distances,
     can_widen,
     is_product,
-    stores_transposed,
     set_tile_output,
+    size_of_c,
+    stores_transposed,
     tile_rows,
 )
 from int8blas.gemm.triangle cimport TINY_TRIANGLE
@@ -42,77 +45,102 @@ cdef enum:
     COPIED_BYTES = 4096
 
 
+# Rows of A as kernels read them, up to I8_MAX_COLUMNS of them, and what belongs to each.
+cdef struct RowsOfA:
+    uint8_t bytes_[COPIED_BYTES + I8_GROUP]
+    uint32_t tails[I8_MAX_COLUMNS]
+    int32_t init[I8_MAX_COLUMNS]
+    int64_t terms[I8_MAX_COLUMNS]
+
+
+# B as kernels read it, and its sums and start values.
+cdef struct ColumnsOfB:
+    uint8_t bytes_[TINY_K * TINY_COLUMNS + ALIGNMENT]
+    int64_t sums[TINY_COLUMNS]
+    int32_t init[TINY_COLUMNS]
+
+
 cdef void gemm_tiny(const Gemm *g) noexcept nogil:
     """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)) for a problem that is_tiny."""
-    cdef uint8_t b_memory[TINY_K * TINY_COLUMNS + 64]
-    cdef uint8_t a_memory[COPIED_BYTES + I8_GROUP]
-    cdef uint32_t a_tail[I8_MAX_COLUMNS]
-    cdef int32_t col_init[TINY_COLUMNS]
-    cdef int64_t col_sums[TINY_COLUMNS]
-    cdef int32_t row_init[I8_MAX_COLUMNS]
-    cdef int64_t row_terms[I8_MAX_COLUMNS]
+    cdef RowsOfA rows
+    cdef ColumnsOfB columns
     cdef int32_t stacked[STACKED_SUMS]
-    cdef int m = <int>g.m, n = <int>g.n, i = 0, height, rows
-    cdef int64_t r = 0
+    cdef int m = <int>g.m, n = <int>g.n, i = 0, height
+    cdef int64_t r = 0, count
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
-    cdef bint widens = can_widen(g) and g.n % I8_PANEL == 0
-    cdef bint finishes = not widens and not is_product(g)
-    cdef bint stacks = finishes or stores_transposed(g)
+    cdef bint finishes = not is_product(g), stacks = finishes or stores_transposed(g)
     cdef int mr = tile_rows(g, not stacks), tiles = parts(m, mr)
-    cdef const int8_t *b = g.packed
-    cdef const int32_t *init = col_init if g.a.zero != 0 and g.a.zeros is NULL else NULL
-    cdef const uint8_t *a
-    cdef int32_t *dst
     cdef int row = <int>round_up(n, I8_PANEL), top = 0
+    cdef const int8_t *b
+    cdef const int32_t *init = start_of(g, &columns)
+    cdef int32_t *dst
     cdef i8_tile_args t
     cdef i8_output_args o
-    cdef i8_tile_output out
-
     start_tiles(g, &t)
     t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)
-    if b is NULL:
-        b = <const int8_t *>((<uintptr_t>b_memory + 63) & ~<uintptr_t>63)
-        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
-    if has_zero(&g.a):
-        sum_columns(g, &t, b, col_sums, col_init)
+    b = prepare(g, &t, &columns, &rows)
     if finishes:
         memset(&o, 0, sizeof(o))
-    if g.a.column == 1:
-        t.groups = g.k // I8_GROUP
-        t.a_tail = a_tail if g.k % I8_GROUP else NULL
-    if widens:
-        set_tile_output(g, &out, 0)
-        out.c_row = g.c_row
-        t.output = &out
     while i < tiles:
-        # Tiles of one height that lie below each other, as many as are prepared together.
-        t.tiles, height = 1, m
-        if tiles > 1:
-            t.tiles = equal_parts(m, i, tiles, &r, &height)
-            t.tiles = together(g, t.tiles, height, STACKED_SUMS // row - (r - top) if stacks else m)
-        rows = <int>t.tiles * height
-        a = g.a.data + r * g.a.row
-        if has_zero(&g.b):
-            sum_rows(g, a, r, rows, &row_terms[r - top], row_init)
-            t.row_init = row_init if g.b.zeros is NULL else NULL
-        set_rows(g, &t, a, height, rows, a_memory, a_tail)
+        count = m if tiles == 1 or not stacks else STACKED_SUMS // row - (r - top)
+        height = take_rows(g, &t, &rows, i, tiles, count, r - top, &r)
         dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
-        out.c = g.c + r * g.c_row
-        multiply(g.kernels, dot, height, &t, &out, b, init, dst, n)
+        multiply(g.kernels, dot, height, &t, b, init, dst, n)
         i += <int>t.tiles
-        r += rows
+        r += t.tiles * height
         if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
             continue
         if finishes:
             if g.a.zeros is not NULL:
-                o.ao, o.col_sum = g.a.zeros + top, col_sums
+                o.ao, o.col_sum = g.a.zeros + top, columns.sums
             if g.b.zeros is not NULL:
-                o.bo, o.row_term = g.b.zeros, row_terms
-            output(g, &o, stacked, r - top, n, row, top, 0)
+                o.bo, o.row_term = g.b.zeros, rows.terms
+            output(g, &o, stacked, <int>r - top, n, row, top, 0)
         elif stacks:
             g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
                                             row * sizeof(int32_t), r - top, n, sizeof(int32_t))
-        top = r
+        top = <int>r
+
+
+cdef bint is_stored_by_tiles(const Gemm *g) noexcept nogil:
+    """Whether a micro-kernel makes C of its sums: distances, or s64 of whole panels."""
+    return are_plain_distances(g) or (g.n % I8_PANEL == 0 and can_widen(g))
+
+
+cdef void gemm_tiny_by_tiles(const Gemm *g) noexcept nogil:
+    """The same where the micro-kernel does. Of distances it stores whole panels: they are copied where C has less."""
+    cdef RowsOfA rows
+    cdef ColumnsOfB columns
+    cdef int32_t copied[STACKED_SUMS]
+    cdef int32_t squares[TINY_COLUMNS]
+    cdef int m = <int>g.m, n = <int>g.n, i = 0, height, row = <int>round_up(n, I8_PANEL)
+    cdef int64_t r = 0
+    cdef bint copies = row != n
+    cdef int tiles = parts(m, tile_rows(g, True))
+    cdef const int8_t *b
+    cdef i8_tile_args t
+    cdef i8_tile_output whole, out
+    start_tiles(g, &t)
+    b = prepare(g, &t, &columns, &rows)
+    set_tile_output(g, &whole, 0)
+    whole.c_row = row * <int>sizeof(int32_t) if copies else g.c_row
+    if copies:
+        memcpy(squares, g.co_cols, n * sizeof(int32_t))
+        memset(squares + n, 0, (row - n) * sizeof(int32_t))
+        whole.offset = squares
+    t.output = &out
+    while i < tiles:
+        height = take_rows(g, &t, &rows, i, tiles, STACKED_SUMS // row if copies else m, 0, &r)
+        out = whole
+        out.c = <char *>copied if copies else g.c + r * g.c_row
+        if not g.to_s64:
+            out.row_squares = g.co_rows + r
+        multiply_to(g, height, &t, &out, b, start_of(g, &columns), row // I8_PANEL)
+        if copies:
+            g.kernels.stage.transpose_store(g.c + r * g.c_row, g.c_row, g.c_col, <const char *>copied,
+                                            whole.c_row, t.tiles * height, n, sizeof(int32_t))
+        i += <int>t.tiles
+        r += t.tiles * height
 
 
 cdef void gemm_tiny_triangle(const Gemm *g) noexcept nogil:
@@ -145,6 +173,44 @@ cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:
     t.more_segments = t.beside = t.in_turn = 0
     t.b_panel = groups * 4 * I8_PANEL if g.packed is NULL else g.panel_size
     t.groups = groups
+
+
+cdef inline const int32_t *start_of(const Gemm *g, const ColumnsOfB *columns) noexcept nogil:
+    """The start values of the columns, if there are any."""
+    return columns.init if g.a.zero != 0 and g.a.zeros is NULL else NULL
+
+
+cdef inline const int8_t *prepare(const Gemm *g, i8_tile_args *t, ColumnsOfB *columns, RowsOfA *rows) noexcept nogil:
+    """B in panels, with its sums where they are needed, and what its k say about the rows of A."""
+    cdef const int8_t *b = g.packed
+    if b is NULL:
+        b = <const int8_t *>aligned(<char *>columns.bytes_)
+        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
+    if has_zero(&g.a):
+        sum_columns(g, t, b, columns.sums, columns.init)
+    if g.a.column == 1:
+        t.groups = g.k // I8_GROUP
+        t.a_tail = rows.tails if g.k % I8_GROUP else NULL
+    return b
+
+
+cdef inline int take_rows(const Gemm *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room, int64_t place,
+                          int64_t *first) noexcept nogil:
+    """Tiles of one height that lie below each other, from number `i` of `tiles`: as many as are prepared together, with
+    room for the sums of so many rows. Returns the height; terms of the rows are kept from number `place` on."""
+    cdef int height = <int>g.m, count
+    cdef const uint8_t *a
+    t.tiles = 1
+    if tiles > 1:
+        t.tiles = equal_parts(g.m, i, tiles, first, &height)
+        t.tiles = together(g, t.tiles, height, room)
+    count = <int>t.tiles * height
+    a = g.a.data + first[0] * g.a.row
+    if has_zero(&g.b):
+        sum_rows(g, a, <int>first[0], count, rows.terms + place, rows.init)
+        t.row_init = rows.init if g.b.zeros is NULL else NULL
+    set_rows(g, t, a, height, count, rows.bytes_, rows.tails)
+    return height
 
 
 cdef inline int64_t together(const Gemm *g, int64_t tiles, int height, int64_t room) noexcept nogil:
@@ -187,9 +253,9 @@ cdef inline int part(int count, int i, int parts) noexcept nogil:
     return count if parts == 1 else count // parts + (i < count % parts)
 
 
-cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, i8_tile_output *out,
-                          const int8_t *b, const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
-    """One row of tiles, `n` columns, for what `t` says about A, to `dst`, or as s64 to out's c if `t` has that."""
+cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
+                          const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
+    """One row of tiles, `n` columns, for what `t` says about A, to `dst`."""
     cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
@@ -198,9 +264,23 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
         kernels.gemm.tiles[dot].of[height - 1][width - 1](t)
         b += width * t.b_panel
         dst += width * I8_PANEL
-        if t.output is not NULL:
-            out.c += width * I8_PANEL * <int>sizeof(int64_t)
         n -= width * I8_PANEL
+        if col_init is not NULL:
+            col_init += width * I8_PANEL
+
+
+cdef inline void multiply_to(const Gemm *g, int height, i8_tile_args *t, i8_tile_output *out, const int8_t *b,
+                             const int32_t *col_init, int panels) noexcept nogil:
+    """The same of whole panels, to where `out` says, which is the output of `t`."""
+    cdef int tiles = parts(panels, tile_panels(g.kernels, height)), size = <int>size_of_c(g), i, width
+    cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
+    for i in range(tiles):
+        width = part(panels, i, tiles)
+        multiply(g.kernels, dot, height, t, b, col_init, NULL, width * I8_PANEL)
+        b += width * t.b_panel
+        out.c += width * I8_PANEL * size
+        if out.offset is not NULL:
+            out.offset += width * I8_PANEL
         if col_init is not NULL:
             col_init += width * I8_PANEL
 
@@ -218,7 +298,7 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
         # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
         t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
         t.tiles = 1
-        multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, NULL, b, NULL, init, n)
+        multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
         for i in range(n):
             sums[i] = init[i]
     for i in range(n):

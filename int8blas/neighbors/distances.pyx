@@ -8,6 +8,7 @@ import warnings
 
 from int8blas.core.arrays cimport int8_operand, product_output
 from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.results cimport empty
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport forget_regions, region_used
@@ -20,6 +21,10 @@ from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
 from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row_squares
 
 cnp.import_array()
+
+cdef enum:
+    # Sums of squares that are on the stack: an array for them takes a tenth of the time of a small call.
+    FEW_SQUARES = 256
 
 
 cdef inline int64_t distance_bound(bint same_type) noexcept:
@@ -75,19 +80,24 @@ cdef int product_threads(const Gemm *g, cnp.ndarray x) noexcept:
 
 cdef int run_staged(Gemm *g, cnp.ndarray a, PackedB packed) except -1:
     """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
-    cdef cnp.npy_intp m = g.m, n = g.n
-    cdef cnp.ndarray x_squares = cnp.PyArray_EMPTY(1, &m, cnp.NPY_INT32, 0), y_squares
-    g.alpha = -2
-    g.co_rows = <const int32_t *>cnp.PyArray_DATA(x_squares)
-    if takes_in_place(g):
-        short_row_squares(a, <int32_t *>cnp.PyArray_DATA(x_squares), 1)
-        return run_in_place(g)
+    cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
+    cdef int32_t *x_squares = <int32_t *>aligned(some)
+    cdef bint in_place = takes_in_place(g)
+    cdef cnp.npy_intp count = g.m if in_place or packed is not None else g.m + g.n
+    cdef cnp.ndarray memory
+    if count > FEW_SQUARES:
+        memory = cnp.PyArray_EMPTY(1, &count, cnp.NPY_INT32, 0)
+        x_squares = <int32_t *>cnp.PyArray_DATA(memory)
     if packed is not None:
         g.co_cols = <const int32_t *>(packed.squares() + round_up(g.n, I8_PANEL))
-    else:
-        y_squares = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
-        g.co_cols = g.column_squares = <int32_t *>cnp.PyArray_DATA(y_squares)
-    short_row_squares(a, <int32_t *>cnp.PyArray_DATA(x_squares), product_threads(g, a))
+    elif not in_place:
+        g.co_cols = g.column_squares = x_squares
+        x_squares += g.n
+    g.alpha, g.co_rows = -2, x_squares
+    if in_place:
+        short_row_squares(a, x_squares, 1)
+        return run_in_place(g)
+    short_row_squares(a, x_squares, product_threads(g, a))
     run(g, "sqeuclidean")
     return 0
 

@@ -1,11 +1,15 @@
 /* The output stage of i8_tile_output for the sums of a tile. Tiles of a height for which I8_OUTPUT_APART is 1 put their
  * sums down and call one function, whatever their size; the others have it in line. With code of their own for each
  * kind of result tiles are three times as long: that pays for those of which most products are made, and where a
- * multiply-add is one instruction. */
+ * multiply-add is one instruction. Distances, three instructions for a vector, are in line unless I8_DISTANCES_APART is
+ * 1 too. */
 #include <math.h>
 
 #ifndef I8_OUTPUT_APART
 #define I8_OUTPUT_APART(mr) 0
+#endif
+#ifndef I8_DISTANCES_APART
+#define I8_DISTANCES_APART(mr) I8_OUTPUT_APART(mr)
 #endif
 
 #define I8_PREFIX i8_in_line
@@ -25,7 +29,9 @@ I8_NOINLINE void i8_output_sums(const i8_tile_output *o, const int64_t row, cons
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                               const int acc_row, const int mr, const int width)
 {
-    if (I8_OUTPUT_APART(mr)) {
+    if (!I8_DISTANCES_APART(mr) && I8_OUTPUT_APART(mr) && o->row_squares)
+        i8_in_line_store_distances(o, row, column, acc, acc_row, mr, width);
+    else if (I8_OUTPUT_APART(mr)) {
         i8_vec sums[I8_MR * I8_ROW_NP * I8_VECS];
         I8_FOR(i, mr) I8_FOR(j, width) sums[i * width + j] = acc[i * acc_row + j];
         i8_output_sums(o, row, column, sums, width, mr, width);
