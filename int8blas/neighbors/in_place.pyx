@@ -43,6 +43,9 @@ cdef struct InPlace:
     const Gemm *g
     int64_t rows                # of a block
     int64_t sums[FEW_X]         # of the rows x
+    # About 16 rows x as the widest dot kernel takes them, and its start values; or NULL.
+    uint8_t *wide
+    int32_t start[WIDE_ROWS]
 
 
 cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
@@ -88,46 +91,53 @@ cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexc
         first += y.count
 
 
-cdef void start_wide(const InPlace *job, i8_dot_args *t, uint8_t *packed, uint8_t *scratch,
-                     int32_t *start) noexcept nogil:
-    """The rows x for the widest dot kernel, whose vectors y they are, and start values that undo the shift of ours."""
+cdef inline bint takes_wide(const Gemm *g) noexcept nogil:
+    """Whether the rows x go through the widest dot kernel."""
+    return (
+        g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distance_rows == 4 and g.kernels.gemm.dots_columns == WIDE_ROWS
+    )
+
+
+cdef int start_wide(InPlace *job) noexcept nogil:
+    """The rows x for the widest dot kernel, whose vectors y they are, and start values that undo the shift of ours.
+    0, or -1 if there is no memory."""
     cdef const Gemm *g = job.g
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
-    cdef bint x_signed = g.a.flip != 0, shifts = x_signed == (g.b.flip == 0)
-    cdef int64_t shift = 2 * SHIFT if x_signed else -2 * SHIFT
+    cdef bint x_signed = g.a.flip != 0
+    cdef int64_t shift = 0 if x_signed != (g.b.flip == 0) else 2 * SHIFT if x_signed else -2 * SHIFT
+    cdef uint8_t *scratch
+    job.wide = <uint8_t *>acquire(2 * size)
+    if job.wide is NULL:
+        return -1
+    scratch = job.wide + size
     g.kernels.packing.pack_panel(scratch, WIDE_ROWS, <int>g.m, g.k, g.a.data, g.a.row, 1, 0)
     memset(scratch + groups * WIDE_ROWS * I8_GROUP, 0, size - groups * WIDE_ROWS * I8_GROUP)
-    g.kernels.gemm.order_dots(packed, scratch, WIDE_ROWS, g.k, not x_signed)
-    memset(start, 0, WIDE_ROWS * sizeof(int32_t))
+    g.kernels.gemm.order_dots(job.wide, scratch, WIDE_ROWS, g.k, not x_signed)
+    memset(job.start, 0, WIDE_ROWS * sizeof(int32_t))
     for i in range(g.m):
-        start[i] = <int32_t>(g.co_rows[i] + (shift * job.sums[i] if shifts else 0))
-    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if shifts else 0, False
-    t.y, t.start, t.count = packed, start, <int>g.m
-    t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
+        job.start[i] = <int32_t>(g.co_rows[i] + shift * job.sums[i])
+    return 0
 
 
-cdef int wide_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """The same of about 16 rows x, by the widest dot kernel. 0, or -1 if there is no memory."""
+cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
+    """The same of about 16 rows x, by the widest dot kernel."""
     cdef const Gemm *g = job.g
     cdef int32_t squares[SOME_ROWS]
-    cdef int32_t start[WIDE_ROWS]
-    cdef int64_t end = first + count, some = rows_of_l1(g), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k)
-    cdef uint8_t *memory = <uint8_t *>acquire(2 * size)
+    cdef int64_t end = first + count, some = max(<int64_t>g.kernels.gemm.dots_rows, rows_of_l1(g))
+    cdef bint x_signed = g.a.flip != 0
     cdef i8_dot_args t
     cdef Rows y
-    if memory is NULL:
-        return -1
-    start_wide(job, &t, memory, memory + size, start)
-    # The rows of the next block are fetched while those of this one are multiplied.
-    t.ahead, t.x_squares = some * g.b.column, squares
+    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.flip == 0) else 0, False
+    t.y, t.start, t.count = job.wide, job.start, <int>g.m
+    t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
+    # Rows are fetched while those of the block before the last one are multiplied: sooner than their squares are found.
+    t.ahead, t.x_squares = 2 * some * g.b.column, squares
     while first < end:
         y = rows_of(g, first, min(some, end - first))
         add_short_squares(g.kernels, &y, squares)
         t.rows, t.x, t.dst = y.count, y.data, g.c + first * <int64_t>sizeof(int32_t)
-        g.kernels.gemm.dots[I8_X_UNSIGNED if g.a.flip != 0 else I8_Y_UNSIGNED][I8_DOTS_16](&t)
+        g.kernels.gemm.dots[I8_X_UNSIGNED if x_signed else I8_Y_UNSIGNED][I8_DOTS_16](&t)
         first += y.count
-    release(memory)
-    return 0
 
 
 cdef int packed_distances(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
@@ -150,10 +160,10 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
     cdef const InPlace *j = <const InPlace *>job
     cdef int64_t first = part * j.rows, count = min(j.rows, j.g.n - first)
     cdef int most = j.g.kernels.gemm.distance_rows
-    if j.g.m <= most:
+    if j.wide is not NULL:
+        wide_distances(j, first, count)
+    elif j.g.m <= most:
         some_distances(j, first, count, NULL)
-    elif most == 4 and j.g.m > PADDED_WIDE_ROWS and j.g.kernels.gemm.dots_columns == WIDE_ROWS:
-        return wide_distances(j, first, count)
     elif most == 4:
         more_distances(j, first, count)
     else:
@@ -164,6 +174,7 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
 cdef int distances_in_place(const Gemm *g) noexcept:
     """C of distances, g.co_rows of which has the squares of the rows x. 0, or -1 if there is no memory."""
     cdef InPlace job
+    cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
     if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distance_rows):
         most = max(<int64_t>ROWS, g.n)  # one kernel reads them once, and sees how many there are
@@ -173,6 +184,13 @@ cdef int distances_in_place(const Gemm *g) noexcept:
     g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.flip)
     for i in range(g.m if g.a.flip else 0):
         job.sums[i] -= SHIFT * g.k
+    job.wide = NULL
+    if takes_wide(g) and start_wide(&job):
+        return -1
     # To read y takes as long as to multiply it by some rows x.
-    return run_work(block_distances, &job, ceil_div(g.n, job.rows),
-                    <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK)
+    status = run_work(
+        block_distances, &job, ceil_div(g.n, job.rows),
+        <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK
+    )
+    release(job.wide)
+    return status

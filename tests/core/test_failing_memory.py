@@ -83,7 +83,9 @@ static int is_ours(void *caller)
 void *malloc(size_t size)
 {
     if (is_ours(__builtin_return_address(0))) {
-        if (counting && (__atomic_add_fetch(&seen, 1, __ATOMIC_SEQ_CST), __atomic_add_fetch(&left, -1, __ATOMIC_SEQ_CST) == 0)) {
+        if (counting)
+            __atomic_add_fetch(&seen, 1, __ATOMIC_SEQ_CST);
+        if (counting && __atomic_add_fetch(&left, -1, __ATOMIC_SEQ_CST) == 0) {
             refused = 1;
             errno = ENOMEM;
             return NULL;
@@ -185,7 +187,8 @@ with campaign.quiet():
 """
 
 
-# Products whose threads have memory of their own: of their rows, their columns, few of these, a small K, a stack.
+# Products whose threads have memory of their own: of their rows, their columns, few of these, a small K, a stack; and
+# distances of rows in several blocks.
 THREADED = r"""
 import ctypes
 import numpy as np
@@ -197,16 +200,17 @@ rng = np.random.default_rng(0)
 int8blas.num_threads(4)
 for a_shape, b_shape in [
     ((512, 512), (512, 512)), ((128, 768), (768, 768)), ((20000, 256), (256, 4)), ((4000, 8), (8, 64)),
-    ((16, 40, 300), (16, 300, 40)),
+    ((16, 40, 300), (16, 300, 40)), ((14, 384), (1000, 384)),
 ]:
     a, b = rng.integers(0, 256, a_shape, np.uint8), rng.integers(-128, 128, b_shape, np.int8)
-    right, numbers, was_refused = int8blas.matmul(a, b), 1, ctypes.c_int(1)
+    call = int8blas.sqeuclidean if a_shape[-1] == b_shape[-1] == 384 else int8blas.matmul
+    right, numbers, was_refused = call(a, b), 1, ctypes.c_int(1)
     while was_refused:
         out = np.full_like(right, 7)
         drop_kept()
         library.start(numbers)
         try:
-            int8blas.matmul(a, b, out=out)
+            call(a, b, out=out)
         except MemoryError:
             expected = 7
         else:
@@ -242,5 +246,5 @@ def test_every_allocation_of_int8blas(failing):
 def test_every_allocation_of_threads(failing, isa):
     process = run_python("-c", THREADED, LD_PRELOAD=failing, INT8BLAS_ISA=isa)
     assert process.returncode == 0, process.stdout + process.stderr
-    assert len(process.stdout.split()) == 5
+    assert len(process.stdout.split()) == 6
     assert not OPENMP or max(map(int, process.stdout.split())) > 1

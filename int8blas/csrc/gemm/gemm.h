@@ -137,8 +137,8 @@ typedef struct {
  * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
  * other s8: see i8_gemm_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). `far` says
  * that x comes from memory rather than a cache. The widest kernel of vectors of bytes makes distances, where x_squares
- * is not NULL: start[j] + x_squares[i] less twice the sum; and fetches what lies `ahead` bytes behind its rows, or,
- * if that is 0, the next ones. */
+ * is not NULL: start[j] + x_squares[i] less twice the sum; and fetches what lies `ahead` bytes behind its rows into the
+ * L2 cache, or, if that is 0, the next ones. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
