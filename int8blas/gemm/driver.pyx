@@ -236,14 +236,14 @@ cdef int multiply(const Gemm *g) noexcept nogil:
     cdef Gemm other
     cdef Planned job
     cdef int parts, threads
-    if g.m == 0 or g.n == 0 or (g.tries_memory and is_tiny(g)):
+    if g.m == 0 or g.n == 0:
         return 0
     if is_tiny(g) and not takes_triangle(g):
         if g.column_squares is not NULL:
             find_column_squares(g, 1)
         if (g.to_s64 or g.co_rows is not NULL) and is_stored_by_tiles(g):
             gemm_tiny_by_tiles(g)
-        else:
+        elif not g.tries_memory:
             gemm_tiny(g)
         return 0
     if is_tiny_triangle(g):

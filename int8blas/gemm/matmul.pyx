@@ -7,6 +7,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport check_numerics, int8_operand, product_output
 from int8blas.core.kernels cimport current_kernels
+from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport verbose
@@ -267,7 +268,11 @@ cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray targe
     set_steps(s.a, x, s.dims)
     if y is not None:
         set_steps(s.b, y, s.dims)
-    return run_stack(g, &s, "matmul")
+    hold()
+    try:
+        return run_stack(g, &s, "matmul")
+    finally:
+        let_go()
 
 
 cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:

@@ -111,8 +111,8 @@ cdef struct Gemm:
     int64_t c_line
     ptrdiff_t c_line_step
     bint doubled                # sums are doubled before the output stage
-    bint tries_memory           # what the call needs is acquired and released, and nothing is done with it
-    bint far                    # a plain operand is a part of one that is in no cache
+    uint8_t tries_memory        # what the call needs is acquired and released, and nothing is done with it
+    uint8_t far                 # a plain operand is a part of one that is in no cache
 
 
 # The ways to compute a problem, in tiny, long_k, few_rows, few_columns, small_k, triangle and blocks.

@@ -9,7 +9,6 @@ from libc.stdio cimport fputs, snprintf, stderr
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
-from int8blas.core.memory cimport hold, let_go
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
@@ -188,14 +187,10 @@ cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
     job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
     work *= job.shared
     threads = threads_for(work, thread_work(g), <double>job.shared)
-    hold()
-    try:
-        check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
-        for i in range(job.shared, s.count):
-            set_matrices(g, &job.first, s, i)
-            saturated |= run(g, name)
-    finally:
-        let_go()
+    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
+    for i in range(job.shared, s.count):
+        set_matrices(g, &job.first, s, i)
+        saturated |= run(g, name)
     return saturated
 
 
