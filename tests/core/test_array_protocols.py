@@ -573,14 +573,15 @@ def test_torch_bfloat16_without_ml_dtypes(torch, monkeypatch):
 
 
 def test_jax(bfloat16):
-    jnp = pytest.importorskip("jax.numpy")
-    for function, *arrays in CALLS.values():
-        if all(x.dtype.itemsize <= 4 for x in arrays):
-            same_bits(function(*map(jnp.asarray, arrays)), function(*arrays))
-    x = jnp.asarray(F32, jnp.bfloat16)
-    same_bits(int8blas.quantize(x, 0.5), int8blas.quantize(F32.astype(bfloat16), 0.5))
-    with pytest.raises(ValueError, match="out must be writeable, got a read-only array"):
-        int8blas.quantize(F32, 0.5, out=jnp.zeros((5, 8), jnp.int8))
+    jax, jnp = pytest.importorskip("jax"), pytest.importorskip("jax.numpy")
+    with jax.default_device(jax.devices("cpu")[0]):
+        for function, *arrays in CALLS.values():
+            if all(x.dtype.itemsize <= 4 for x in arrays):
+                same_bits(function(*map(jnp.asarray, arrays)), function(*arrays))
+        x = jnp.asarray(F32, jnp.bfloat16)
+        same_bits(int8blas.quantize(x, 0.5), int8blas.quantize(F32.astype(bfloat16), 0.5))
+        with pytest.raises(ValueError, match="out must be writeable, got a read-only array"):
+            int8blas.quantize(F32, 0.5, out=jnp.zeros((5, 8), jnp.int8))
 
 
 def test_pandas():
