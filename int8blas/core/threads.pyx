@@ -32,6 +32,7 @@ cdef extern from "core/openmp.h" nogil:
     int i8_omp_max_threads()
     int i8_omp_in_parallel()
     int i8_omp_team_size()
+    void i8_omp_barrier()
     double i8_omp_seconds()
     int I8_HAVE_OPENMP
 
@@ -82,6 +83,10 @@ cdef struct Shares:
     int64_t parts
     int threads
     int64_t left[MOST_THREADS]
+
+
+cdef struct InTurn:
+    Shares first, second
 
 
 cdef struct Region:
@@ -166,7 +171,10 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
     else:
         for i in range(threads):
             s.left[i] = parts
-        run_region(do_share, &s, threads)
+        if parts == threads:
+            run_region(do_share, &s, threads)  # a loop begins with a barrier, a twentieth of a small product
+        else:
+            run_shares(&s, threads)
         if s.threads > 0:
             status = do_rest(&s)
     let_go()
@@ -192,6 +200,18 @@ cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
         i8_store(s.threads, threads)
 
 
+cdef void run_shares(Shares *s, int threads) noexcept nogil:
+    """`do_share` for so many threads, also where the runtime gives fewer."""
+    cdef Region region
+    cdef int thread
+    begin_region(&region, threads)
+    for thread in prange(threads, num_threads=threads, schedule="static"):
+        do_share(s, thread, threads)
+        if threadid() == 0:
+            note_done(&region)
+    end_region(&region)
+
+
 cdef int do_rest(Shares *s) noexcept nogil:
     """What is left of all shares. 0, or -1 if there is no memory."""
     cdef int64_t end
@@ -206,23 +226,23 @@ cdef int do_rest(Shares *s) noexcept nogil:
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
     """Parts of two kinds, which have their memory: all of the first are done before any of the second begins."""
-    cdef int64_t part, last
-    cdef Region region
+    cdef InTurn turns
     threads = region_threads(threads)
     if threads == 1:
         run_parts(first, job, first_parts, 1)
         run_parts(second, job, second_parts, 1)
         return
-    last = (second_parts - 1) // threads  # of the calling thread
-    begin_region(&region, threads)
-    with parallel(num_threads=threads):
-        for part in prange(first_parts, schedule="static"):
-            first(job, part, first_parts)
-        for part in prange(second_parts, schedule="static"):
-            second(job, part, second_parts)
-            if part == last:
-                note_done(&region)
-    end_region(&region)
+    turns.first.function, turns.first.job, turns.first.parts = first, job, first_parts
+    turns.second.function, turns.second.job, turns.second.parts = second, job, second_parts
+    run_region(do_in_turn, &turns, threads)
+
+
+cdef void do_in_turn(const void *turns, int thread, int threads) noexcept nogil:
+    """A thread's parts of both kinds."""
+    cdef InTurn *t = <InTurn *>turns
+    do_parts(&t.first, share(t.first.parts, thread, threads), share(t.first.parts, thread + 1, threads))
+    i8_omp_barrier()
+    do_parts(&t.second, share(t.second.parts, thread, threads), share(t.second.parts, thread + 1, threads))
 
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
