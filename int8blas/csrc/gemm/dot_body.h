@@ -106,12 +106,12 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
-    /* Rows are read as fast as they come; where they lie side by side, this asks for the next ones. What is further
-     * ahead goes no nearer than the L2 cache: the L1 cache has what is used before. */
-    const int far_ahead = t->ahead != 0;
+    /* Rows are read as fast as they come; where they lie side by side, this asks for those ahead. What is further ahead
+     * goes no nearer than the L2 cache: the L1 cache has what is used before. */
+    const int far_ahead = t->ahead || rows * x_row > I8_DOT_AHEAD;
     const uint8_t *ahead = x + (t->ahead ? t->ahead : rows * x_row);
     if (columns > 4) {
-        const ptrdiff_t ahead_step = far_ahead || rows * x_row <= I8_DOT_AHEAD ? rows * bytes : 0;
+        const ptrdiff_t ahead_step = x_row - t->k < 64 || rows * x_row <= I8_DOT_AHEAD ? rows * bytes : 0;
 #define I8_ADD_REPEATED(load)                                                                                          \
     for (; k >= depth * bytes; k -= depth * bytes)                                                                     \
         I8_FOR(d, depth) {                                                                                             \

@@ -4,7 +4,7 @@
 
 #include "core/dwords.h"
 
-/* The next rows of dot_body.h's widest kernels are fetched where they would still be in the L1 cache. */
+/* The next rows of dot_body.h's widest kernels are fetched into the L1 cache up to so many bytes, else into L2. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
 /* dot_body.h takes `bytes` of each column at a time: up to 4 columns a register each, more side by side in one. */
