@@ -1,4 +1,4 @@
-# New arrays for results (see results.pyx).
+# New arrays for results, and views (see results.pyx).
 cimport int8blas.core.cnumpy as cnp
 
 cdef enum:
@@ -10,6 +10,7 @@ cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double 
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum)
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum)
+cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides, char *data, int flags)
 
 
 cdef inline cnp.ndarray empty(int ndim, cnp.npy_intp *shape, int typenum):

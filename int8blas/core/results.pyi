@@ -1,6 +1,7 @@
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 @disjoint_base
@@ -9,3 +10,8 @@ class Recycling:
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+@disjoint_base
+class KnownView:
+    def __init__(self, x: npt.NDArray[Any], y: npt.NDArray[Any], others: tuple[Any, ...]) -> None: ...
+    def __call__(self, x: npt.NDArray[Any], others: tuple[Any, ...]) -> npt.NDArray[Any] | None: ...

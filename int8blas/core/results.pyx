@@ -6,12 +6,15 @@ memory.pyx, through a handler as NumPy has them (NEP 49): the arrays own it, and
 Where a program has set a handler of its own, that one is used.
 
 A size below which nothing is gained is NumPy's from the start: changing the handler takes as long as a small product.
+And views of arrays, which NumPy finds in a microsecond each.
 """
 
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
+from cpython.ref cimport Py_INCREF
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
 import numpy as np
@@ -146,3 +149,81 @@ cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typen
         return empty(cnp.PyArray_NDIM(like), shape, typenum)
     order = sorted(range(like.ndim), key=lambda axis: -abs((<object>like).strides[axis]))
     return empty_of([shape[axis] for axis in order], typenum).transpose(np.argsort(order))
+
+
+cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides, char *data,
+                         int flags):
+    """An array in the memory of another one, of which it is the base."""
+    cdef cnp.dtype dtype = (<object>array).dtype
+    cdef cnp.ndarray view
+    Py_INCREF(dtype)
+    view = cnp.PyArray_NewFromDescr(np.ndarray, dtype, ndim, shape, strides, data, flags, NULL)
+    Py_INCREF(array)
+    cnp.PyArray_SetBaseObject(view, array)
+    return view
+
+
+cdef struct Layout:
+    int ndim
+    cnp.npy_intp shape[MAX_DIMS]
+    cnp.npy_intp strides[MAX_DIMS]
+
+
+cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept:
+    layout.ndim = cnp.PyArray_NDIM(array)
+    memcpy(layout.shape, cnp.PyArray_DIMS(array), layout.ndim * sizeof(cnp.npy_intp))
+    memcpy(layout.strides, cnp.PyArray_STRIDES(array), layout.ndim * sizeof(cnp.npy_intp))
+
+
+cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept:
+    cdef size_t size = layout.ndim * sizeof(cnp.npy_intp)
+    return (cnp.PyArray_NDIM(array) == layout.ndim and memcmp(cnp.PyArray_DIMS(array), layout.shape, size) == 0
+            and memcmp(cnp.PyArray_STRIDES(array), layout.strides, size) == 0)
+
+
+cdef class KnownView:
+    """A view that has been found once, of arrays that are laid out alike.
+
+    Parameters
+    ----------
+    x, y : ndarray
+        An array, and what has been made of it.
+    others : tuple
+        What else it has been made of.
+    """
+
+    cdef Layout source, target
+    cdef ptrdiff_t offset
+    cdef bint is_view
+    cdef object dtype
+    cdef tuple others
+
+    def __init__(self, cnp.ndarray x not None, cnp.ndarray y not None, tuple others not None):
+        cdef char *low = cnp.PyArray_BYTES(x)
+        cdef char *high = low + cnp.PyArray_ITEMSIZE(x)
+        cdef ptrdiff_t extent
+        cdef int d
+        for d in range(cnp.PyArray_NDIM(x)):
+            extent = (cnp.PyArray_DIM(x, d) - 1) * cnp.PyArray_STRIDE(x, d)
+            if extent < 0:
+                low += extent
+            else:
+                high += extent
+        lay_out(&self.source, x)
+        lay_out(&self.target, y)
+        self.offset, self.dtype, self.others = cnp.PyArray_BYTES(y) - cnp.PyArray_BYTES(x), (<object>x).dtype, others
+        self.is_view = (cnp.PyArray_SIZE(x) > 0 and low <= cnp.PyArray_BYTES(y) < high
+                        and (<object>y).dtype is self.dtype)
+
+    def __call__(self, cnp.ndarray x not None, tuple others not None):
+        """The view of an array; None where it has to be found."""
+        cdef int i
+        if not self.is_view or not is_laid_out(&self.source, x) or (<object>x).dtype is not self.dtype:
+            return None
+        if len(others) != len(self.others):
+            return None
+        for i in range(len(self.others)):
+            if others[i] is not self.others[i]:
+                return None
+        return view_of(x, self.target.ndim, self.target.shape, self.target.strides, cnp.PyArray_BYTES(x) + self.offset,
+                       cnp.NPY_ARRAY_WRITEABLE if cnp.PyArray_ISWRITEABLE(x) else 0)

@@ -3,11 +3,8 @@
 from math import prod
 from sys import maxsize
 
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
-import numpy as np
-
 
 from int8blas.core.arrays cimport (
     axes_from,
@@ -21,7 +18,7 @@ from int8blas.core.arrays cimport (
     positive_numbers,
     real,
 )
-from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of
+from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of, view_of
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
 from int8blas.stage.output_stage cimport binary_kind, set_post_op
@@ -137,8 +134,6 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
     cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
     cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
     cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
-    cdef cnp.ndarray view
-    cdef cnp.dtype dtype
     if (<object>array).shape == shape:
         return array
     if lead < 0:
@@ -149,12 +144,7 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
             if cnp.PyArray_DIM(array, d - lead) != sizes[d]:
                 raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
             strides[d] = cnp.PyArray_STRIDE(array, d - lead)
-    dtype = (<object>array).dtype
-    Py_INCREF(dtype)
-    view = cnp.PyArray_NewFromDescr(np.ndarray, dtype, ndim, sizes, strides, cnp.PyArray_DATA(array), 0, NULL)
-    Py_INCREF(array)
-    cnp.PyArray_SetBaseObject(view, array)
-    return view
+    return view_of(array, ndim, sizes, strides, cnp.PyArray_BYTES(array), 0)
 
 
 cdef tuple broadcast_shape(tuple first, tuple second):

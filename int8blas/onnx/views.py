@@ -11,13 +11,13 @@ Behind DequantizeLinear they move its bytes instead: there are fewer of these, a
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from int8blas.core.results import KnownView
 from int8blas.onnx import shape
 from int8blas.onnx.graph import Array, Graph, Node, needed
 from int8blas.onnx.patterns import Pattern
@@ -110,18 +110,6 @@ def is_move(pattern: Pattern, node: Node) -> bool:
     return index is not None and index.ndim == 0
 
 
-class Known(NamedTuple):
-    """What has been found of an array of this shape and type, with these other inputs: where the view is in the array's
-    memory, in bytes, or -1 if it is a copy."""
-
-    of_shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    values: tuple[Any, ...]
-    shape: tuple[int, ...]
-    offset: int
-    strides: tuple[int, ...]
-
-
 class View:
     """The call of a view. Several threads may call it at a time: what it knows is replaced as one.
 
@@ -133,27 +121,18 @@ class View:
 
     def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
         self.moves = moves
-        self.known = Known((-1,), np.dtype(object), (), (), 0, ())
+        self.known: KnownView | None = None
 
     def __call__(self, x: Array, *values: Any) -> Array:
-        of_shape, dtype, others, shape, offset, strides = self.known
-        alike = x.dtype is dtype and x.shape == of_shape and x.flags.c_contiguous
-        same = alike and all(map(operator.is_, values, others))
-        if same and offset >= 0:
-            return np.ndarray(shape, dtype, x, offset, strides)
+        known = None if self.known is None else self.known(x, values)
+        if known is not None:
+            return known
         y, at = x, 0
         for function, count in self.moves:
             y = function(y, *values[at : at + count])
             at += count
-        if not same and x.flags.c_contiguous and x.dtype.isbuiltin == 1 and not x.dtype.hasobject:
-            self.known = known_of(x, values, y)
+        self.known = KnownView(x, y, values) if isinstance(y, np.ndarray) else None
         return y
-
-
-def known_of(x: Array, values: tuple[Any, ...], y: Array) -> Known:
-    """How y is found in the memory of x, whose elements can be taken from its buffer."""
-    offset = y.__array_interface__["data"][0] - x.__array_interface__["data"][0]
-    return Known(x.shape, x.dtype, values, y.shape, offset if 0 <= offset < x.nbytes else -1, y.strides)
 
 
 def view(site: Site, *, moves: Any) -> Call:

@@ -12,6 +12,7 @@ from numpy._core._multiarray_umath import _ARRAY_API
 from numpy._core.multiarray import get_handler_name
 
 import int8blas
+from int8blas.core.results import KnownView
 
 LINE = 64
 HANDLER = "int8blas"
@@ -143,3 +144,31 @@ def test_results_outlive_what_made_them(rng):
     gc.collect()
     for array in kept[::2]:
         np.testing.assert_array_equal(array, expected)
+
+
+def test_a_known_view_is_made_again_of_arrays_that_are_laid_out_alike():
+    shape, other = np.array([3, 8]), np.array([3, 8])
+    for x in (np.arange(24), np.arange(48.0)[::-2], np.arange(24)[::-1].reshape(2, 12)):
+        y = x.reshape(2, 3, 4)[::-1, :, 1:].T
+        known = KnownView(x, y, (shape,))
+        for again in (x.copy()[...] if x.flags.c_contiguous else x[:], x):
+            view = known(again, (shape,))
+            assert view.base is again or view.base is again.base
+            assert np.shares_memory(view, again)
+            np.testing.assert_array_equal(view, again.reshape(2, 3, 4)[::-1, :, 1:].T)
+            assert view.dtype == x.dtype
+            assert view.flags.writeable
+        assert known(x, (other,)) is None
+        assert known(x.astype(np.int16), (shape,)) is None
+        assert known(np.concatenate([x, x]), (shape,)) is None
+        assert known(x[::-1], (shape,)) is None
+    fixed = np.arange(24)
+    fixed.flags.writeable = False
+    assert not KnownView(fixed, fixed.reshape(4, 6), ())(fixed, ()).flags.writeable
+
+
+def test_a_copy_is_no_known_view():
+    x = np.arange(24).reshape(4, 6)
+    for y in (x.copy(), x.T.reshape(-1), x.astype(np.int32), x[:0], x.view(np.int32)):
+        assert KnownView(x, y, ())(x, ()) is None or y.size == 0
+    assert KnownView(x[:0], x[:0].T, ())(x[:0], ()) is None
