@@ -365,15 +365,17 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
 
-    int64_t I8_ROW_ROOM(int64_t n)
+    int64_t I8_NORMALIZE_ROOM(int64_t n)
 
     ctypedef struct i8_normalize_args:
         int64_t rows
         int64_t n
         const char *src
         char *dst
+        const float *plus
         ptrdiff_t src_row
         ptrdiff_t dst_row
+        ptrdiff_t plus_row
         int src_type
         int dst_type
         float scale

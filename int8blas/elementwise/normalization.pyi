@@ -104,3 +104,11 @@ def layer_norm(
     dst_dtype: npt.DTypeLike = ...,
     out: _MemoryT,
 ) -> _MemoryT: ...
+def layer_norm_of_sum(
+    src: npt.NDArray[Any],
+    plus: npt.NDArray[Any],
+    gamma: npt.NDArray[Any] | None = None,
+    beta: npt.NDArray[Any] | None = None,
+    *,
+    epsilon: float = 1e-5,
+) -> npt.NDArray[Any]: ...

@@ -45,7 +45,7 @@ cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object ds
     cdef dict values = by_tensor(scales, "scales", TENSORS)
     cdef dict dtypes = {"src": src.dtype, "dst": dst_dtype}
     args.src_type, args.dst_type = element_type(src.dtype.num), element_type(dst_dtype.num)
-    args.scale, args.dst_scale, args.dst_zero = 1, 1, -0.0
+    args.scale, args.dst_scale, args.dst_zero, args.plus = 1, 1, -0.0, NULL
     if "src" in values:
         args.scale = positive_numbers(values["src"], "scales['src']", cnp.NPY_FLOAT32, ())
     if "dst" in values:
@@ -262,16 +262,39 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
            [-45,   0,  32,  91]], dtype=int8)
     """
     cdef i8_normalize_args args
-    cdef cnp.ndarray array = source(src), factors, shifts
-    cdef int along = array.ndim - 1
-    cdef int64_t n = cnp.PyArray_DIM(array, along)
+    cdef cnp.ndarray array = source(src)
+    _values = set_affine(&args, array, gamma, beta, epsilon)
+    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
+    set_quantization(&args, array, dst_dtype, scales, zero_points)
+    return run(current_kernels().elementwise.layer_norm, &args, array, array.ndim - 1, dst_dtype, out)
+
+
+cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
+    """What is layer_norm's own of the arguments of its kernel, which point into the arrays that are returned."""
+    cdef cnp.ndarray factors, shifts
+    cdef int64_t n = cnp.PyArray_DIM(array, array.ndim - 1)
     cdef bint used = array.size != 0
     factors, shifts = row_values(gamma, "gamma", n, 1, used), row_values(beta, "beta", n, -0.0, used)
     args.gamma, args.beta = <const float *>cnp.PyArray_DATA(factors), <const float *>cnp.PyArray_DATA(shifts)
-    args.epsilon = real(epsilon, "epsilon")
+    args.epsilon, args.log = real(epsilon, "epsilon"), False
     if not 0 <= args.epsilon <= FLT_MAX:
         raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
-    dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-    set_quantization(&args, array, dst_dtype, scales, zero_points)
-    args.log = False
-    return run(current_kernels().elementwise.layer_norm, &args, array, along, dst_dtype, out)
+    return factors, shifts
+
+
+cdef inline bint is_plain(cnp.ndarray array):
+    """Whether the kernel reads an array's rows where they are, of float32."""
+    return (cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 and cnp.PyArray_ISCARRAY_RO(array)
+            and array.ndim > 0 and cnp.PyArray_DIM(array, array.ndim - 1) >= I8_CHUNK)
+
+
+def layer_norm_of_sum(cnp.ndarray src, cnp.ndarray plus, gamma=None, beta=None, *, epsilon=1e-5):
+    """``layer_norm(src + plus, gamma, beta, epsilon=epsilon)``, without the sum in memory where both are C-contiguous
+    arrays of float32 of one shape."""
+    cdef i8_normalize_args args
+    if not (is_plain(src) and is_plain(plus) and (<object>src).shape == (<object>plus).shape):
+        return layer_norm(np.add(src, plus), gamma, beta, epsilon=epsilon)
+    _values = set_affine(&args, src, gamma, beta, epsilon)
+    set_quantization(&args, src, src.dtype, None, None)
+    args.plus = <const float *>cnp.PyArray_DATA(plus)
+    return run(current_kernels().elementwise.layer_norm, &args, src, src.ndim - 1, src.dtype, None)

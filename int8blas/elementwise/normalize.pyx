@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.kernels cimport I8_CHUNK, I8_ROW_ROOM, i8_normalize_args, i8_normalize_fn
+from int8blas.core.kernels cimport I8_CHUNK, I8_NORMALIZE_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport GIL_NORMALIZED, THREAD_NORMALIZED, run_work, threads_for
@@ -60,7 +60,7 @@ cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *
 
 
 cdef inline int64_t workspace_size(const NormalizeJob *job) noexcept nogil:
-    return (2 if job.args.log else 1) * I8_ROW_ROOM(job.args.n) * <int64_t>sizeof(float)
+    return (2 if job.args.log else 1) * I8_NORMALIZE_ROOM(job.args.n) * <int64_t>sizeof(float)
 
 
 cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcept nogil:
@@ -83,6 +83,8 @@ cdef void do_unit(const NormalizeJob *job, int64_t unit, char *memory) noexcept 
     a.rows = min(job.block, job.rows - first)
     a.workspace = <float *>carve(&memory, workspace_size(job))
     a.src, a.src_row, a.dst, a.dst_row = src, job.src.row, dst, job.dst.row
+    if a.plus is not NULL:
+        a.plus, a.plus_row = <const float *>(<const char *>a.plus + (src - job.src.data)), job.src.row
     if job.src.copied:
         copy = <char *>carve(&memory, copy_size(job, &job.src))
         copy_block(job, &job.src, src, copy, a.rows, False)
@@ -143,7 +145,8 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     """Apply a kernel to the rows of an array, along its last dimension.
 
     The arrays have the same shape, are not empty, and share no memory unless they are the same but for their type. Of
-    `args`, the row's length and all that does not tell where rows are must be set.
+    `args`, the row's length and all that does not tell where rows are must be set; `plus` lies like `src`, whose rows
+    are not copied then.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

@@ -1,8 +1,12 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+def takes(
+    q: npt.NDArray[Any], k: npt.NDArray[Any], v: npt.NDArray[Any], mask: npt.NDArray[Any] | None = None
+) -> bool: ...
 def real_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,

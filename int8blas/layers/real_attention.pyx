@@ -13,14 +13,13 @@ import numpy as np
 
 from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport (
-    I8_ADD,
+    I8_CHUNK,
     I8_PANEL,
-    I8_ROW_ROOM,
+    I8_NORMALIZE_ROOM,
     I8_TYPE_F32,
     current_kernels,
     i8_kernels,
     i8_normalize_args,
-    i8_post_op,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.results cimport empty_of
@@ -49,7 +48,6 @@ cdef int64_t SCORES = 1 << 15   # that are made at a time, unless rows are long:
 cdef struct AttentionJob:
     RealJob scores, values
     i8_normalize_args softmax
-    i8_post_op add
     int64_t rows, width                     # of scores in memory
     int64_t q_width                         # of rows of q there
     float q_scale, scale
@@ -63,7 +61,7 @@ cdef struct Workspace:
     float *buffer
     float *q
     float *scores
-    float *mask                             # a row
+    float *mask                             # rows that are shorter than the kernel reads
     float *softmax
 
 
@@ -73,8 +71,8 @@ cdef size_t lay_out(const AttentionJob *j, Workspace *space, char *memory) noexc
     space.buffer = <float *>carve(&memory, 4 * max(area_floats(&j.scores), area_floats(&j.values)))
     space.q = <float *>carve(&memory, 4 * j.rows * j.q_width)
     space.scores = <float *>carve(&memory, 4 * j.rows * j.width)
-    space.mask = <float *>carve(&memory, 4 * j.width)
-    space.softmax = <float *>carve(&memory, 4 * I8_ROW_ROOM(j.softmax.n))
+    space.mask = <float *>carve(&memory, 4 * j.rows * I8_CHUNK if j.softmax.n < I8_CHUNK else 0)
+    space.softmax = <float *>carve(&memory, 4 * I8_NORMALIZE_ROOM(j.softmax.n))
     return memory - start
 
 
@@ -93,19 +91,19 @@ cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t un
     """Scale scores, add the mask, and make the weights of v of them."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
-    cdef const char *mask = NULL
     cdef float *y
+    cdef const char *mask
     cdef int64_t row
+    for row in range(rows if j.scale != 1 else 0):
+        y = space.scores + row * j.width
+        kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
     if j.mask is not NULL:
         mask = mask_of(j, unit)
-    for row in range(rows):
-        y = space.scores + row * j.width
-        if j.scale != 1:
-            kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
-        if mask is not NULL:
-            if row == 0 or j.mask_row != 0:
-                kernels.elementwise.load[I8_TYPE_F32](space.mask, mask + row * j.mask_row, softmax.n, 1, 0)
-            kernels.elementwise.apply(&j.add, y, space.mask, softmax.n)
+        softmax.plus, softmax.plus_row = <const float *>mask, j.mask_row
+        for row in range(rows if softmax.n < I8_CHUNK else 0):
+            softmax.plus, softmax.plus_row = space.mask, 4 * I8_CHUNK
+            kernels.elementwise.load[I8_TYPE_F32](
+                space.mask + row * I8_CHUNK, mask + row * j.mask_row, softmax.n, 1, 0)
     softmax.rows, softmax.workspace = rows, space.softmax
     softmax.src, softmax.dst = <char *>space.scores, <char *>space.scores
     kernels.elementwise.softmax(&softmax)
@@ -160,13 +158,12 @@ cdef int run(AttentionJob *job) except -1:
     job.width, job.q_width = round_up(n, I8_PANEL), round_up(job.scores.k, I8_PANEL)
     most = max(<int64_t>FEW_ROWS, min(<int64_t>BLOCK_ROWS, SCORES // job.width))
     blocks = max(ceil_div(rows, most), min(ceil_div(threads, count), ceil_div(rows, FEW_ROWS)))
-    job.rows = ceil_div(rows, blocks)
+    job.rows, job.scores.room = ceil_div(rows, blocks), job.width
     divide(&job.scores, blocks)
     divide(&job.values, blocks)
     job.softmax.n, job.softmax.src_row, job.softmax.dst_row = n, 4 * job.width, 4 * job.width
     job.softmax.src_type, job.softmax.dst_type, job.softmax.log = I8_TYPE_F32, I8_TYPE_F32, False
-    job.softmax.scale, job.softmax.dst_scale, job.softmax.dst_zero = 1, 1, -0.0
-    job.add.kind, job.add.scale = I8_ADD, 1
+    job.softmax.scale, job.softmax.dst_scale, job.softmax.dst_zero, job.softmax.plus = 1, 1, -0.0, NULL
     if run_work(attend_part, job, min(threads, count * blocks), work, THREAD_PRODUCTS, GIL_WORK):
         raise MemoryError("attention: no memory for the workspace")
     return 0
@@ -189,17 +186,43 @@ cdef cnp.ndarray set_mask(AttentionJob *job, cnp.ndarray mask, int ndim):
     return mask
 
 
-cdef int check(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, object mask) except -1:
+cdef bint fit(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v):
+    """Whether shapes fit, and are of at least one element."""
+    cdef int ndim = q.ndim, d
+    if ndim < 2 or k.ndim != ndim or v.ndim != ndim or not (q.size and k.size and v.size):
+        return False
+    for d in range(ndim - 2):
+        if not q.shape[d] == k.shape[d] == v.shape[d]:
+            return False
+    return q.shape[ndim - 1] == k.shape[ndim - 2] and k.shape[ndim - 1] == v.shape[ndim - 2]
+
+
+cdef bint mask_fits(cnp.ndarray mask, cnp.ndarray q, cnp.ndarray k):
+    """Whether a mask broadcasts to the scores."""
+    cdef int lead = q.ndim - mask.ndim, d
+    for d in range(mask.ndim if lead >= 0 else 0):
+        if mask.shape[d] != 1 and mask.shape[d] != (k.shape[lead + d] if lead + d == q.ndim - 1 else q.shape[lead + d]):
+            return False
+    return lead >= 0
+
+
+def takes(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask=None):
+    """Whether these are arrays of float32 that :func:`real_attention` takes."""
+    cdef cnp.ndarray array
+    for array in (q, k, v, mask):
+        if array is not None and cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT32:
+            return False
+    return fit(q, k, v) and (mask is None or mask_fits(mask, q, k))
+
+
+cdef int check(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask) except -1:
     """That shapes fit, and are of at least one element."""
-    cdef tuple first = (<object>q).shape, second = (<object>k).shape, third = (<object>v).shape
-    if not (len(first) == len(second) == len(third) >= 2 and first[:-2] == second[:-2] == third[:-2]
-            and first[-1] == second[-2] and second[-1] == third[-2] and 0 not in first + second + third):
+    if not fit(q, k, v):
         raise ValueError("q, k and v must have shapes (..., m, d), (..., d, n) and (..., n, e), without zeros, got "
-                         f"{first}, {second} and {third}")
-    wanted = (*first[:-1], second[-1])
-    given = wanted if mask is None else mask.shape
-    if len(given) > len(wanted) or any([size not in (1, wanted[i - len(given)]) for i, size in enumerate(given)]):
-        raise ValueError(f"mask must broadcast to shape {wanted}, got {given}")
+                         f"{(<object>q).shape}, {(<object>k).shape} and {(<object>v).shape}")
+    if mask is not None and not mask_fits(mask, q, k):
+        wanted = (*(<object>q).shape[:-1], (<object>k).shape[-1])
+        raise ValueError(f"mask must broadcast to shape {wanted}, got {(<object>mask).shape}")
     return 0
 
 

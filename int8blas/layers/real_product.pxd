@@ -26,6 +26,7 @@ cdef struct RealJob:
     const char *a
     char *y
     ptrdiff_t a_row, y_row                  # in elements
+    int64_t room                            # of a row of y: columns that may be written
     # b: weights, and their scales of whole panels; or, where `weights` is NULL, numbers with steps in elements, each of
     # which is multiplied by a factor.
     const int8_t *weights

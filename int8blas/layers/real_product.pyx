@@ -68,10 +68,10 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
-    cdef bint whole = first + width <= j.columns
+    cdef bint whole = first + width <= j.room
     cdef float *columns = buffer + j.per * I8_PANEL * buffer_depth(j)
-    cdef bint in_place = (whole and j.weights is NULL and j.b_column == 1 and area.rows <= FEW_ROWS
-                          and j.b_factor == 1)
+    cdef bint in_place = (first + width <= j.columns and j.weights is NULL and j.b_column == 1
+                          and area.rows <= FEW_ROWS and j.b_factor == 1)
     cdef float *c = area.y + first if whole else columns
     t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, area.a_row, buffer, width, area.y_row if whole else width
     while k < j.k:
@@ -185,7 +185,7 @@ cdef class RealProduct:
         if not shape or shape[-1] != self._packed._k:
             raise ValueError(f"x must have shape (..., {self._packed._k}), got {shape}")
         y = empty_of((*shape[:-1], self._packed._n), cnp.NPY_FLOAT32)
-        job.k, job.columns, job.dims, job.count = self._packed._k, self._packed._n, 0, 1
+        job.k, job.columns, job.room, job.dims, job.count = self._packed._k, self._packed._n, self._packed._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k
         job.a, job.a_row, job.b, job.b_factor = cnp.PyArray_BYTES(source), job.k, NULL, 1
         job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
@@ -236,7 +236,7 @@ cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
     if b.strides[b.ndim - 1] % 4 or b.strides[b.ndim - 2] % 4:
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
-    job.columns, job.b_column = b.shape[b.ndim - 1], b.strides[b.ndim - 1] // 4
+    job.columns, job.room, job.b_column = b.shape[b.ndim - 1], b.shape[b.ndim - 1], b.strides[b.ndim - 1] // 4
     job.weights, job.scale, job.b_factor = NULL, NULL, 1
     return b
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from int8blas.layers.real_attention import real_attention
+from int8blas.layers.real_attention import real_attention, takes
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
@@ -71,28 +71,12 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales: Sequence[float]) -> Array:
     """In one call where all is float32 and of as many matrices; else node by node."""
-    if is_plain(q, k, v, mask):
+    if takes(q, k, v, mask):
         return real_attention(q, k, v, mask, scales=scales)
     q, k = (x if scale == 1 else x * x.dtype.type(scale) for x, scale in zip((q, k), scales, strict=False))
     y = matmul(q, k)
     y = y if scales[2] == 1 else y * y.dtype.type(scales[2])
     return matmul(softmax(y if mask is None else np.add(y, mask)), v)
-
-
-def is_plain(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
-    """Whether :func:`real_attention` takes these arrays."""
-    stack = q.shape[:-2]
-    if not q.ndim == k.ndim == v.ndim >= 2 or not stack == k.shape[:-2] == v.shape[:-2]:
-        return False
-    if not q.dtype == k.dtype == v.dtype == np.float32 or not q.size or not k.size or not v.size:
-        return False
-    if k.shape[-2] != q.shape[-1] or v.shape[-2] != k.shape[-1]:
-        return False
-    if mask is None:
-        return True
-    wanted = (*q.shape[:-1], k.shape[-1])[q.ndim - mask.ndim :]
-    sizes = zip(mask.shape, wanted, strict=False)
-    return mask.dtype == np.float32 and mask.ndim <= q.ndim and all(size in (1, other) for size, other in sizes)
 
 
 OPERATORS = [Operator("Attention", attention, domain=DOMAIN)]

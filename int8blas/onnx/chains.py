@@ -43,7 +43,7 @@ TYPED_BY = {
     "DequantizeLinear": 1, "com.microsoft.DequantizeLinear": 1, "com.microsoft.MatMulIntegerToFloat": 2,
     "com.microsoft.DynamicQuantizeMatMul": 0, "com.microsoft.DynamicQuantizeLSTM": 0, "Where": 1,
     f"{DOMAIN}.StoredMatMul": 0, f"{DOMAIN}.ConvIntegerToFloat": 2, f"{DOMAIN}.DynamicConv": 0,
-    f"{DOMAIN}.DynamicMatMul": 0, f"{DOMAIN}.Attention": 0,
+    f"{DOMAIN}.DynamicMatMul": 0, f"{DOMAIN}.Attention": 0, f"{DOMAIN}.ResidualNormalization": 0,
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ And those of floats: what exporters write as its formula, and weights that are s
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
     MatMul(a, Mul(Cast(bytes), s))    int8blas.StoredMatMul, in float32, or in 8 bits if that is asked for
+    LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
     Conv, BatchNormalization          Conv with other weights and another bias
     functions of elements             chains: see :mod:`int8blas.onnx.chains`
     Reshape, Transpose and so on      views: see :mod:`int8blas.onnx.views`
@@ -368,6 +369,19 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
+def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
+    """A LayerNormalization over the last axis, and the sum of two tensors before it."""
+    plus = pattern.makers.get(node.inputs[0])
+    if plus is None or plus.kind != "Add" or pattern.only_taker(plus, {"LayerNormalization"}) is not node:
+        return None
+    others = len([name for name in node.outputs if name]) > 1 or node.attributes.get("axis", -1) != -1
+    if others or any(pattern.constant(name) is not None for name in plus.inputs):
+        return None
+    attributes = {name: value for name, value in node.attributes.items() if name == "epsilon"}
+    inputs = (*plus.inputs, *node.inputs[1:])
+    return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
+
+
 def nothing(pattern: Pattern, node: Node) -> None:
     """A node that stays."""
 
@@ -380,6 +394,7 @@ OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
 FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "Erf": rewritten_gelu,
     "Softmax": rewritten_attention,
+    "LayerNormalization": rewritten_residual,
 }
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import DOMAIN, Operator
+
+FLOAT = np.dtype(np.float32)
 
 
 def wide(x: Array) -> Array:
@@ -79,6 +81,17 @@ def layer_normalization(
     y = np.asarray(y if bias is None else y + bias, x.dtype)
     lead = (*x.shape[:axis], *[1] * (x.ndim - axis))
     return (y, mean.reshape(lead), inverse.reshape(lead))[:outputs]
+
+
+def residual_normalization(
+    x: Array, y: Array, scale: Array, bias: Array | None = None, *, epsilon: float = 1e-5
+) -> Array:
+    """LayerNormalization of a sum, over the last axis."""
+    plain = x.dtype == FLOAT == y.dtype and x.shape[-1:] == scale.shape
+    if plain and (bias is None or bias.shape == scale.shape):
+        return rows.layer_norm_of_sum(x, y, scale, bias, epsilon=epsilon)
+    result: Array = layer_normalization(np.add(x, y), scale, bias, epsilon=epsilon, outputs=1)
+    return result
 
 
 def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
@@ -154,6 +167,7 @@ def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: f
 
 
 OPERATORS = [
+    Operator("ResidualNormalization", residual_normalization, domain=DOMAIN),
     Operator("Softmax", softmax_of_rows, 1, 12),
     Operator("Softmax", softmax, 13),
     Operator("LogSoftmax", log_softmax_of_rows, 1, 12),

@@ -10,6 +10,7 @@ from elementwise import random_floats, random_integers
 from layers import assert_same_bits, name_of
 
 import int8blas
+from int8blas.elementwise.normalization import layer_norm_of_sum
 
 SRC_DTYPES = (np.uint8, np.int8, np.int32, np.float32, np.float16)
 DST_DTYPES = (np.uint8, np.int8, np.float32, np.float16)
@@ -184,6 +185,29 @@ def test_layer_norm_of_constant_rows_is_beta(isa):
     for n, value in product((2, 3, 7, 100, 1000), (0, 0.1, 1e20 / 3, -3e38, 333333.34, 1e-45)):
         x = np.full((2, n), value, np.float32)
         assert_same(int8blas.layer_norm(x, beta=np.full(n, 0.5)), np.full((2, n), 0.5, np.float32), value=value, n=n)
+
+
+def test_layer_norm_of_a_sum(isa, rng):
+    """The bits of both steps: for few and many rows, of lengths with and without a rest, and for rows that are computed
+    twice; where arrays are of other shapes or types too."""
+    for shape in ((1, 16), (3, 17), (2, 5, 192), (9, 100), (700, 33), (5, 1040), (4, 7), (2, 0), (0, 20)):
+        gamma, beta = rng.standard_normal((2, shape[-1])).astype(np.float32)
+        x, y = random_rows(rng, np.float32, (2, *shape))
+        x[..., :1, :] *= np.float32(1e25)
+        wanted = int8blas.layer_norm(x + y, gamma, beta, epsilon=1e-3)
+        assert_same_bits(layer_norm_of_sum(x, y, gamma, beta, epsilon=1e-3), wanted)
+        assert_same_bits(layer_norm_of_sum(x, y[..., :1, :], gamma), int8blas.layer_norm(x + y[..., :1, :], gamma))
+        assert_same_bits(layer_norm_of_sum(x, np.asfortranarray(y)), int8blas.layer_norm(x + y))
+    x, y = random_rows(rng, np.float16, (2, 3, 40))
+    assert_same_bits(layer_norm_of_sum(x, y), int8blas.layer_norm(x + y))
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_summands_beside_protected_memory(isa, side, rng):
+    for shape in ((5, 16), (6, 41)):
+        x, y = (place(random_rows(rng, np.float32, shape), "C", guarded(side)) for _ in range(2))
+        assert_same_bits(layer_norm_of_sum(x, y), int8blas.layer_norm(x + y))
 
 
 def test_the_zero_point_of_the_source_cancels(isa, rng):

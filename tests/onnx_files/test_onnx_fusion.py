@@ -524,6 +524,40 @@ SCORES = {
 ATTENTION = constants(half=np.array([0.6], F), eight=one(8), three=one(3))
 
 
+RESIDUAL = constants(
+    scale=RNG.normal(0, 1, 20).astype(F), bias=RNG.normal(0, 1, 20).astype(F), row=RNG.normal(0, 1, 20).astype(F)
+)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("float", F), ("double", np.float64), ("float16", np.float16)])
+@pytest.mark.parametrize("shape", [(3, 4, 20), (4, 20), (3, 4, 1)])
+@pytest.mark.parametrize("inputs", ["scale, bias", "scale"])
+def test_a_sum_and_its_normalization_are_one_node(kind, dtype, shape, inputs, isa):
+    shapes = {"x": (3, 4, 20), "r": shape, "scale": (20,), "bias": (20,)}
+    given = ", ".join(f"{kind}{list(size)} {name}" for name, size in shapes.items())
+    text = f"""g ({given}) => ({kind} y) {{
+        s = Add(x, r) y = LayerNormalization<epsilon = 0.001>(s, {inputs}) }}"""
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.ResidualNormalization"]
+    feeds = {name: RNG.normal(0, 1, size).astype(dtype) for name, size in shapes.items()}
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+
+
+@pytest.mark.parametrize("body", [
+    "s = Add(x, r) n = LayerNormalization(s, scale, bias) y = Mul(n, s)",
+    "s = Add(x, row) y = LayerNormalization(s, scale, bias)",
+    "s = Add(x, r) y = LayerNormalization<axis = 2>(s, scale, bias)",
+    "s = Add(x, r) n, m = LayerNormalization(s, scale, bias) y = Mul(n, m)",
+    "s = Mul(x, r) y = LayerNormalization(s, scale, bias)",
+])  # fmt: skip
+def test_what_is_no_normalization_of_a_sum_stays(body):
+    text = f"g (float[3,4,20] x, float[3,4,20] r) => (float y) <{RESIDUAL}> {{ {body} }}"
+    model = loaded(text)
+    assert "int8blas.ResidualNormalization" not in kinds(model)
+    feeds = {name: RNG.normal(0, 1, (3, 4, 20)).astype(F) for name in "xr"}
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+
+
 def attention_text(body, kind="float", shape="2,3"):
     return f"""g ({kind}[{shape},5,4] q, {kind}[{shape},4,20] k, {kind}[{shape},20,6] v, {kind}[2,1,1,20] mask)
         => ({kind} y) <{ATTENTION}> {{ {body} w = Softmax<axis = -1>(s) y = MatMul(w, v) }}"""

@@ -74,15 +74,20 @@ typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
 /* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any;
  * dst_type any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
- * readable in src, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the same
- * size. The workspace has I8_ROW_ROOM(n) floats; twice as many for a softmax with `log`. */
+ * readable in src, plus, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the
+ * same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`: of as many rows as
+ * are done together, which long ones do not gain by. */
 #define I8_PARTS 64
-#define I8_ROW_ROOM(n) (((n) + I8_PARTS - 1) / I8_PARTS * I8_PARTS + I8_CHUNK)
+#define I8_MOST_ROWS 4
+#define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)
+#define I8_ROW_ROOM(n) (((n) + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK + I8_CHUNK)
+#define I8_NORMALIZE_ROOM(n) (I8_ROWS_ABREAST(n) * I8_ROW_ROOM(n))
 typedef struct {
     int64_t rows, n;
     const char *src;
     char *dst;
-    ptrdiff_t src_row, dst_row; /* in bytes */
+    const float *plus;                    /* what is added to src, where that is f32, or NULL */
+    ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
     float scale; /* of src */
     float dst_scale, dst_zero; /* the reciprocal of the scale of dst; -0.0 without a zero point */

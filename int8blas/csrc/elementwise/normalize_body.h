@@ -17,11 +17,14 @@
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
- * A zero point of src would cancel in both. The sum over a row is of I8_PARTS partial sums: element j is added to
- * number j % I8_PARTS, in order; then the second half of them is added to the first, until one is left.
+ * where src is src + plus, if there is such a summand. A zero point of src would cancel in both. The sum over a row is
+ * of I8_PARTS partial sums: element j is added to number j % I8_PARTS, in order; then the second half of them is added
+ * to the first, until one is left.
  *
- * Everything between src and dst is a row of f32 in the workspace. The last chunk of a row begins early enough to end
- * with it, and writes what the one before it wrote once more. */
+ * What is between src and dst is rows of f32 in the workspace. A row is a chain of steps that wait for one another: a
+ * sum, a division, another sum. So each step is done for some rows, one after the other, before the next step. The last
+ * chunk of a row begins early enough to end with it, and writes what the one before it wrote once more; sums are of
+ * whole chunks, with what does not count behind the last element. */
 
 /* The chunk behind the one at i, in a row of n elements that has at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
@@ -31,8 +34,13 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 }
 #define I8_FOR_CHUNKS(i, n) for (int64_t i = 0; i < (n); i = i8_next_chunk(i, n))
 
-/* Elements that a row takes at least: fewer than a chunk are not told apart. */
+/* Elements that a row takes at least: fewer than a chunk are not told apart. And those of its chunks. */
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
+I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
+
+/* Rows of softmax of which several are done together, and parts of long ones. */
+#define I8_SHORT_ROW 128
+#define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
 
 /* -------------------------------------------------------------------------------------------------- a row of f32 -- */
 
@@ -44,45 +52,78 @@ I8_INLINE float i8_fold(const i8_floats *sums)
     return i8_floats_sum(i8_floats_add(i8_floats_add(sums[0], sums[2]), i8_floats_add(sums[1], sums[3])));
 }
 
-/* Elements behind a row, up to a multiple of I8_PARTS, and perhaps some more. */
+/* Elements behind a row, up to a whole chunk, and perhaps some more. */
 I8_INLINE void i8_fill_rest(float *x, int64_t n, float value)
 {
-    for (int64_t i = n; i < (n + I8_PARTS - 1) / I8_PARTS * I8_PARTS; i += I8_CHUNK)
-        i8_floats_store(x + i, i8_floats_set(value));
+    if (n % I8_CHUNK)
+        i8_floats_store(x + n, i8_floats_set(value));
 }
 
-/* The sum of n numbers. */
-I8_NOINLINE float i8_sum_row(float *x, int64_t n)
+/* The sum of n numbers, and of those behind them in the last chunk. */
+I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
 {
     const i8_floats zero = i8_floats_set(0);
     i8_floats sums[I8_SUMS] = {zero, zero, zero, zero};
-    i8_fill_rest(x, n, 0);
-    for (int64_t i = 0; i < n; i += I8_PARTS)
-        I8_FOR(k, I8_SUMS) sums[k] = i8_floats_add(sums[k], i8_floats_load(x + i + k * I8_CHUNK));
+    for (; n > I8_PARTS - I8_CHUNK; n -= I8_PARTS, x += I8_PARTS)
+        I8_FOR(k, I8_SUMS) sums[k] = i8_floats_add(sums[k], i8_floats_load(x + k * I8_CHUNK));
+    I8_FOR(k, I8_SUMS - 1)
+        if (n > k * I8_CHUNK)
+            sums[k] = i8_floats_add(sums[k], i8_floats_load(x + k * I8_CHUNK));
     return i8_fold(sums);
 }
 
-/* x = x - mean; the sum of the squares of that. */
-I8_NOINLINE float i8_center_row(float *x, int64_t n, float mean)
+/* x = src + plus, of whole chunks; the sum of that. */
+I8_INLINE i8_floats i8_add_chunk(float *x, const float *src, const float *plus, i8_floats sum)
+{
+    const i8_floats y = i8_floats_add(i8_floats_load(src), i8_floats_load(plus));
+    i8_floats_store(x, y);
+    return i8_floats_add(sum, y);
+}
+
+I8_NOINLINE float i8_add_row(float *x, const float *src, const float *plus, int64_t n)
+{
+    const i8_floats zero = i8_floats_set(0);
+    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero};
+    int64_t i = 0;
+    for (; n - i >= I8_PARTS; i += I8_PARTS)
+        I8_FOR(k, I8_SUMS) {
+            const int64_t j = i + k * I8_CHUNK;
+            sums[k] = i8_add_chunk(x + j, src + j, plus + j, sums[k]);
+        }
+    I8_FOR(k, I8_SUMS - 1) {
+        const int64_t j = i + k * I8_CHUNK;
+        if (j < n)
+            sums[k] = i8_add_chunk(x + j, src + j, plus + j, sums[k]);
+    }
+    return i8_fold(sums);
+}
+
+/* d = x - mean of a chunk; its squares are added. */
+I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i8_floats sum)
+{
+    const i8_floats y = i8_floats_add(i8_floats_load(x), shift);
+    i8_floats_store(d, y);
+    return i8_floats_add(sum, i8_floats_mul(y, y));
+}
+
+/* d = x - mean, where d may be x; the sum of the squares of that. Behind the row is the mean, whose squares are 0. */
+I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
 {
     const i8_floats zero = i8_floats_set(0), shift = i8_floats_set(-mean);
     i8_floats sums[I8_SUMS] = {zero, zero, zero, zero};
-    i8_fill_rest(x, n, mean); /* whose squares are 0 */
-    for (int64_t i = 0; i < n; i += I8_PARTS)
-        I8_FOR(k, I8_SUMS) {
-            const i8_floats d = i8_floats_add(i8_floats_load(x + i + k * I8_CHUNK), shift);
-            i8_floats_store(x + i + k * I8_CHUNK, d);
-            sums[k] = i8_floats_add(sums[k], i8_floats_mul(d, d));
-        }
+    for (; n > I8_PARTS - I8_CHUNK; n -= I8_PARTS, x += I8_PARTS, d += I8_PARTS)
+        I8_FOR(k, I8_SUMS) sums[k] = i8_center_chunk(d + k * I8_CHUNK, x + k * I8_CHUNK, shift, sums[k]);
+    I8_FOR(k, I8_SUMS - 1)
+        if (n > k * I8_CHUNK)
+            sums[k] = i8_center_chunk(d + k * I8_CHUNK, x + k * I8_CHUNK, shift, sums[k]);
     return i8_fold(sums);
 }
 
-/* The largest |x|, infinity and NaN being larger than all numbers. */
-I8_NOINLINE float i8_largest_of_row(float *x, int64_t n)
+/* The largest |x|, infinity and NaN being larger than all numbers, of a row and of those behind it. */
+I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;
     i8_floats y = i8_floats_set(0);
-    i8_fill_rest(x, n, 0);
     for (int64_t i = 0; i < n; i += I8_CHUNK)
         y = i8_floats_largest(y, i8_floats_load(x + i));
     i8_floats_store(lanes, y);
@@ -98,18 +139,33 @@ I8_NOINLINE void i8_scale_row(float *x, int64_t n, float factor)
 
 /* --------------------------------------------------------------------------------------------------- the source --- */
 
-/* The largest element of a row, if not one is NaN. */
-I8_INLINE float i8_largest(const char *src, int64_t n, const int type)
+/* A chunk of src, or of src + plus. */
+I8_INLINE i8_floats i8_source_chunk(const char *src, const float *plus, int64_t i, const int type)
 {
-    float lanes[I8_CHUNK];
-    i8_floats x = i8_chunk_of(src, type);
-    if (n > I8_CHUNK)
-        I8_FOR_CHUNKS(i, n) x = i8_floats_max(x, i8_chunk_of(src + i * i8_size(type), type));
-    i8_floats_store(lanes, x);
-    float largest = lanes[0];
-    for (int v = 1; v < n && v < I8_CHUNK; ++v)
-        largest = lanes[v] > largest ? lanes[v] : largest;
-    return largest;
+    const i8_floats x = i8_chunk_of(src + i * i8_size(type), type);
+    return type == I8_TYPE_F32 && plus ? i8_floats_add(x, i8_floats_load(plus + i)) : x;
+}
+
+/* The summand of a row, or NULL. */
+I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
+{
+    return a->plus ? (const float *)(const void *)((const char *)a->plus + row * a->plus_row) : NULL;
+}
+
+/* The largest element of a row, if not one is NaN. */
+I8_INLINE float i8_largest(const char *src, const float *plus, int64_t n, const int type)
+{
+    i8_floats x = i8_source_chunk(src, plus, 0, type);
+    if (n < I8_CHUNK) { /* the rest is no part of the row */
+        float lanes[I8_CHUNK];
+        i8_floats_store(lanes, x);
+        float largest = lanes[0];
+        for (int v = 1; v < n; ++v)
+            largest = lanes[v] > largest ? lanes[v] : largest;
+        return largest;
+    }
+    I8_FOR_CHUNKS(i, n) x = i8_floats_max(x, i8_source_chunk(src, plus, i, type));
+    return i8_floats_top(x);
 }
 
 I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
@@ -121,61 +177,81 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     return largest;
 }
 
-#if I8_LANES == 8
 /* y = exp(y), for y that are not positive, and of whole chunks. Where a chunk is several registers, as a run. */
-I8_NOINLINE void i8_exp_down_row(float *y, int64_t n)
+I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 {
+#if I8_LANES == 8
     for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
-        const int count = n < I8_ABREAST ? (int)((n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK) : I8_ABREAST;
+        const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
         float x[I8_ABREAST];
         memcpy(x, y, (size_t)count * sizeof(*y));
         i8_exp_down_abreast(y, x, count);
     }
-}
+#else
+    for (; n > 0; n -= I8_CHUNK, y += I8_CHUNK)
+        I8_EACH y[v] = i8_exp_down(y[v]);
 #endif
+}
 
-/* e = exp(t) of a row; d = what t is the scale times, if that is wanted. Differences of s32 are in the range of u32. */
-I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char *restrict src, int64_t n, float scale,
-                               const int type)
+/* t of n elements, -infinity behind them; d = what t is the scale times, if that is wanted. Differences of s32 are in
+ * the range of u32. */
+I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
+                            int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
+{
+    const int64_t end = i8_whole(n);
+    const i8_floats factor = i8_floats_set(scale);
+    I8_FOR_CHUNKS(i, end) {
+        const i8_floats y = type == I8_TYPE_S32 ? i8_floats_minus((const int32_t *)(const void *)src + i, largest)
+                                                : i8_floats_add(i8_source_chunk(src, plus, i, type), shift);
+        if (d)
+            i8_floats_store(d + i, y);
+        i8_floats_store(t + i, i8_floats_mul(y, factor));
+    }
+    i8_fill_rest(t, n, -INFINITY);
+}
+
+/* Elements of a row whose exponentials are made part by part, so that what is read from memory does not wait for all of
+ * them; those of the rest are made for several rows together. */
+I8_INLINE int64_t i8_in_parts(int64_t n)
+{
+    return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
+}
+
+/* e = exp(t) of a row where that is done in parts, t of the rest. */
+I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char *restrict src, const float *plus,
+                               int64_t n, float scale, const int type)
 {
     const int words = type == I8_TYPE_S32;
     const int32_t largest = words ? i8_largest_word(src, n) : 0;
-    const i8_floats shift = i8_floats_set(words ? 0.0f : -i8_largest(src, n, type));
-    const int64_t end = i8_whole(n);
-    I8_FOR_CHUNKS(i, end) {
-        const char *x = src + i * i8_size(type);
-        float y[I8_CHUNK];
-        if (words)
-            i8_floats_store(y, i8_floats_minus((const int32_t *)(const void *)x, largest));
-        else
-            i8_floats_store(y, i8_floats_add(i8_chunk_of(x, type), shift));
-        if (d)
-            memcpy(d + i, y, sizeof(y));
-#if I8_LANES == 8
-        i8_floats_store(e + i, i8_floats_mul(i8_floats_load(y), i8_floats_set(scale)));
-#else
-        I8_EACH y[v] = i8_exp_down(y[v] * scale); /* in one loop with the product, or GCC 12 does not vectorize it */
-        memcpy(e + i, y, sizeof(y));
-#endif
+    const i8_floats shift = i8_floats_set(words ? 0.0f : -i8_largest(src, plus, n, type));
+    const int64_t end = i8_in_parts(n);
+    for (int64_t i = 0; i < end; i += I8_PART_OF_ROW) {
+        i8_exponents(e + i, d ? d + i : d, src + i * i8_size(type), plus ? plus + i : plus, I8_PART_OF_ROW, largest,
+                     shift, scale, type);
+        i8_exp_down_rows(e + i, I8_PART_OF_ROW);
     }
-#if I8_LANES == 8
-    i8_fill_rest(e, n, 0);
-    i8_exp_down_row(e, n);
-#endif
+    i8_exponents(e + end, d ? d + end : d, src + end * i8_size(type), plus ? plus + end : plus, n - end, largest, shift,
+                 scale, type);
 }
 
-I8_INLINE void i8_widen(float *restrict x, const char *restrict src, int64_t n, const int type)
+/* x = src, or src + plus, 0 behind the row. */
+I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float *plus, int64_t n, const int type)
 {
     const int64_t end = i8_whole(n);
-    I8_FOR_CHUNKS(i, end) i8_floats_store(x + i, i8_chunk_of(src + i * i8_size(type), type));
+    I8_FOR_CHUNKS(i, end) i8_floats_store(x + i, i8_source_chunk(src, plus, i, type));
+    i8_fill_rest(x, n, 0);
 }
 
 #define I8_SOURCES(t, type)                                                                                            \
-    I8_NOINLINE void i8_exponentials_##t(float *e, float *d, const char *src, int64_t n, float scale)                  \
+    I8_NOINLINE void i8_exponentials_##t(float *e, float *d, const char *src, const float *plus, int64_t n,            \
+                                         float scale)                                                                  \
     {                                                                                                                  \
-        i8_exponentials(e, d, src, n, scale, type);                                                                    \
+        i8_exponentials(e, d, src, plus, n, scale, type);                                                              \
     }                                                                                                                  \
-    I8_NOINLINE void i8_widen_##t(float *x, const char *src, int64_t n) { i8_widen(x, src, n, type); }
+    I8_NOINLINE void i8_widen_##t(float *x, const char *src, const float *plus, int64_t n)                             \
+    {                                                                                                                  \
+        i8_widen(x, src, plus, n, type);                                                                               \
+    }
 I8_SOURCES(u8, I8_TYPE_U8)
 I8_SOURCES(s8, I8_TYPE_S8)
 I8_SOURCES(s32, I8_TYPE_S32)
@@ -245,17 +321,33 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
+/* How many rows from this one on are done together. */
+I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most)
+{
+    return (int)(a->rows - row < most ? a->rows - row : most);
+}
+
 static void i8_softmax(const i8_normalize_args *a)
 {
-    float *e = a->workspace, *d = a->log ? e + I8_ROW_ROOM(a->n) : NULL;
-    for (int64_t row = 0; row < a->rows; ++row) {
+    const int64_t n = a->n, chunks = i8_chunks(n), most = n <= I8_SHORT_ROW ? I8_MOST_ROWS : 1;
+    const int64_t in_parts = i8_in_parts(n);
+    float *e = a->workspace, *d = a->log ? e + I8_NORMALIZE_ROOM(n) : NULL;
+    for (int64_t row = 0; row < a->rows; row += most) {
         const char *src = a->src + row * a->src_row;
         char *dst = a->dst + row * a->dst_row;
-        I8_BY_SRC_TYPE(i8_exponentials, e, d, src, a->n, a->scale)
-        const float sum = i8_sum_row(e, a->n);
-        /* -0.0 is what leaves every number as it is when it is added. */
-        const float factor = d ? a->scale : 1.0f / sum, offset = d ? -i8_log(sum) : -0.0f;
-        I8_BY_DST_TYPE(i8_store_softmax, a, dst, d ? d : e, factor, offset)
+        const int rows = i8_rows_from(a, row, most);
+        float sums[I8_MOST_ROWS];
+        for (int r = 0; r < rows; ++r)
+            I8_BY_SRC_TYPE(i8_exponentials, e + r * chunks, d ? d + r * chunks : d, src + r * a->src_row,
+                           i8_plus_of(a, row + r), n, a->scale)
+        i8_exp_down_rows(e + in_parts, rows * chunks - in_parts);
+        for (int r = 0; r < rows; ++r)
+            sums[r] = i8_sum_row(e + r * chunks, n);
+        for (int r = 0; r < rows; ++r) {
+            /* -0.0 is what leaves every number as it is when it is added. */
+            const float factor = d ? a->scale : 1.0f / sums[r], offset = d ? -i8_log(sums[r]) : -0.0f;
+            I8_BY_DST_TYPE(i8_store_softmax, a, dst + r * a->dst_row, (d ? d : e) + r * chunks, factor, offset)
+        }
     }
 }
 
@@ -271,37 +363,70 @@ I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsi
     return variance == 0 || mean * mean * 0x1p-12f <= variance;
 }
 
+/* x = x - mean; the variance. */
+I8_INLINE float i8_center_once(float *x, int64_t n)
+{
+    const float mean = i8_sum_row(x, n) / (float)n;
+    i8_fill_rest(x, n, mean);
+    return i8_center_row(x, x, n, mean) / (float)n;
+}
+
 /* The factor of a row that is not ordinary, whose differences from the mean are left in x. */
 I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
 {
-    const float n = (float)a->n;
     int32_t k = (int32_t)(i8_bits_of(i8_largest_of_row(x, a->n)) >> 23) - 127;
     k = k < -126 ? -126 : k > 126 ? 126 : k;
     i8_scale_row(x, a->n, i8_float_of((uint32_t)(127 - k) << 23));
-    i8_center_row(x, a->n, i8_sum_row(x, a->n) / n);
-    const float variance = i8_center_row(x, a->n, i8_sum_row(x, a->n) / n) / n;
+    i8_center_once(x, a->n);
+    const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
     /* Beyond f32 only where all differences are 0, which an infinite factor would make NaN. */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 
+/* The factor of a row, from the sum of the squares of its differences from the mean, which are in x. */
+I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row, float mean, float squares)
+{
+    const float variance = squares / (float)a->n, scale = a->scale;
+    if (i8_is_ordinary(mean, variance, scale, a->epsilon))
+        return scale / sqrtf(scale * scale * variance + a->epsilon);
+    I8_BY_SRC_TYPE(i8_widen, x, a->src + row * a->src_row, i8_plus_of(a, row), a->n)
+    return i8_center_scaled(a, x);
+}
+
 static void i8_layer_norm(const i8_normalize_args *a)
 {
+    const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
+    /* Whether src is summed where it is, or as it is added to its summand. */
+    const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
-    const float n = (float)a->n, scale = a->scale;
-    for (int64_t row = 0; row < a->rows; ++row) {
-        const char *src = a->src + row * a->src_row;
+    for (int64_t row = 0; row < a->rows; row += most) {
         char *dst = a->dst + row * a->dst_row;
-        I8_BY_SRC_TYPE(i8_widen, x, src, a->n)
-        const float mean = i8_sum_row(x, a->n) / n;
-        const float variance = i8_center_row(x, a->n, mean) / n;
-        float factor = scale / sqrtf(scale * scale * variance + a->epsilon);
-        if (!i8_is_ordinary(mean, variance, scale, a->epsilon)) {
-            I8_BY_SRC_TYPE(i8_widen, x, src, a->n)
-            factor = i8_center_scaled(a, x);
+        const int rows = i8_rows_from(a, row, most);
+        const float *from[I8_MOST_ROWS];
+        float means[I8_MOST_ROWS], squares[I8_MOST_ROWS], factors[I8_MOST_ROWS];
+        for (int r = 0; r < rows; ++r) {
+            const char *src = a->src + (row + r) * a->src_row;
+            from[r] = whole ? (const float *)(const void *)src : x + r * room;
+            if (!whole)
+                I8_BY_SRC_TYPE(i8_widen, x + r * room, src, i8_plus_of(a, row + r), n)
         }
-        I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, factor)
+        for (int r = 0; r < rows; ++r) {
+            if (whole && a->plus) {
+                means[r] = i8_add_row(x + r * room, from[r], i8_plus_of(a, row + r), n) / (float)n;
+                from[r] = x + r * room;
+            } else {
+                means[r] = i8_sum_row(from[r], n) / (float)n;
+                i8_fill_rest(x + r * room, n, means[r]);
+            }
+        }
+        for (int r = 0; r < rows; ++r)
+            squares[r] = i8_center_row(x + r * room, from[r], n, means[r]);
+        for (int r = 0; r < rows; ++r)
+            factors[r] = i8_row_factor(a, x + r * room, row + r, means[r], squares[r]);
+        for (int r = 0; r < rows; ++r)
+            I8_BY_DST_TYPE(i8_store_layer_norm, a, dst + r * a->dst_row, x + r * room, factors[r])
     }
 }
 #undef I8_BY_SRC_TYPE

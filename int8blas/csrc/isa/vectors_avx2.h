@@ -290,6 +290,14 @@ I8_INLINE float i8_floats_sum(i8_floats x)
     const __m128 w = _mm_add_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
+/* The largest number, where none is NaN. */
+I8_INLINE float i8_floats_top(i8_floats x)
+{
+    const __m256 y = _mm256_max_ps(x.low, x.high);
+    const __m128 z = _mm_max_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    const __m128 w = _mm_max_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_max_ss(w, _mm_movehdup_ps(w)));
+}
 /* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
 I8_INLINE __m256 i8_half_largest(__m256 x, __m256 y)
 {

@@ -526,6 +526,12 @@ I8_INLINE float i8_floats_sum(i8_floats x)
     const float32x2_t w = vadd_f32(vget_low_f32(z), vget_high_f32(z));
     return vget_lane_f32(w, 0) + vget_lane_f32(w, 1);
 }
+/* The largest number, where none is NaN. */
+I8_INLINE float i8_floats_top(i8_floats x)
+{
+    const i8_f32 y = i8_max_f32(x.low, x.high);
+    return vmaxvq_f32(vmaxq_f32(y.low, y.high));
+}
 /* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
 #define I8_LARGEST(x, y) (float32x4_t)vmaxq_s32((int32x4_t)(x), (int32x4_t)vabsq_f32(y))
 I8_BINARY_F32(i8_half_largest, I8_LARGEST)

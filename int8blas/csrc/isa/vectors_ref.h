@@ -75,6 +75,12 @@ static inline float i8_floats_sum(i8_floats x)
             x.lane[v] += x.lane[v + width];
     return x.lane[0];
 }
+static inline float i8_floats_top(i8_floats x)
+{
+    for (int v = 1; v < I8_CHUNK; ++v)
+        x.lane[0] = x.lane[v] > x.lane[0] ? x.lane[v] : x.lane[0];
+    return x.lane[0];
+}
 static inline i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
     I8_LANEWISE(fabsf(y.lane[v]) <= x.lane[v] || x.lane[v] != x.lane[v] ? x.lane[v] : fabsf(y.lane[v]));
