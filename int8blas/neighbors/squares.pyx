@@ -39,7 +39,8 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 cdef bint pays_for_threads(cnp.ndarray x) noexcept:
     """Whether the sums of squares of a matrix's rows are worth more than one thread."""
-    return threads_for(<double>cnp.PyArray_SIZE(x), THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
+    cdef int64_t size = cnp.PyArray_SIZE(x)
+    return size > GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
 
 
 cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
