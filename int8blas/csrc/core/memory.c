@@ -41,10 +41,11 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* Of a thread: its number, 0 before it has one; how many calls hold blocks, and those that they have released. */
+/* Of a thread: its number, 0 before it has one; how many calls hold blocks; and those that they have released, the last
+ * one behind the others. */
 static THREAD_LOCAL struct {
     unsigned number;
-    int holds;
+    int holds, count;
     block *held[HELD];
 } own;
 
@@ -102,30 +103,35 @@ void i8_free(void *memory)
         free(header(memory)->memory);
 }
 
-/* The smallest block of those that are held which has so many bytes; NULL if there is none. */
-static block *take_held(size_t size)
+/* The place of the smallest block of those that are held which has so many bytes; -1 if there is none. */
+static int held_place(size_t size)
 {
-    block **best = NULL;
-    for (int i = 0; i < HELD; ++i)
-        if (own.held[i] && own.held[i]->size >= size && (!best || own.held[i]->size < (*best)->size))
-            best = &own.held[i];
-    block *found = best ? *best : NULL;
-    if (best)
-        *best = NULL;
+    int best = -1;
+    for (int i = 0; i < own.count; ++i)
+        if (own.held[i]->size >= size && (best < 0 || own.held[i]->size < own.held[best]->size))
+            best = i;
+    return best;
+}
+
+static block *take_held(int place)
+{
+    block *found = own.held[place];
+    for (--own.count; place < own.count; ++place)
+        own.held[place] = own.held[place + 1];
     return found;
 }
 
 /* Holds a block. Returns another one, for which there is no place then: the smallest; or NULL. */
 static block *put_held(block *released)
 {
-    block **least = &own.held[0];
-    for (int i = 0; i < HELD; ++i)
-        if (!own.held[i] || (*least && own.held[i]->size < (*least)->size))
-            least = &own.held[i];
-    if (*least && released->size <= (*least)->size)
-        return released;
-    block *rest = *least;
-    *least = released;
+    block *rest = NULL;
+    if (own.count == HELD) {
+        const int least = held_place(0);
+        if (released->size <= own.held[least]->size)
+            return released;
+        rest = take_held(least);
+    }
+    own.held[own.count++] = released;
     return rest;
 }
 
@@ -135,19 +141,16 @@ void i8_let_go(void)
 {
     if (--own.holds > 0)
         return;
-    for (int i = 0; i < HELD; ++i) {
-        block *held = own.held[i];
-        own.held[i] = NULL;
-        if (held)
-            i8_release(held + 1);
-    }
+    /* In this order, as without holding: the next call finds first what this one has released last. */
+    while (own.count)
+        i8_release(take_held(0) + 1);
 }
 
 void *i8_acquire(size_t size)
 {
-    block *held = own.holds ? take_held(size) : NULL;
-    if (held)
-        return held + 1;
+    const int place = own.holds ? held_place(size) : -1;
+    if (place >= 0)
+        return take_held(place) + 1;
     for (int i = 0; i < SLOTS; ++i) {
         block *kept = EXCHANGE(slot(i), NULL);
         if (!kept)
