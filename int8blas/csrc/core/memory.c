@@ -21,8 +21,8 @@
 #endif
 
 /* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; blocks that a thread
- * holds; the size from which memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from which
- * size on: below, malloc() keeps them. */
+ * holds; the size from which memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from
+ * which size on: below, malloc() keeps them. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
