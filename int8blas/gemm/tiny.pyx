@@ -121,6 +121,7 @@ cdef void gemm_tiny_by_tiles(const Gemm *g) noexcept nogil:
     cdef i8_tile_args t
     cdef i8_tile_output whole, out
     start_tiles(g, &t)
+    t.dst_row = row  # of column sums
     b = prepare(g, &t, &columns, &rows)
     set_tile_output(g, &whole, 0)
     whole.c_row = row * <int>sizeof(int32_t) if copies else g.c_row
