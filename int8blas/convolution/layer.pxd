@@ -60,6 +60,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count)
     cdef Bound bind(self, Values values, tuple part)
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
-                     int64_t count) except -1
-    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1
+                     int64_t count, bint keeps) except -1
+    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1
     cdef dict parameters(self)

@@ -280,6 +280,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[5]
         cdef int d
+        cdef bint keeps
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
         if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
             x = input_of_type(x, "src", self._src_type)
@@ -310,12 +311,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:
                     target[...] = result
+        keeps = out is not None and target is result
         hold()
         try:
             if self._dynamic is None:
-                self.execute(x, target, bound, values, 0, shape[0])
+                self.execute(x, target, bound, values, 0, shape[0], keeps)
             else:
-                self.execute_dynamically(x, target, values)
+                self.execute_dynamically(x, target, values, keeps)
         finally:
             let_go()
         if target is not result:
@@ -331,9 +333,12 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return bound
 
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
-                     int64_t count) except -1:
-        """`count` images from one on, with the values in `bound`, from 8 bits. Those in `values` are what it was made
-        of, if it was made for this execution."""
+                     int64_t count, bint keeps) except -1:
+        """`count` images from one on, with the values in `bound`, from 8 bits.
+
+        Those in `values` are what it was made of, if it was made for this execution. With `keeps` people have the
+        target, which is then written whole or not at all where memory fails.
+        """
         cdef Images source, whole, part
         cdef Phase phase
         cdef bint rebinds
@@ -343,8 +348,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
-        if len(self._phases) > 1:
-            # One that lacks memory is to do so before the others write.
+        if keeps and first == 0 and len(self._phases) > 1:
+            # One that lacks memory is to do so before the others write. Later images have the memory of the first.
             for phase in self._phases:
                 part = phase.part_of(&whole)
                 self.filters_of(phase, x).run(bound, &source, &part, self._flip, True, self._name)
@@ -355,7 +360,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             self.filters_of(phase, x).run(bound, &source, &part, self._flip, False, self._name)
         return 0
 
-    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values) except -1:
+    cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:
         """All images, each quantized by its own range or by that of all."""
         cdef cnp.ndarray quantized
         cdef ImageParameters found
@@ -367,7 +372,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             found = quantize_images(x, quantized, first, count)
             values.set_source(found.scale, found.zero)
             values.finite = found.finite
-            self.execute(quantized, target, self.bind(values, None), values, first, count)
+            self.execute(quantized, target, self.bind(values, None), values, first, count, keeps)
         return 0
 
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:

@@ -44,6 +44,8 @@ cdef extern from "core/team.h" nogil:
         int limit, tried, last, most, used
         double alone_until, alone
 
+    enum:
+        MOST_THREADS "I8_MOST_THREADS"
     i8_team i8_my_team
     int i8_tries_teams, i8_teams_fill_room
     size_t i8_stack_bytes
@@ -63,9 +65,6 @@ cdef bint forked = False
 # Whether regions that end late are followed by none for a while.
 cdef bint looks_at_ends = True
 
-cdef enum:
-    MOST_THREADS = 1024
-
 # Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks that no counter takes LATE for.
@@ -75,18 +74,22 @@ cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
 
-cdef struct Shares:
-    # A job, the parts of which the threads of a region share. Where one had no memory for a part: how many threads
-    # there are, and for each thread the first part that is left.
+cdef struct Parts:
     part_fn function
     const void *job
-    int64_t parts
+    int64_t count
+
+
+cdef struct Shares:
+    # Parts that the threads of a region share. Where one had no memory for a part: how many threads there are, and for
+    # each thread the first part that is left.
+    Parts parts
     int threads
     int64_t left[MOST_THREADS]
 
 
 cdef struct InTurn:
-    Shares first, second
+    Parts first, second
 
 
 cdef struct Region:
@@ -164,10 +167,10 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
     if parts == 1:
         return function(job, 0, 1)
     threads = region_threads(<int>min(<int64_t>min(threads, <int>MOST_THREADS), parts))
-    s.function, s.job, s.parts, s.threads = function, job, parts, 0
+    s.parts, s.threads = Parts(function, job, parts), 0
     hold()
     if threads == 1:
-        status = 0 if do_parts(&s, 0, parts) == parts else -1
+        status = 0 if do_parts(&s.parts, 0, parts) == parts else -1
     else:
         for i in range(threads):
             s.left[i] = parts
@@ -181,19 +184,24 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
     return status
 
 
-cdef int64_t do_parts(Shares *s, int64_t part, int64_t end) noexcept nogil:
+cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
     """Parts from one on. Returns the first that had no memory; `end` if there is none."""
-    while part < end and s.function(s.job, part, s.parts) == 0:
+    while part < end and p.function(p.job, part, p.count) == 0:
         part += 1
     return part
+
+
+cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept nogil:
+    """The first part of a thread, and the end of those of the thread before."""
+    return share(p.count, thread, threads)
 
 
 cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
     """A thread's parts, which are beside each other."""
     cdef Shares *s = <Shares *>shares
-    cdef int64_t end = share(s.parts, thread + 1, threads), part
+    cdef int64_t end = first_part(&s.parts, thread + 1, threads), part
     hold()
-    part = do_parts(s, share(s.parts, thread, threads), end)
+    part = do_parts(&s.parts, first_part(&s.parts, thread, threads), end)
     let_go()
     if part < end:
         s.left[thread] = part
@@ -217,8 +225,8 @@ cdef int do_rest(Shares *s) noexcept nogil:
     cdef int64_t end
     cdef int thread
     for thread in range(s.threads):
-        end = share(s.parts, thread + 1, s.threads)
-        if do_parts(s, min(s.left[thread], end), end) < end:
+        end = first_part(&s.parts, thread + 1, s.threads)
+        if do_parts(&s.parts, min(s.left[thread], end), end) < end:
             return -1
     return 0
 
@@ -232,17 +240,16 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
         run_parts(first, job, first_parts, 1)
         run_parts(second, job, second_parts, 1)
         return
-    turns.first.function, turns.first.job, turns.first.parts = first, job, first_parts
-    turns.second.function, turns.second.job, turns.second.parts = second, job, second_parts
+    turns.first, turns.second = Parts(first, job, first_parts), Parts(second, job, second_parts)
     run_region(do_in_turn, &turns, threads)
 
 
 cdef void do_in_turn(const void *turns, int thread, int threads) noexcept nogil:
     """A thread's parts of both kinds."""
-    cdef InTurn *t = <InTurn *>turns
-    do_parts(&t.first, share(t.first.parts, thread, threads), share(t.first.parts, thread + 1, threads))
+    cdef const InTurn *t = <const InTurn *>turns
+    do_parts(&t.first, first_part(&t.first, thread, threads), first_part(&t.first, thread + 1, threads))
     i8_omp_barrier()
-    do_parts(&t.second, share(t.second.parts, thread, threads), share(t.second.parts, thread + 1, threads))
+    do_parts(&t.second, first_part(&t.second, thread, threads), first_part(&t.second, thread + 1, threads))
 
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,

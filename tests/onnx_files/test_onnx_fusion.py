@@ -32,6 +32,10 @@ def unfused(text, feeds):
         return make_plan(network).run([feeds[value.name] for value in network.graph.inputs])
 
 
+def assert_as_unfused(model, text, feeds):
+    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+
+
 def constants(**values):
     return ", ".join(
         f"{'float' if v.dtype == F else v.dtype.name}{list(v.shape) if v.ndim else ''} {name} = {numbers(v)}"
@@ -245,7 +249,7 @@ def test_other_weights_become_real_ones_at_load(change):
     feeds = {"x": RNG.normal(0, 1, (3, 12)).astype(F), "q": one(2)}
     model = loaded(text)
     assert "int8blas.StoredMatMul" not in kinds(model)
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
 
 
 GELUS = {
@@ -540,7 +544,7 @@ def test_a_sum_and_its_normalization_are_one_node(kind, dtype, shape, inputs, is
     model = loaded(text)
     assert kinds(model) == ["int8blas.ResidualNormalization"]
     feeds = {name: RNG.normal(0, 1, size).astype(dtype) for name, size in shapes.items()}
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
 
 
 @pytest.mark.parametrize("body", [
@@ -555,7 +559,7 @@ def test_what_is_no_normalization_of_a_sum_stays(body):
     model = loaded(text)
     assert "int8blas.ResidualNormalization" not in kinds(model)
     feeds = {name: RNG.normal(0, 1, (3, 4, 20)).astype(F) for name in "xr"}
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
 
 
 def attention_text(body, kind="float", shape="2,3"):
@@ -573,9 +577,9 @@ def test_attention_is_one_node_with_the_same_bits(name, isa):
     text, feeds = attention_text(SCORES[name]), attention_feeds()
     model = loaded(text)
     assert kinds(model) == ["int8blas.Attention"]
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
     feeds["mask"][1, ..., 3] = -np.inf
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
 
 
 @pytest.mark.parametrize(("kind", "shape", "stack"), [
@@ -586,7 +590,7 @@ def test_attention_of_other_types_and_shapes_is_computed_step_by_step(kind, shap
     feeds = attention_feeds({"double": np.float64, "float16": np.float16, "float": F}[kind], stack)
     model = loaded(text)
     assert kinds(model) == ["int8blas.Attention"]
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)
 
 
 @pytest.mark.parametrize("body", [
@@ -599,4 +603,4 @@ def test_what_is_no_attention_stays(body):
     text, feeds = attention_text(body), attention_feeds()
     model = loaded(text)
     assert "int8blas.Attention" not in kinds(model)
-    np.testing.assert_array_equal(model.run(None, feeds)[0], unfused(text, feeds)[0])
+    assert_as_unfused(model, text, feeds)

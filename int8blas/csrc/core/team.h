@@ -16,6 +16,9 @@
 #include "core/compiler.h"
 #include "core/openmp.h"
 
+/* Of a region; num_threads takes no more. */
+enum { I8_MOST_THREADS = 1024 };
+
 /* Of the calling thread. */
 typedef struct {
     int limit;  /* that num_threads has set; 0: none */
@@ -57,7 +60,6 @@ static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's defau
 #endif
 
 enum {
-    I8_MOST_THREADS = 1024,
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
     /* Address space that the threads leave to what they and the runtime allocate. */
     I8_TEAM_MARGIN = 16 << 20,
