@@ -102,6 +102,32 @@ def all_convolutions() -> Cases:
             yield Case("convolution layouts", title, make)
 
 
+def deconvolution_call(shape: tuple[int, ...], ic: int, oc: int, kernel: int, stride: int, given: bool) -> Call:
+    """To uint8, with a destination that is given or a new one."""
+    rng = np.random.default_rng(0)
+    layer = api.Deconvolution(
+        rng.integers(-127, 128, (oc, ic, *(kernel for _ in shape)), np.int8), np.zeros(oc, np.float32), strides=stride,
+        src_dtype=np.uint8, dst_dtype=np.uint8, scales={"src": 0.01, "weights": 0.001, "dst": 0.05},
+    )  # fmt: skip
+    src = rng.integers(0, 256, (1, *shape, ic), np.uint8)
+    out = [(size - 1) * stride + kernel for size in shape]
+    return layer(src, out=Empty((1, *out, oc), np.uint8)) if given else layer(src)
+
+
+# Spatial sizes, channels of source and destination, kernel, stride: decoders and generators of images, sound, and one
+# whose stride is larger than its kernel.
+DECONVOLUTIONS = (
+    ((5, 5), 3, 4, 2, 2), ((28, 28), 512, 256, 2, 2), ((8, 8), 512, 256, 4, 2), ((56, 56), 64, 32, 3, 1),
+    ((64, 64), 32, 3, 9, 3), ((200,), 256, 128, 16, 8), ((28, 28), 64, 64, 1, 2),
+)  # fmt: skip
+
+
+def deconvolutions() -> Cases:
+    for (shape, ic, oc, kernel, stride), given in product(DECONVOLUTIONS, (True, False)):
+        name = f"{'x'.join(map(str, shape))}x{ic} {kernel}/{stride} {oc}{', new dst' * (not given)}"
+        yield Case("deconvolution", name, partial(deconvolution_call, shape, ic, oc, kernel, stride, given))
+
+
 def recurrent_call(problem: recurrent.RecurrentProblem) -> Call:
     p, operands = problem, recurrent.RecurrentOperands(problem)
     static = p.kind == "static"
@@ -272,6 +298,7 @@ FAMILIES = {
     "forms": forms,
     "inner_product": inner_products,
     "convolution": all_convolutions,
+    "deconvolution": deconvolutions,
     "recurrent": recurrences,
     "elementwise": elementwise,
     "pooling": pooling,

@@ -6,7 +6,7 @@
 
 in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the
 stride see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is
-computed.
+computed. Where a stride is larger than the kernel, what lies between the phases has sums of nothing.
 """
 
 from itertools import product
@@ -16,6 +16,7 @@ from libc.stdint cimport int64_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
+from int8blas.convolution.filters cimport Filters, Images
 from int8blas.convolution.layer cimport ConvolutionLayer, Phase
 from int8blas.core.file import register
 from int8blas.core.spatial import halves, per_dimension
@@ -26,12 +27,12 @@ cnp.import_array()
 def _phases(kernel, stride, dilation, before):
     """For each phase of one dimension: its first output, the taps in the order of the source, their distance there, and
     how far before that output's number the first of them is."""
-    for first in range(stride):
-        taps = [k for k in range(kernel) if (first + before - k * dilation) % stride == 0][::-1]
-        if taps:
-            yield first, taps, dilation // gcd(stride, dilation), -((first + before - taps[0] * dilation) // stride)
-        else:
-            yield first, taps, 1, 0
+    taps = {}
+    for k in range(kernel)[::-1]:
+        taps.setdefault((k * dilation - before) % stride, []).append(k)
+    gap = dilation // gcd(stride, dilation)
+    return [(first, taps[first], gap, -((first + before - taps[first][0] * dilation) // stride))
+            for first in sorted(taps)]
 
 
 cdef class Deconvolution(ConvolutionLayer):
@@ -100,6 +101,9 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef readonly tuple output_padding
     cdef object _output_padding
+    cdef list _dimensions       # the phases of each
+    cdef Filters _nothing       # for outputs that no element of the kernel reaches; None if all are reached
+    cdef tuple _divided         # sizes of a destination, up to the strides, and its phases
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
@@ -112,9 +116,6 @@ cdef class Deconvolution(ConvolutionLayer):
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
             dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics)
 
-    cdef object phase_count(self):
-        return prod(self.strides)
-
     cdef object padding_from(self, padding):
         self.output_padding = per_dimension(self._output_padding, self._spatial, "output_padding", 0)
         if not isinstance(padding, str):
@@ -126,18 +127,63 @@ cdef class Deconvolution(ConvolutionLayer):
                              f"strides {self.strides} are larger than the windows, got {self.output_padding}")
         return tuple([halves(total, padding) for total in totals])
 
+    cdef tuple packed_of(self, weights):
+        reached = [{first for first, *_ in phases} for phases in self.find_phases()]
+        if len(weights.packed) != prod(self.strides):
+            return weights.of(prod(map(len, reached)))
+        # Files of version 0.2 have one for each remainder, also where no tap is.
+        return tuple([packed for remainders, packed in zip(product(*map(range, self.strides)), weights.packed)
+                      if all(map(set.__contains__, reached, remainders))])
+
+    cdef list find_phases(self):
+        if self._dimensions is None:
+            self._dimensions = [
+                _phases(kernel, stride, dilation, before)
+                for kernel, stride, dilation, (before, _) in zip(
+                    self._kernel, self.strides, self.dilation, self.padding)
+            ]
+        return self._dimensions
+
     cdef list make_phases(self, tuple shape, bias):
         cdef list phases = []
-        absent = (0,) * (3 - self._spatial)
-        dimensions = [
-            list(_phases(kernel, stride, dilation, before))
-            for kernel, stride, dilation, (before, _) in zip(self._kernel, self.strides, self.dilation, self.padding)
-        ]
-        for phase in product(*dimensions):
+        for phase in product(*self.find_phases()):
             first, taps, gaps, before = zip(*phase)
-            kernel = tuple([len(t) for t in taps]) if all(taps) else (1,) * self._spatial
-            filters = self.make_filters(shape[:3] + kernel, (1,) * self._spatial, gaps, before, bias, True)
-            phases.append(Phase(filters, taps, absent + first, tuple([1 for _ in absent]) + self.strides))
+            filters = self.make_filters(shape[:3] + tuple(map(len, taps)), (1,) * self._spatial, gaps, before, bias,
+                                        True)
+            phases.append(self.phase_of(filters, taps, first, self.strides))
+        if len(phases) < prod(self.strides):
+            # One channel, of an element of the source that does not count, as the weight is zero, or its zero point.
+            self._nothing = Filters((1, shape[0] * shape[1]) + (1,) * 4, (1,) * 3, (1,) * 3, (0,) * 3, self._saturating,
+                                    False, True)
+            self._nothing.zeros = self._zeros
+            self._nothing.pack_weights(None)
+        return phases
+
+    cdef Phase phase_of(self, Filters filters, taps, tuple first, tuple steps):
+        absent = 3 - self._spatial
+        return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
+
+    cdef list phases_in(self, const Images *whole):
+        """Those of the taps; then, by the first dimension in which no tap reaches them, the other outputs."""
+        cdef int d
+        if self._nothing is None:
+            return self._phases
+        sizes = tuple([min(stride, whole.size[4 - self._spatial + d]) for d, stride in enumerate(self.strides)])
+        divided = self._divided
+        if divided is None or divided[0] != sizes:
+            divided = self._divided = sizes, self._phases + self.phases_between(sizes)
+        return divided[1]
+
+    cdef list phases_between(self, tuple sizes):
+        """Those that no tap reaches of a destination that has, or begins with, these sizes."""
+        cdef int d
+        phases, reached = [], [[first for first, *_ in found] for found in self._dimensions]
+        for d, size in enumerate(sizes):
+            others = sorted(set(range(size)).difference(reached[d]))
+            behind = self._spatial - d - 1
+            steps = self.strides[:d + 1] + (1,) * behind
+            phases.extend([self.phase_of(self._nothing, None, first + (0,) * behind, steps)
+                           for first in product(*reached[:d], others)])
         return phases
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:

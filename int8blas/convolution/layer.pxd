@@ -14,8 +14,11 @@ cdef class Phase:
     cdef object taps
     cdef int64_t first[3]
     cdef int64_t steps[3]
+    cdef bint sees
 
     cdef Images part_of(self, const Images *whole) noexcept
+    cdef Images seen(self, const Images *source, const Images *part) noexcept
+    cdef bint needs_memory_of(self, Phase other, const Images *part, const Images *whole) noexcept
     cdef int pack_weights(self, weights) except -1
 
 
@@ -49,7 +52,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
-    cdef object phase_count(self)
+    cdef tuple packed_of(self, weights)
+    cdef list phases_in(self, const Images *whole)
     cdef list make_phases(self, tuple shape, bias)
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points)
     cdef int set_weights(self, weights) except -1

@@ -45,12 +45,13 @@ cnp.import_array()
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` are those elements of the kernel, in each spatial dimension, that the filters have; None for all.
+    `taps` are those elements of the kernel, in each spatial dimension, that the filters have; None for all. Filters
+    that do not see the source have one tap, for any element of it, and one channel.
     """
 
-    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1)):
+    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
         cdef int d
-        self.filters, self.taps = filters, taps
+        self.filters, self.taps, self.sees = filters, taps, sees
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
@@ -64,14 +65,35 @@ cdef class Phase:
             part.steps[d + 1] *= self.steps[d]
         return part
 
+    cdef Images seen(self, const Images *source, const Images *part) noexcept:
+        """What the filters see for a part of the destination: the source, or its first element everywhere."""
+        cdef Images one
+        cdef int d
+        if self.sees:
+            return source[0]
+        one = part[0]
+        one.data, one.end, one.size[4] = source.data, source.end, 1
+        for d in range(5):
+            one.steps[d] = 0
+        return one
+
+    cdef bint needs_memory_of(self, Phase other, const Images *part, const Images *whole) noexcept:
+        """Whether another phase of the same size has the same windows."""
+        cdef Images its = other.part_of(whole)
+        cdef i8_image *mine = &self.filters.window
+        cdef int d
+        for d in range(3):
+            if (mine.kernel[d] != other.filters.window.kernel[d] or mine.before[d] != other.filters.window.before[d]
+                    or mine.dilation[d] != other.filters.window.dilation[d] or its.size[d + 1] != part.size[d + 1]):
+                return False
+        return self.sees == other.sees
+
     cdef int pack_weights(self, weights) except -1:
         """Set the filters' weights, from those of the layer, (g, oc, ic, ...)."""
         if self.taps is None:
             self.filters.pack_weights(weights)
-        elif all(self.taps):
-            self.filters.pack_weights(weights[(slice(None),) * 3 + np.ix_(*self.taps)])
         else:
-            self.filters.pack_weights(None)
+            self.filters.pack_weights(weights[(slice(None),) * 3 + np.ix_(*self.taps)])
         return 0
 
 
@@ -152,22 +174,28 @@ cdef class ConvolutionLayer(QuantizedLayer):
             self._padded[before] = filters
         return filters
 
-    cdef object phase_count(self):
-        return 1
+    cdef tuple packed_of(self, weights):
+        """The matrices of the phases, one for each; an error before as many are made as a file asks for."""
+        return weights.of(1)
+
+    cdef list phases_in(self, const Images *whole):
+        """Phases that write all of a destination, each element once."""
+        return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
         """For weights (g, oc, ic, ...), which are packed afterwards."""
         raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
-        """The weights (g, oc, ic, ...) as int8, or as they have been packed; and set what their zero points leave."""
+        """The weights (g, oc, ic, ...) as int8, or a tuple of the matrices in which they have been packed; and set what
+        their zero points leave."""
         cdef int64_t outputs = self.groups * shape[1]
         if isinstance(weights, PackedWeights):
-            weights.of(self.phase_count())  # before as many are made as a file asks for
+            packed = self.packed_of(weights)
             self._weights_dtype, self._zeros = weights.dtype, weights.zeros
             if self._zeros is not None and self._zeros.shape != (outputs,):
                 raise ValueError(f"weights must have been packed with {outputs} zero points, got {self._zeros.shape}")
-            return weights
+            return packed
         if "weights" in zero_points and self._saturating:
             raise ValueError("zero_points['weights'] must not be given with numerics 'saturating'")
         if "weights" in zero_points and weights.dtype == np.float32:
@@ -181,8 +209,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef int set_weights(self, weights) except -1:
         cdef Phase phase
-        if isinstance(weights, PackedWeights):
-            for phase, packed in zip(self._phases, weights.packed):
+        if isinstance(weights, tuple):
+            for phase, packed in zip(self._phases, weights):
                 phase.filters.restore(packed)
         else:
             for phase in self._phases:
@@ -339,25 +367,31 @@ cdef class ConvolutionLayer(QuantizedLayer):
         Those in `values` are what it was made of, if it was made for this execution. With `keeps` people have the
         target, which is then written whole or not at all where memory fails.
         """
-        cdef Images source, whole, part
+        cdef Images source, whole, part, seen
         cdef Phase phase
+        cdef list phases
         cdef bint rebinds
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
-        rebinds = (len(self._phases) > 1 or count < source.size[0]) and bound.reads_pixels()
+        phases = self.phases_in(&whole)
+        rebinds = (len(phases) > 1 or count < source.size[0]) and bound.reads_pixels()
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
-        if keeps and first == 0 and len(self._phases) > 1:
-            # One that lacks memory is to do so before the others write. Later images have the memory of the first.
-            for phase in self._phases:
+        if keeps and first == 0 and len(phases) > 1:
+            # One that lacks memory is to do so before the others write. Later images have the memory of the first, and
+            # phases that of the first one.
+            for phase in phases:
                 part = phase.part_of(&whole)
-                self.filters_of(phase, x).run(bound, &source, &part, self._flip, True, self._name)
-        for phase in self._phases:
+                if not phase.needs_memory_of(phases[0], &part, &whole):
+                    seen = phase.seen(&source, &part)
+                    self.filters_of(phase, x).run(bound, &seen, &part, self._flip, True, self._name)
+        for phase in phases:
             part = phase.part_of(&whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
-            self.filters_of(phase, x).run(bound, &source, &part, self._flip, False, self._name)
+            seen = phase.seen(&source, &part)
+            self.filters_of(phase, x).run(bound, &seen, &part, self._flip, False, self._name)
         return 0
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:

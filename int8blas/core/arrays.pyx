@@ -183,7 +183,7 @@ cpdef object dtype_from(object x):
         return bfloat16_dtype()
     try:
         return None if x is None else np.dtype(name)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # the last of a text with commas or brackets, as ",int8"
         return None
 
 

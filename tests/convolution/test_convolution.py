@@ -1,6 +1,7 @@
 """Convolution and Deconvolution have the bits of the documented formula, whatever the geometry, channels and types."""
 
 import pickle
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -40,6 +41,15 @@ VOLUMES = (
     ((3, 4, 5), (2, 3, 3), 1, 1, 1),
     ((5, 4, 6), (3, 2, 1), (2, 1, 3), [(1, 0), (0, 2), 0], 1),
     ((6, 7, 5), (2, 3, 2), (1, 2, 1), [(3, 1), (0, 1), (1, 0)], (2, 1, 3)),
+)
+# Strides that are larger than the kernel, of deconvolutions: what they leave out has sums of nothing.
+SPREAD = (
+    ((4,), (2,), 5, 0, 1),
+    ((3, 4), (1, 1), (2, 3), 0, 1),
+    ((3, 2), (2, 1), (5, 4), [(3, 0), (0, 2)], (2, 1)),
+    ((3, 4), (3, 2), (2, 7), [0, (9, 0)], 1),
+    ((2, 1), (2, 2), (40, 3), [(37, 2), 0], 3),
+    ((2, 3, 2), (1, 2, 1), (3, 3, 2), 0, 1),
 )
 # A handful, for tests that go through many combinations, with the channels of source and destination, and groups.
 FEW = (
@@ -125,6 +135,54 @@ def test_output_padding_adds_to_the_end(isa, rng):
             random_convolution(
                 rng, (3, 4), (3, 2), 3, 5, strides=stride, padding=1, output_padding=output_padding, transposed=True
             ).check()
+
+
+@pytest.mark.parametrize("geometry", SPREAD, ids=str)
+def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
+    size, kernel, strides, padding, dilation = geometry
+    for layout, (ic, oc, groups) in product(LAYOUTS[len(size)], ((3, 5, 1), (20, 18, 1), (18, 18, 18), (32, 32, 4))):
+        for src_dtype, weights_dtype, dst_dtype in ((np.uint8, np.int8, np.int8), (np.int8, np.uint8, np.float32)):
+            problem = random_convolution(
+                rng, size, kernel, ic, oc, n=2, groups=groups, layout=layout, strides=strides, padding=padding,
+                dilation=dilation, src_dtype=src_dtype, weights_dtype=weights_dtype, dst_dtype=dst_dtype,
+                zero_points=("src", "weights", "dst"), transposed=True, ops=[Sum(0.5)],
+            )  # fmt: skip
+            problem.check()
+            pixels = rng.normal(0, 9, problem.expected().shape).astype(np.float32)
+            problem.but(ops=(Sum(0.25), Binary(pixels, "add"))).check()
+
+
+@pytest.mark.parametrize("geometry", SPREAD, ids=str)
+def test_packed_weights_of_a_file_may_have_a_matrix_for_each_remainder(geometry, rng):
+    """As files of version 0.2 have them, where a stride is larger than the kernel."""
+    size, kernel, strides, padding, dilation = geometry
+    problem = random_convolution(
+        rng, size, kernel, 3, 5, strides=strides, padding=padding, dilation=dilation, transposed=True
+    )
+    layer, expected = problem.layer(), problem.expected()
+    make, (weights, bias) = layer.__reduce__()
+    reached, nothing = list(weights.packed), weights.packed[0]
+    taps = [[(k * d - before) % s for k in range(size)] for size, d, s, (before, _) in zip(
+        kernel, layer.dilation, layer.strides, layer.padding, strict=True)]  # fmt: skip
+    older = [
+        reached.pop(0) if all(map(list.__contains__, taps, remainders)) else nothing
+        for remainders in product(*map(range, layer.strides))
+    ]
+    assert not reached
+    assert_same_bits(problem.run(make(replace(weights, packed=tuple(older)), bias)), expected)
+    for count in (len(older) - 1, len(weights.packed) - 1):
+        with pytest.raises(ValueError, match=r"weights .* packed"):
+            make(replace(weights, packed=tuple(older[:count])), bias)
+
+
+def test_strides_of_billions():
+    bias, types = np.array([7], np.int32), {"src_dtype": "u1", "dst_dtype": "i4"}
+    layer = int8blas.Deconvolution(np.full((1, 1, 3, 2), 2, np.int8), bias, strides=2**31 - 1, **types)
+    assert (layer(np.full((1, 1, 1, 1), 3, np.uint8)) == 13).all()
+    narrow = int8blas.Deconvolution(
+        np.full((1, 1, 1), 2, np.int8), bias, strides=2**31 - 1, padding=[(2**31 - 3, 2)], output_padding=5, **types
+    )
+    assert narrow(np.full((1, 2, 1), 3, np.uint8)).ravel().tolist() == [7, 7, 13, 7, 7, 7]
 
 
 @every_primitive

@@ -422,6 +422,13 @@ def test_dtypes_of_torch_are_taken_by_their_names(function):
 
 
 @every_dtype_argument
+@pytest.mark.parametrize("text", ["byte8", ",int8", "4)u1", "\ud800", "(2,)u1"])
+def test_texts_that_name_no_dtype(function, text):
+    with pytest.raises(TypeError, match=r"dtype .*must be .*, got"):
+        function(text)
+
+
+@every_dtype_argument
 def test_dtypes_of_torch_itself(function):
     torch = pytest.importorskip("torch")
     pytest.importorskip("ml_dtypes")

@@ -130,7 +130,8 @@ def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     atheris.Setup([sys.argv[0], folder, *options], run, custom_mutator=mutator(change))
-    atheris.Fuzz()
+    with files.limited_memory():  # what has no memory is refused, as a result of billions of columns
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":
