@@ -18,7 +18,7 @@ from int8blas.core.threads cimport max_threads, paid_threads, run_parts
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport pack
-from int8blas.gemm.plan cimport Gemm, Plan, make_plan, plan_threads
+from int8blas.gemm.plan cimport Gemm, Plan, make_plan, plan_threads, product_work
 from int8blas.gemm.problem cimport start
 from int8blas.stage.output_stage cimport MAX_POST_OPS, Bound
 from int8blas.stage.requantization cimport skip_columns
@@ -119,7 +119,7 @@ cdef int64_t all_products(const PackingJob *j) noexcept nogil:
 
 cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
-    return paid_threads(<double>all_products(j) * j.g.m * j.g.n * j.g.k, j.g.kernels.thread_work, threads)
+    return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.thread_work, threads)
 
 
 cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:

@@ -36,6 +36,7 @@ from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.plan cimport (
+    STAGE_WORK,
     Gemm,
     block_a_bytes,
     is_plain,
@@ -329,31 +330,44 @@ cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
 
 cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
-    cdef double work = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs * j.g.k
+    cdef double elements = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs
+    cdef double work = elements * (j.g.k + STAGE_WORK)
     return paid_threads(work, j.g.kernels.thread_work, threads)
+
+
+cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
+    """As many stretches of a line as threads need that have few lines, `units` of all images and groups; at least so
+    many as there are."""
+    cdef int64_t common = threads, rest = units
+    while rest:
+        common, rest = rest, common % rest
+    cdef int64_t more = round_up(stretches, threads // common)
+    return more if units < 4 * threads and j.size[3] >= 2 * more * j.mr else stretches
 
 
 cdef bint set_blocks(LinesJob *j) noexcept nogil:
     """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
-    cdef int64_t least = j.mr, lines, stretch, threads, planes
+    cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
+    cdef int threads = busy_threads(j, max_threads())
     # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
     stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
         return False
     j.stretches = ceil_div(j.size[3], stretch if stretch >= j.size[3] else stretch // least * least)
+    j.stretches = divided_lines(j, planes * j.size[2], j.stretches, threads)
     j.stretch = ceil_div(j.size[3], j.stretches)
+    j.stretches = ceil_div(j.size[3], j.stretch)
     j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     j.pitch = j.together * j.group_pitch
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
-    threads = busy_threads(j, max_threads())
     if threads > 1:
         # Some blocks for each thread, and as many for all.
-        planes = j.size[0] * j.size[1] * j.stretches * (j.groups // j.together)
+        planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
-    j.g.threads = <int>min(threads, all_units(j))
+    j.g.threads = <int>min(<int64_t>threads, all_units(j))
     return True
 
 

@@ -28,8 +28,9 @@ cdef enum:
     PATCH = 1 << 13     # bytes of a patch: with a result of 4 bytes for each, and divisors, in the L1 or L2 cache
     LARGEST_STEP = 16   # along w: a patch computes so many times more than is stored
     CHANNELS = 64       # of a patch or a window
-# Channels of a piece of a line, where there are fewer lines than would keep the threads busy.
-cdef int64_t PIECE = 1 << 10, FEW_LINES = 64
+# Channels of a piece of a line, and elements of one of all channels, where there are fewer lines than would keep the
+# threads busy.
+cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
 
 cdef enum Way:
     LINES, PATCHES, WINDOWS
@@ -173,16 +174,16 @@ cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
     cdef const uint8_t *src = (job.src + p.n * job.x[0] + d.first * job.x[1] + h.first * job.x[2] + p.c)
     cdef char *out = job.out + p.n * job.y[0] + p.d * job.y[1] + p.h * job.y[2] + p.c * job.size
     # Whole windows are those from `low` to `high`.
-    cdef int64_t columns = job.out_shape[3], room = job.shape[3] + axis.before - extent(axis)
-    cdef int64_t low = min(ceil_div(axis.before, axis.stride), columns), column
-    cdef int64_t high = max(min(room // axis.stride + 1, columns), low) if room >= 0 else low
+    cdef int64_t end = min(p.w + job.columns, job.out_shape[3]), room = job.shape[3] + axis.before - extent(axis)
+    cdef int64_t low = max(p.w, min(ceil_div(axis.before, axis.stride), end)), column
+    cdef int64_t high = max(min(room // axis.stride + 1, end), low) if room >= 0 else low
     a.n = job.out_shape[4] - p.c
     if a.n >= 2 * job.channels:
         a.n = job.channels
     a.src_step, a.out_step = axis.stride * job.x[3], job.y[3]
     a.type = job.type
-    column = 0
-    while column < columns:
+    column = p.w
+    while column < end:
         w = inside(axis, job.shape[3], column)
         set_window(job, &a, d.count, h.count, w.count)
         divide_by(job, &a, chunk, d.count * h.count * w.count if job.operation == AVERAGE else window_size(job))
@@ -420,6 +421,8 @@ cdef void choose_way(PoolJob *job) noexcept:
         job.way = LINES
         job.channels = PIECE if lines < FEW_LINES and channels >= PIECE else channels
         job.channel_blocks = channels // job.channels
+        if lines < FEW_LINES:
+            job.columns = max(ceil_div(lines * job.out_shape[3], FEW_LINES), ceil_div(LONG_PIECE, job.channels))
     else:
         if job.out_shape[3] > 1 and job.axes[2].stride <= LARGEST_STEP and (
             lay_out_patches(job, some) or lay_out_patches(job, 1)

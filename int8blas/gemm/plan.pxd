@@ -305,11 +305,20 @@ cdef enum:
     STREAM_BYTES = 16 << 20
 
 
+# Multiply-adds in whose time an output stage does an element, about.
+cdef enum:
+    STAGE_WORK = 32
+
+
+cdef inline double product_work(const Gemm *g) noexcept nogil:
+    """The multiply-adds of a product, and what is done with its elements counted as some."""
+    return <double>g.m * <double>g.n * <double>(g.k + (1 if g.stage is NULL else STAGE_WORK))
+
+
 cdef inline int64_t busy_threads(const Gemm *g, double least, int64_t vectors) noexcept nogil:
     """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
     part of `vectors` vectors of k, which an operand has, comes from memory."""
-    cdef double work = <double>g.m * <double>g.n * <double>(g.k + 1)
-    return <int64_t>min(<double>g.threads, 1 + max(work / least, <double>vectors * g.k / THREAD_BYTES))
+    return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
 
 
 cdef inline double least_work(const Gemm *g) noexcept nogil:

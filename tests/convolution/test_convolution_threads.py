@@ -48,6 +48,23 @@ def test_any_number_of_threads_gives_the_same_bits(isa, case, transposed, rng):
                 assert_same_bits(problem.run(layer), expected, threads=threads, **problem.geometry)
 
 
+@pytest.mark.parametrize("size", [(900,), (2, 500), (3, 301), (1, 700)], ids=str)
+def test_threads_divide_the_pixels_of_few_lines(isa, size, rng):
+    kernel, padding = (1, 5)[2 - len(size) :], [0, 2][2 - len(size) :]
+    for groups, channels, layout in ((1, 64, 0), (1, 3, 1), (2, 96, 0)):
+        outputs = 2048 // channels * groups
+        problem = random_convolution(
+            rng, size, kernel, channels, outputs, groups=groups, layout=LAYOUTS[len(size)][layout], padding=padding,
+            dst_dtype=np.int32, bias=None, scales=(), zero_points=(),
+        )  # fmt: skip
+        layer, expected = problem.layer(), problem.expected()
+        for threads in (1, 2, 3, 8, 130):
+            with int8blas.num_threads(threads):
+                plan = int8blas.explain(problem.src, layer)
+                assert plan.threads == threads or threads > 3, f"{plan}"
+                assert_same_bits(problem.run(layer), expected, threads=threads)
+
+
 @every_primitive
 def test_more_threads_than_work(isa, transposed, rng):
     with int8blas.num_threads(64):

@@ -344,6 +344,17 @@ def test_pieces_of_a_line_for_threads(isa, rng):
             check_global(x, "nhwc")
 
 
+@every_type
+def test_pieces_of_a_long_line(isa, dtype, rng):
+    """Windows of padding and of both kinds of windows where a piece begins or ends."""
+    for (kernel, options), channels, extra in product(WINDOWS, (300, 1030), range(3)):
+        x = image(rng, dtype, 1, (60 + extra,), channels, "nwc", 1)
+        with int8blas.num_threads(1 + extra):
+            check_windows(x, kernel, layout="nwc", **options)
+    x = image(rng, dtype, 2, (2, 40), 300, "nhwc", 1)
+    check_windows(x, (2, 39), layout="nhwc", padding=[(0, 1), (19, 19)])
+
+
 def test_concurrent_callers(rng):
     problems = [image(rng, DTYPES[i % 2], 2, (30 + i, 30), 16 * (1 + i % 7), "nhwc", 1) for i in range(24)]
 
