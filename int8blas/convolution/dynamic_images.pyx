@@ -74,7 +74,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
         j.kernels.stage.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
     else:
         j.kernels.stage.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
-                                        <float>j.source.zero, False, 0)
+                                        <float>j.source.zero)
     return 0
 
 

@@ -22,7 +22,7 @@ ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, siz
 
 
 cdef class Filters:
-    cdef readonly PackedB packed
+    cdef PackedB packed
     cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
     cdef int64_t merged             # groups of the weights that are one here
     cdef i8_image window            # all of it that does not depend on the image

@@ -554,7 +554,7 @@ cdef extern from "isa/kernels.h" nogil:
                                 int rows, int cols, int size) noexcept nogil
         void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                                float zero, int is_signed, uint8_t flip) noexcept nogil
+                                float zero) noexcept nogil
         void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero) noexcept nogil
         float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,

@@ -83,7 +83,7 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
                                             g.a.flip)
         else:
             g.kernels.stage.quantize_source(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
-                                            <float>zeros[i], False, g.a.flip)
+                                            <float>zeros[i])
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0
         dst += dst_row

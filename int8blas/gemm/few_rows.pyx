@@ -294,9 +294,6 @@ cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
     memory = <char *>acquire(lay_out(g, p, w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
-    if g.tries_memory:
-        release(memory)
-        return 0
     lay_out(g, p, w, memory)
     if w.bo is not NULL:
         for i in range(g.n):

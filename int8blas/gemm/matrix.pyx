@@ -25,7 +25,6 @@ from int8blas.gemm.block cimport (
     Slab,
     Workspace,
     add_row_terms,
-    double_sums,
     made_row,
     make_rows,
     set_output,
@@ -177,7 +176,5 @@ cdef void multiply_by_matrix(const Gemm *g, const Plan *p, const Workspace *w, c
             o.acc32 = w.tile
             o.acc_row = gathered_row
             set_vectors(g, w, s, &o, m.row, r, first)
-            if g.doubled:
-                double_sums(&o)
             store_rows(g, &o)
             first = c + width

@@ -3,7 +3,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.core.kernels cimport i8_output_args
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.plan cimport Gemm
 
 
 cdef enum:
@@ -23,5 +23,3 @@ cdef inline void set_formula(const Gemm *g, i8_output_args *o) noexcept nogil:
 
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil
-cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
-                int64_t row, int64_t column) noexcept nogil

@@ -2,10 +2,9 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.plan cimport Gemm
 
 
 cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
@@ -24,16 +23,3 @@ cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows
     o.row, o.column = row, column
     o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
     g.kernels.stage.output(o)
-
-
-cdef void store(const Gemm *g, const Plan *p, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
-                int64_t row, int64_t column) noexcept nogil:
-    """The finished product of at most I8_MAX_COLUMNS rows and columns goes to C, by the output stage unless that is the
-    identity."""
-    cdef i8_output_args o
-    if p.identity:
-        g.kernels.stage.transpose_store(g.c + row * g.c_row + column * g.c_col, g.c_row, g.c_col, <const char *>tile,
-                                        tile_row * <ptrdiff_t>sizeof(int32_t), rows, cols, sizeof(int32_t))
-        return
-    memset(&o, 0, sizeof(o))
-    output(g, &o, tile, rows, cols, tile_row, row, column)

@@ -23,7 +23,7 @@ cdef struct PackedMatrix:
 
 
 cdef class PackedB:
-    cdef readonly int64_t _k, _n
+    cdef int64_t _k, _n
     cdef int _typenum
     cdef cnp.ndarray _data          # int8 [panels, groups, 16, 4], read-only
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes

@@ -27,7 +27,8 @@ from int8blas.gemm.triangle cimport is_tiny_triangle, plan_triangle, takes_trian
 cdef enum:
     # k that each thread gets at least if K is divided.
     MIN_PART_K = 4096
-    # Up to how many elements of C there are sums in s64 for all of them, or for each thread, where K is long.
+    # Up to how many elements of C, all or those of all threads, there are sums in s64 for each, where K is long; or any
+    # number of a triangle.
     SEGMENT_ELEMENTS = 1 << 20
     # Up to how many cells of a triangle for each thread parts of K are better: threads that share panels wait for them.
     FEW_CELLS = 24
@@ -174,7 +175,9 @@ cdef void plan_k(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t threads = <int64_t>min(
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
-    cdef bint is_long = g.k > longest and elements <= SEGMENT_ELEMENTS and not p.splits
+    # A triangle has no other way to sums in s64.
+    cdef bint has_totals = elements <= SEGMENT_ELEMENTS or p.path == PATH_TRIANGLE
+    cdef bint is_long = g.k > longest and has_totals and not p.splits
     p.k_parts = p.segments = 1
     if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
         return

@@ -166,9 +166,6 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
     if memory is NULL:
         return -1
-    if g.tries_memory:
-        release(memory)
-        return 0
     data = <int8_t *>memory
     sums = <int64_t *>(data + 2 * size + panel_size)
     init = <int32_t *>(sums + padded)

@@ -75,8 +75,8 @@ cdef struct Triangle:
     int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the output stage
     int64_t *bo
     int64_t *row_term
-    void *partial               # sums of the blocks of K so far, [rows][columns], s32, or s64 where sums are wide
-    void *squares               # those of the cells on the diagonal, [bands][side][side]
+    int32_t *partial            # sums of the blocks of K so far, [rows][columns]
+    int32_t *squares               # those of the cells on the diagonal, [bands][side][side]
     # of one thread
     int64_t first_row, end_row  # rows of cells whose A' it prepares
     int32_t *tile
@@ -163,15 +163,15 @@ cdef void carve_packed(const Gemm *g, const Plan *p, Triangle *t, char **memory)
 
 cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int thread) noexcept nogil:
     """Set the pointers of `t` for one thread, and the size of what is its own, whose end is returned."""
-    cdef int64_t columns = p.panels * I8_PANEL, element = sizeof(int64_t) if p.wide else sizeof(int32_t)
+    cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
-    t.outer = g.b.zeros is not NULL or p.wide
+    t.outer = g.b.zeros is not NULL
     t.panels, t.side, t.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
     t.bands = ceil_div(p.panels, t.panels)
     t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
     t.block_size = t.bands * t.panels * t.panel_size
-    t.squares = carve(&memory, t.bands * t.side * t.side * element)
-    t.partial = carve(&memory, columns * columns * element if p.k_blocks > 1 and not p.from_registers else 0)
+    t.squares = <int32_t *>carve(&memory, 4 * t.bands * t.side * t.side)
+    t.partial = <int32_t *>carve(&memory, 4 * columns * columns if p.k_blocks > 1 and not p.from_registers else 0)
     if not p.own_rows:
         carve_packed(g, p, t, &memory)
     memory += t.thread_size * thread
@@ -340,16 +340,6 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
         o.bo, o.col_sum = t.bo + o.column, t.sums + o.column
 
 
-cdef void add_sums(int64_t *totals, int64_t totals_row, const int32_t *sums, int rows, int cols,
-                   bint is_first) noexcept nogil:
-    cdef int _i, j
-    for _i in range(rows):
-        for j in range(cols):
-            totals[j] = (0 if is_first else totals[j]) + sums[j]
-        totals += totals_row
-        sums += cols
-
-
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
     """`width` cells beside each other, none of them on the diagonal."""
     cdef const Gemm *g = t.g
@@ -367,10 +357,10 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     if p.from_registers:
         a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
         a.acc_in, a.acc_row = NULL if is_first else a.dst, a.dst_row
-    elif t.partial is not NULL and not p.wide:
-        a.acc_in = NULL if is_first else <int32_t *>t.partial + at
+    elif t.partial is not NULL:
+        a.acc_in = NULL if is_first else t.partial + at
         if not is_last:
-            a.dst, a.dst_row = <int32_t *>t.partial + at, all_columns
+            a.dst, a.dst_row = t.partial + at, all_columns
     if p.from_registers and is_last:
         a.fetch, a.fetch_row = c, g.c_row
         if g.triangle == WHOLE:
@@ -379,16 +369,12 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
                 if rows > I8_PANEL:
                     I8_PREFETCH_WRITE(g.c + (column * t.side + i) * g.c_row + (row * t.side + I8_PANEL) * g.c_col)
     multiply_tiles(t, &a, row, column, panels, block, rows)
-    if p.wide:
-        add_sums(<int64_t *>t.partial + at, all_columns, t.tile, rows, panels * I8_PANEL, is_first)
     if not is_last:
         return
     if p.from_registers:
         return
     start_output(t, &o, row, column, rows, cols)
     o.acc32, o.acc_row = t.tile, panels * I8_PANEL
-    if p.wide:
-        o.acc32, o.acc64, o.acc_row = NULL, <int64_t *>t.partial + at, all_columns
     g.kernels.stage.output(&o)
     if g.triangle == WHOLE:
         o.c, o.c_row, o.c_col = o.c + (column - row) * t.side * (g.c_row - g.c_col), g.c_col, g.c_row
@@ -410,23 +396,18 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
     cdef const Plan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
     cdef int rows = rows_of(t, row), i, first, end, panels = <int>ceil_div(rows, I8_PANEL)
-    cdef int32_t *sums = <int32_t *>t.squares + row * t.side * t.side
-    cdef int64_t *totals = <int64_t *>t.squares + row * t.side * t.side
+    cdef int32_t *sums = t.squares + row * t.side * t.side
     cdef i8_tile_args a
     cdef i8_output_args o, part
     start_tile(t, &a, row, row, is_last)
-    a.dst = t.tile if p.wide else sums
-    a.acc_in = NULL if is_first or p.wide else sums
+    a.dst = sums
+    a.acc_in = NULL if is_first else sums
     a.dst_row = a.acc_row = a.cols = panels * I8_PANEL
     multiply_tiles(t, &a, row, row, panels, block, rows)
-    if p.wide:
-        add_sums(totals, a.cols, t.tile, rows, a.cols, is_first)
     if not is_last:
         return
     start_output(t, &o, row, row, rows, rows)
-    o.acc32, o.acc64, o.acc_row = sums, NULL, a.cols
-    if p.wide:
-        o.acc32, o.acc64 = NULL, totals
+    o.acc32, o.acc_row = sums, a.cols
     if g.triangle == WHOLE:
         g.kernels.stage.output(&o)
         return

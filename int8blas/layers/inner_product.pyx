@@ -367,8 +367,6 @@ cdef class InnerProduct(QuantizedLayer):
         if (<object>result).shape != wanted:
             raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")
         if is_usable(result, src, self._packed):
-            if result.ndim == 2:
-                return result
             matrix = result.reshape(rows, self._packed._n)
             if cnp.PyArray_DATA(matrix) == cnp.PyArray_DATA(result):
                 return matrix

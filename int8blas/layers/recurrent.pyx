@@ -156,7 +156,7 @@ cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
         layer.kernels.packing.pack_panel(dst, 1, 1, layer.inputs, <const uint8_t *>src, 0, layer.src_col, 0)
     else:
         layer.kernels.stage.quantize_source(dst, src, layer.src_type, layer.src_col, layer.inputs, layer.data_scale,
-                                            <float>layer.data_shift, False, 0)
+                                            <float>layer.data_shift)
     return 0
 
 
@@ -285,8 +285,6 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
     cdef int64_t unit = part.panel * I8_PANEL, units = min(part.panel_end * I8_PANEL, layer.units) - unit, row
     cdef int64_t rows = rows_of(layer, time)
     cdef char *dst
-    if units <= 0:
-        return
     for row in range(part.row, part.row_end):
         dst = d.dst + time * d.dst_step + place_of(layer, row) * d.dst_row
         if row >= rows:
@@ -430,6 +428,6 @@ cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrd
                 memcpy(to, x, 4 * units)
             else:
                 layer.kernels.stage.quantize_source(<uint8_t *>to, <const char *>x, I8_TYPE_F32, sizeof(float), units,
-                                                    layer.data_scale, <float>layer.data_shift, False, 0)
+                                                    layer.data_scale, <float>layer.data_shift)
             x += units
             y += units

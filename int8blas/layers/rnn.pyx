@@ -158,7 +158,7 @@ cdef class RecurrentLayer:
         state = np.empty_like(x, dtype=np.uint8)
         kernels.stage.quantize_source(<uint8_t *>cnp.PyArray_DATA(state), cnp.PyArray_BYTES(x),
                                       element_type(cnp.NPY_FLOAT32), sizeof(float), cnp.PyArray_SIZE(x),
-                                      self.data_scale, <float>self.data_shift, False, 0)
+                                      self.data_scale, <float>self.data_shift)
         return state
 
     cdef tuple execute(self, src, h0, c0, lengths, out):

@@ -9,7 +9,6 @@ cdef cnp.ndarray padded(object values, int typenum)
 cdef int set_columns(i8_column_values *columns, object values, list arrays) except -1
 cdef cnp.ndarray products(cnp.ndarray values, float factor)
 cdef float largest(object values) except? -1
-cdef bint are_finite(object values) except -1
 cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor)
 cdef object one_scale(object value, bint divides)
 cdef object one_integer(object value, object dtype)

@@ -78,21 +78,6 @@ cdef float largest(object values) except? -1:
     return most
 
 
-cdef bint are_finite(object values) except -1:
-    """Whether all of some values in float32 are finite."""
-    cdef cnp.ndarray array
-    cdef const float *data
-    cdef cnp.npy_intp i
-    if not isinstance(values, np.ndarray):
-        return isfinite(<float>values)
-    array = cnp.PyArray_GETCONTIGUOUS(values)
-    data = <const float *>cnp.PyArray_DATA(array)
-    for i in range(cnp.PyArray_SIZE(array)):
-        if not isfinite(data[i]):
-            return False
-    return True
-
-
 cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
     """Sums of int64 times a factor, as int32, modulo 2**32."""
     cdef cnp.npy_intp size = cnp.PyArray_SIZE(sums), i

@@ -13,8 +13,8 @@ cdef class Bound
 
 
 cdef class Layer:
-    cdef readonly object attributes
-    cdef readonly int64_t columns
+    cdef object attributes
+    cdef int64_t columns
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
@@ -26,9 +26,9 @@ cdef class Layer:
     cdef object _bias
     cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"
-    cdef readonly dict masks, constants
+    cdef dict masks, constants
     cdef tuple operands
-    cdef readonly bint has_sum
+    cdef bint has_sum
     cdef object window_zeros        # of a convolution: the zero points of its packed weights, or None
     cdef int64_t group              # k of a scale group, 0 without
     cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"

@@ -55,7 +55,6 @@ from int8blas.core.parameters import divisor_values, scale_values, zero_point_va
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.plan cimport Gemm
 from int8blas.stage.columns cimport (
-    are_finite,
     largest,
     multiples,
     one_integer,
@@ -358,7 +357,6 @@ cdef class Layer:
             weights = (products(weights, <float>scale) if isinstance(weights, np.ndarray)
                        else FLOAT32(<float>scale * <float>weights))
             set_columns(&bound.stage.scale, weights, bound._arrays)
-            bound.stage.finite = common.stage.finite and are_finite(weights)
         if self.source_brings("zero_points"):
             bound.ao = self.src_shift + <int64_t>zero
             bound._col_init = multiples(self._column_sums, -bound.ao) if bound.ao else None
@@ -420,8 +418,8 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # Groups may add up infinities of both signs.
-        bound.stage.finite = not self.group and are_finite(scale) and are_finite(reciprocal)
+        # Groups may add up infinities of both signs; all other scales are finite, as are reciprocals.
+        bound.stage.finite = not self.group
         # -0.0 is what leaves every number as it is when it is added.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
                     bound._arrays)

@@ -130,8 +130,6 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
     const int64_t size = 4 * ((k + 3) / 4) * width;
     if (width > 16) {
         /* The last ones overlap those before. */
-        if (rows < width)
-            memset(dst, 0, (size_t)size);
         for (int i = 0; i < rows; i += 16) {
             const int first = i + 16 <= rows ? i : rows - 16;
             i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
@@ -180,7 +178,7 @@ I8_NOINLINE void i8_pack_rows(uint8_t *dst, int width, int rows, int64_t k, cons
                               ptrdiff_t k_stride, uint8_t flip)
 {
 #ifdef I8_UNITS
-    if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows >= 16)) {
+    if (row_stride == 1 && k_stride != 1 && rows > 0 && (width <= 16 || rows == width)) {
         i8_pack_rows_contiguous(dst, width, rows, k, src, k_stride, flip);
         return;
     }
@@ -413,10 +411,10 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
     }
 }
 
+#ifdef I8_UNITS
 I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
     int64_t i = 0;
-#ifdef I8_UNITS
     /* The last vector overlaps the one before. */
     const int whole = 2 * I8_LANES;
     const i8_vec f = i8_set_16(flip);
@@ -426,7 +424,6 @@ I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src,
         i8_store(dst + k - whole, i8_xor(i8_words_u8(src + k - whole), f));
         i = k;
     }
-#endif
     for (; i < k; ++i)
         dst[i] = (uint16_t)(uint8_t)(src[i] ^ flip);
     for (; i % I8_GROUP; ++i)
@@ -450,15 +447,10 @@ static void i8_widen_a(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptr
 static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_t groups)
 {
     for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += 4 * I8_PANEL)
-#ifdef I8_UNITS
         I8_FOR(v, I8_VECS) {
             const i8_vec x = i8_load(src + v * 4 * I8_LANES);
             i8_store(dst + v * 2 * I8_LANES, i8_widen_pairs(x, 0));
             i8_store(dst + (v + I8_VECS) * 2 * I8_LANES, i8_widen_pairs(x, 1));
         }
-#else
-        for (int column = 0; column < I8_PANEL; ++column)
-            for (int i = 0; i < 4; ++i)
-                dst[i / 2 * 2 * I8_PANEL + 2 * column + i % 2] = src[4 * column + i];
-#endif
 }
+#endif

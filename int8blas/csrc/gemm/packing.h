@@ -51,9 +51,10 @@ typedef struct {
     /* The largest pair sum of a panel: the positive parts of a pair (k, k + 1), k even, or the negative ones, in
      * magnitude; I8_MAX_PAIR_SUM as soon as it is known to be more than `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
-    /* Operands of I8_DOT2. Rows of A' from rows, or from a micro-panel, whose src_group is not 4 and k a multiple of 4:
-     * k bytes, XORed with flip, become s16, with zeros behind them up to a multiple of 4; dst_row is in elements.
-     * Groups of a panel of B', each as its pairs (k, k + 1) of all columns, then those of (k + 2, k + 3). */
+    /* Operands of I8_DOT2, which portable C does not have: NULL there. Rows of A' from rows, or from a micro-panel,
+     * whose src_group is not 4 and k a multiple of 4: k bytes, XORed with flip, become s16, with zeros behind them up
+     * to a multiple of 4; dst_row is in elements. Groups of a panel of B', each as its pairs (k, k + 1) of all columns,
+     * then those of (k + 2, k + 3). */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);

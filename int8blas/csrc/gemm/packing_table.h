@@ -17,8 +17,10 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .value_range = i8_value_range,
     .lower = i8_lower,
     .panel_pair_sum = i8_panel_pair_sum,
+#ifdef I8_UNITS
     .widen_a = i8_widen_a,
     .widen_b = i8_widen_b,
+#endif
     .im2col = i8_im2col,
     .image_lines = i8_image_lines,
 };

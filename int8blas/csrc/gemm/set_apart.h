@@ -14,9 +14,7 @@
 /* `width` bytes of each of 16 lines, side by side in `width` registers. */
 I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, const int width)
 {
-    if (width == 16)
-        I8_FOR(i, 16) v[i] = i8_load_unit(src + i * step);
-    else if (step == width)
+    if (step == width)
         I8_FOR(i, width) v[i] = i8_load_unit(src + 16 * i);
     else if (width == 8)
         I8_FOR(i, 8)
@@ -32,7 +30,7 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)
 {
-    i8_unit v[16], w[16];
+    i8_unit v[8], w[8];
     i8_load_lines(v, src, step, width);
     I8_FOR(turn, 2) {
         I8_FOR(i, width / 2) {
@@ -50,22 +48,21 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 }
 #endif
 
-/* dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 16. Of the memory before `end`, which
+/* dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Of the memory before `end`, which
  * is behind the last line, more may be read than the lines have. */
 static inline void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {
     int64_t done = 0;
 #ifdef I8_UNITS
-    const int width = count > 8 ? 16 : count > 4 ? 8 : count > 2 || step != 2 ? 4 : 2;
+    const int width = count > 4 ? 8 : count > 2 || step != 2 ? 4 : 2;
 #define I8_LINES(width)                                                                                                \
     for (; done + 16 <= k && end - (src + (step > 0 ? 15 : 0) * step) >= (width); done += 16, src += 16 * step)        \
         i8_set_16_apart(dst + done, dst_vector, count, src, step, width)
     switch (width) {
     case 2: I8_LINES(2); break;
     case 4: I8_LINES(4); break;
-    case 8: I8_LINES(8); break;
-    default: I8_LINES(16);
+    default: I8_LINES(8);
     }
 #undef I8_LINES
 #else

@@ -87,24 +87,20 @@ I8_INLINE void i8_quantize_within_of(uint8_t *dst, const char *src, const int ty
     }
 }
 
-/* dst = sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in s8 if is_signed; the zero point where src is NaN. */
+/* dst = sat(rne(src * reciprocal + zero)), in u8; the zero point where src is NaN. */
 I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
-                                     float reciprocal, float zero, int is_signed, uint8_t flip)
+                                     float reciprocal, float zero)
 {
     const i8_floats factor = i8_floats_set(reciprocal), offset = i8_floats_set(zero);
-    const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
     uint8_t bytes[I8_CHUNK];
     for (int64_t i = 0; i < k; i += I8_CHUNK) {
         const int count = k - i < I8_CHUNK ? (int)(k - i) : I8_CHUNK;
         i8_floats x = i8_floats_mul(i8_source_chunk(src + i * step, type, step, count), factor);
         x = i8_floats_add(i8_floats_ordered(x), offset);
-        i8_floats_store_bytes(count == I8_CHUNK ? dst + i : bytes, x, low, high, is_signed);
+        i8_floats_store_bytes(count == I8_CHUNK ? dst + i : bytes, x, 0, 255, 0);
         if (count < I8_CHUNK)
             memcpy(dst + i, bytes, (size_t)count);
     }
-    if (flip)
-        for (int64_t i = 0; i < k; ++i)
-            dst[i] ^= flip;
 }
 
 /* dst = sat(rne(src / scale) + zero) of contiguous f32, in u8: ONNX's order, where `zero` is an integer from 0 to 255.
@@ -157,17 +153,17 @@ static void i8_source_range(float *range, const char *src, int type, ptrdiff_t s
 }
 #undef I8_CALL
 
-#define I8_CALL(type, step) i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero, is_signed, flip)
+#define I8_CALL(type, step) i8_quantize_source_of(dst, src, type, step, k, reciprocal, zero)
 I8_NOINLINE void i8_quantize_source_other(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k,
-                                          float reciprocal, float zero, int is_signed, uint8_t flip)
+                                          float reciprocal, float zero)
 {
     I8_OTHER_TYPE(I8_CALL);
 }
 static void i8_quantize_source(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                               float zero, int is_signed, uint8_t flip)
+                               float zero)
 {
     I8_IS_F32 ? I8_CALL(I8_TYPE_F32, (ptrdiff_t)sizeof(float))
-              : i8_quantize_source_other(dst, src, type, step, k, reciprocal, zero, is_signed, flip);
+              : i8_quantize_source_other(dst, src, type, step, k, reciprocal, zero);
 }
 #undef I8_CALL
 

@@ -194,11 +194,11 @@ typedef struct {
                             int cols, int size);
 
     /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and
-     * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)) ^ flip, in u8, or in
-     * s8 if is_signed, with the zero point for NaN. */
+     * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)), in u8, with the
+     * zero point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                            float zero, int is_signed, uint8_t flip);
+                            float zero);
     /* sat(rne(src / scale) + zero) of k contiguous f32, in u8, for a zero point of 0 to 255; 0 for NaN. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
     /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if not all of it is

@@ -44,18 +44,6 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
 /* Up to a chunk of elements of type `type`, `step` bytes apart and aligned or not, as f32; zeros beyond. */
 I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
 {
-    if (count == I8_CHUNK && type == I8_TYPE_U8 && step == 1) {
-        I8_EACH y[v] = (float)((const uint8_t *)c)[v];
-        return;
-    }
-    if (count == I8_CHUNK && type == I8_TYPE_S8 && step == 1) {
-        I8_EACH y[v] = (float)((const int8_t *)c)[v];
-        return;
-    }
-    if (count == I8_CHUNK && type == I8_TYPE_F32 && step == (ptrdiff_t)sizeof(float)) {
-        memcpy(y, c, I8_CHUNK * sizeof(float));
-        return;
-    }
     memset(y, 0, I8_CHUNK * sizeof(*y));
     for (int v = 0; v < count; ++v, c += step) {
         uint16_t half;
