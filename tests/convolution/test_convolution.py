@@ -262,6 +262,28 @@ def test_groups(isa, grouped, transposed, rng):
             ).check()  # fmt: skip
 
 
+@pytest.mark.parametrize(("channels", "kernel", "width"), [(260, (1, 3), 20), (260, (2, 3), 9), (256, (1, 33), 36)])
+def test_padding_of_many_channels_is_left_out_by_taps(isa, channels, kernel, width, rng):
+    """Of tiles whose first or last windows reach into it, also where windows have more taps than are told apart."""
+    for src_dtype, after in product(SRC_DTYPES, (1, 0)):
+        padding = [(kernel[0] - 1, 0), (min(kernel[1] - 1, 5), after)]
+        random_convolution(
+            rng, (2, width), kernel, channels, 5, padding=padding, src_dtype=src_dtype, zero_points=()
+        ).check()  # fmt: skip
+
+
+def test_taps_of_weights_that_are_in_no_near_cache(isa, rng):
+    """What comes next of them is fetched while a tile is multiplied in parts."""
+    random_convolution(rng, (1, 20), (1, 3), 260, 2900, padding=[(0, 0), (1, 1)], zero_points=()).check()
+
+
+def test_windows_of_which_no_line_of_outputs_fits_a_block(isa, rng):
+    """They are gathered, not read in lines."""
+    problem = random_convolution(rng, (2003, 10), (2, 3), 64, 5, dilation=(2000, 1))
+    assert int8blas.explain(problem.src, problem.layer()).path == "blocks"
+    problem.check()
+
+
 @every_primitive
 @pytest.mark.parametrize("multiplier", [1, 2, 3])
 @pytest.mark.parametrize("layout", LAYOUTS[2])
@@ -278,10 +300,12 @@ def test_depthwise(isa, layout, multiplier, transposed, rng):
 @every_primitive
 def test_depthwise_bytes_in_half_a_vector(isa, transposed, rng):
     """What is below 0 becomes 0 where there is no zero point, also of 32 channels, which fill half a vector."""
-    for channels, dst_dtype in product((16, 32, 48, 64, 96), (np.uint8, np.int8)):
+    for channels, dst_dtype, (src_dtype, strides) in product(
+        (16, 32, 48, 64, 96), (np.uint8, np.int8), ((np.uint8, 1), (np.uint8, 2), (np.int8, 2))
+    ):
         random_convolution(
-            rng, (9, 11), (3, 3), channels, channels, groups=channels, dst_dtype=dst_dtype, zero_points=(),
-            transposed=transposed,
+            rng, (9, 11), (3, 3), channels, channels, groups=channels, src_dtype=src_dtype, dst_dtype=dst_dtype,
+            zero_points=(), strides=strides, transposed=transposed,
         ).check()  # fmt: skip
 
 
@@ -748,6 +772,16 @@ def test_what_a_layer_says_of_itself():
         assert layer.dst_dtype == np.dtype(np.float16)
         assert layer.attributes is attributes
         assert repr(layer).startswith(f"{primitive.__name__}(6, 2, 3, 3)")
+
+
+def test_what_a_layer_says_of_its_windows():
+    given = {"strides": (2, 1), "padding": ((1, 0), (2, 2)), "dilation": (1, 3), "groups": 2, "layout": "nchw"}
+    weights, types = np.ones((6, 2, 3, 3), np.int8), {"src_dtype": "u1", "dst_dtype": "i4"}
+    layer = int8blas.Convolution(weights, **given, **types)
+    transposed = int8blas.Deconvolution(weights, output_padding=(1, 0), **given, **types)
+    for name, value in given.items():
+        assert getattr(layer, name) == getattr(transposed, name) == value
+    assert transposed.output_padding == (1, 0)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

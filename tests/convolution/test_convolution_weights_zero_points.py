@@ -1,6 +1,7 @@
 """uint8 weights of convolutions, and zero points of weights, have the bits of the documented formula on every path."""
 
 import pickle
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -32,6 +33,7 @@ PATHS = (
     ((6, 9), (3, 3), 40, 40, 5, "groups"),
     ((30,), (5,), 3, 17, 1, None),
     ((3, 4, 5), (2, 3, 2), 6, 9, 3, None),
+    ((3, 4, 5), (2, 3, 2), 6, 6, 6, None),
 )  # fmt: skip
 
 
@@ -153,6 +155,20 @@ def test_pickles_and_files(isa, weights_dtype, transposed, tmp_path, rng):
         for same in (pickle.loads(pickle.dumps(layer)), int8blas.load(tmp_path / "layer.i8")):
             assert_same_bits(same(problem.src), problem.expected())
             assert same.zero_points["weights"] == 1
+
+
+@every_primitive
+def test_packed_weights_with_zero_points_of_other_channels(transposed, rng):
+    """As a pickle that was made to deceive has them."""
+    *case, _ = PATHS[0]
+    problem = extreme(problem_of(rng, *case, transposed=transposed, weights_dtype=np.uint8), 1)
+    make, (weights, bias) = problem.layer().__reduce__()
+    assert_same_bits(make(weights, bias)(problem.src), problem.expected())
+    for zeros in (weights.zeros[:-1], np.zeros(21, np.int8)):
+        with pytest.raises(
+            ValueError, match=rf"^weights must have been packed with 20 zero points, got \({len(zeros)},"
+        ):
+            make(replace(weights, zeros=zeros), bias)
 
 
 @every_primitive

@@ -148,6 +148,8 @@ WRONG = [
     # a kernel that does not fit, and groups that do not divide the channels
     *(({"kernel": kernel}, ValueError, "src") for kernel in ((5, 3), (3, 6))),
     ({"groups": 2}, ValueError, "src"),
+    # more windows than can be counted
+    ({"src": np.broadcast_to(u8(1), (1, 2**30, 2**30, 1)), "kernel": (2**20, 2**20)}, ValueError, "src"),
     *(({"kernel": kernel}, TypeError, "kernel") for kernel in (None, "33", (3.0, 3), (3, None), True)),
     *(({"kernel": kernel}, ValueError, "kernel") for kernel in ((), (0, 3), (3, -1), (1, 1, 1))),
     *(({name: value}, TypeError, name) for name in ("strides", "dilation") for value in (1.0, None, "1", (1, 2.0))),

@@ -246,6 +246,15 @@ def test_results_need_memory_to_write_to(call, form, error, match):
     assert not memory.any()
 
 
+def test_no_memory_for_a_view_is_no_wrong_type():
+    class Full:
+        def __array__(self, dtype=None, copy=None):
+            raise MemoryError("no memory for the view")
+
+    with pytest.raises(MemoryError, match="no memory for the view"):
+        int8blas.matmul(U8, S8, out=Full())
+
+
 def test_a_copy_that_an_array_gives_is_not_written_to():
     class Copies(WithArray):
         def __array__(self, dtype=None, copy=None):

@@ -239,6 +239,8 @@ for groups, shape in (1, (24, 16, 1, 1)), (1, (24, 16, 3, 3)), (4, (16, 4, 3, 3)
 int8blas.Deconvolution(ones((24, 16, 3, 3), np.int8), **types)(x)
 for layer, gates in (int8blas.LSTM, 4), (int8blas.GRU, 3):
     layer(ones((8, gates, 16), np.int8), ones((16, gates, 16), np.int8), weights_scale=1)(ones((5, 2, 8), np.uint8))
+w, r = ones((8, 4, 16), np.int8), ones((16, 4, 16), np.int8)
+int8blas.DynamicLSTM(w, r, scales={"layer": 1, "iter": 1}, direction="right2left")(ones((5, 2, 8), np.float32))
 """
     process = run_python("-c", code, INT8BLAS_VERBOSE="1", INT8BLAS_NUM_THREADS="1")
     assert process.returncode == 0, process.stderr
@@ -254,7 +256,24 @@ for layer, gates in (int8blas.LSTM, 4), (int8blas.GRU, 3):
         "int8blas,deconvolution,m=242,n=24,k=144,lines",
         "int8blas,lstm,t=5,n=2,inputs=8,units=16,left2right",
         "int8blas,gru,t=5,n=2,inputs=8,units=16,left2right",
+        "int8blas,dynamiclstm,t=5,n=2,inputs=8,units=16,right2left",
     ]
+
+
+@pytest.mark.skipif(not int8blas.show_config("dicts")["threading"]["openmp"], reason="built without OpenMP")
+def test_verbose_tells_the_threads_of_a_layer():
+    """Of one product that several share, of several, and of one that pays for no more than one."""
+    code = """
+import numpy as np
+import int8blas
+w, types = np.ones((256, 256, 1, 1), np.int8), {"src_dtype": np.uint8, "dst_dtype": np.int32}
+int8blas.Convolution(w, **types)(np.ones((1, 64, 64, 256), np.uint8))
+int8blas.Convolution(w[:, :64], groups=4, **types)(np.ones((1, 64, 64, 256), np.uint8))
+int8blas.Convolution(w[:8, :8], **types)(np.ones((1, 2, 2, 8), np.uint8))
+"""
+    process = run_python("-c", code, INT8BLAS_VERBOSE="1", INT8BLAS_NUM_THREADS="2")
+    facts = [line.split(",")[2:8:5] for line in process.stderr.splitlines()]
+    assert facts == [["m=4096", "threads=2"], ["m=4096", "threads=2"], ["m=4", "threads=1"]]
 
 
 def test_verbose_prints_a_line_a_function():
@@ -286,6 +305,10 @@ int8blas.reorder(f, dst_layout="io", src_layout="oi", dtype=np.int8, scales=1)
 int8blas.reorder((packed, packed), src_layout="packed", dst_layout="goi")
 int8blas.would_saturate(x[0, 0], packed)
 int8blas.nearest(x[0, 0], [x[0, 1], packed.unpack().T], 2)
+int8blas.sqeuclidean(x[0, 0], x[0, 1])
+int8blas.sqeuclidean(x[0, 0, 0], np.ones((500, 16), np.int8))
+int8blas.syrk_u8s32(1, x[0, 0], lower=True)
+int8blas.syrk_s8s32(1, b, trans=True)
 int8blas.quantize([[1.0, 2.0]], 1)
 int8blas.quantize(1.0, 1)
 with int8blas.num_threads(2):
@@ -298,7 +321,7 @@ int8blas.quantize(f, 1)
     assert {isa for _, isa, _, _ in facts} == {int8blas.available_isas()[0]}
     assert all(float(time.removesuffix(" ms")) >= 0 for *_, time in facts)
     several = f"threads={2 if int8blas.show_config('dicts')['threading']['openmp'] else 1}"
-    assert [threads for _, _, threads, _ in facts] == ["threads=1"] * 22 + [several, "threads=1"]
+    assert [threads for _, _, threads, _ in facts] == ["threads=1"] * 26 + [several, "threads=1"]
     assert [fact[0].removeprefix("int8blas,") for fact in facts] == [
         "quantize,x=3x4,dst=3x4,float32 to int8",
         "dequantize,x=2x9x9x16,dst=2x9x9x16,uint8 to float32",
@@ -320,6 +343,10 @@ int8blas.quantize(f, 1)
         "reorder,x=16x7+16x7,dst=2x7x16,int8 to int8",
         "would_saturate,a=9x16,b=16x7,uint8",
         "nearest,queries=9x16,base=9x16+7x16,uint8",
+        "sqeuclidean,m=9,n=9,k=16,plain",
+        "sqeuclidean,m=1,n=500,k=16,plain",
+        "syrk_u8s32,m=9,n=9,k=16,lower",
+        "syrk_s8s32,m=7,n=7,k=16,upper",
         "quantize,x=1x2,dst=1x2,float64 to int8",
         "quantize,x=1,dst=1,float64 to int8",
         "quantize,x=1000x1000,dst=1000x1000,float32 to int8",

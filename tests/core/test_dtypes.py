@@ -121,6 +121,21 @@ def test_bool_sources_decide_the_type_of_the_result():
         assert function(U8.reshape(5, 8) > 9).dtype == np.uint8
 
 
+@pytest.mark.parametrize("letter", "ilq")
+def test_types_of_c_that_are_one_in_memory(letter):
+    """NumPy has C's int, long and long long as three types, of which two are alike: which two depends on the system."""
+    product, out = U8.astype(np.int64) @ S8, np.zeros((5, 3), letter)
+    assert int8blas.matmul(U8, S8, out=out) is out
+    np.testing.assert_array_equal(out, product)
+    if out.itemsize == 4:
+        assert int8blas.gemm_u8s8s32(1, U8, S8, 1, out, overwrite_c=True) is out
+        np.testing.assert_array_equal(out, 2 * product)
+        same_bits(int8blas.dequantize(out, 0.5), int8blas.dequantize(out.astype(np.int32), 0.5))
+        layer = InnerProduct(S8.T, out[0].copy(), src_dtype=np.uint8, dst_dtype=np.int32)
+        assert layer(U8, out=out) is out
+        np.testing.assert_array_equal(out, product + 2 * product[0])
+
+
 def test_bool_is_neither_int8_nor_an_index_nor_a_result():
     bits = U8 > 9
     for call, text in (

@@ -120,6 +120,15 @@ def test_matmul_into_a_wrong_out(out, error):
     check_refused(int8blas.matmul, {"a": u8(M, K), "b": s8(K, N), "out": out}, out, error, "out")
 
 
+@pytest.mark.parametrize("shape", [(2, N), (3, N), (2, M, N), (2, M, 1), (2, M, 1, 1), (M,)])
+def test_products_of_stacks_and_vectors_into_a_wrong_out(shape):
+    """The result has the shape (2, M)."""
+    arguments = {"a": u8(2, M, K), "b": s8(K)}
+    assert int8blas.matmul(**arguments, out=s32(2, M)).tolist() == [[K] * M] * 2
+    out = s32(*shape)
+    check_refused(int8blas.matmul, arguments | {"out": out}, out, ValueError, "out")
+
+
 @pytest.mark.parametrize(
     "c", [s32(M, N).astype(np.int64), s32(N, M), s32(M * N), "c"], ids=["int64", "shape", "1-D", "str"]
 )
@@ -200,7 +209,10 @@ def test_functions_that_look_at_operands(function, named, changes, error):
     check_refused(function, {"a": u8(M, K), "b": s8(K, N)} | changes, None, error, named)
 
 
-@pytest.mark.parametrize(("limit", "error"), [(-1, ValueError), (1.5, TypeError), ("1", TypeError), (None, TypeError)])
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [(-1, ValueError), (-(2**70), ValueError), (1.5, TypeError), ("1", TypeError), (None, TypeError)],
+)
 def test_would_saturate_limit(limit, error):
     check_refused(int8blas.would_saturate, {"a": u8(M, K), "b": s8(K, N), "limit": limit}, None, error, "limit")
 

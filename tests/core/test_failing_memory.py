@@ -35,7 +35,7 @@ void *__libc_malloc(size_t);
 void __libc_free(void *);
 
 static long left, seen;
-static int counting, refused;
+static int counting, lasting, refused;
 
 /* The blocks that int8blas has. It is not told from the place of a call to free(), which may be a jump. */
 enum { PLACES = 1 << 14, WINDOW = 64 };
@@ -55,10 +55,11 @@ static int exchanged(void *memory, void *wanted, void *other)
 
 long blocks(void) { return live; }
 
-/* Counts the allocations of all threads from now on, and refuses the one of this number. */
-void start(long number)
+/* Counts the allocations of all threads from now on, and refuses the one of this number, or all from it on. */
+void start(long number, int from_it_on)
 {
     left = number;
+    lasting = from_it_on;
     seen = refused = 0;
     counting = 1;
 }
@@ -82,7 +83,8 @@ void *malloc(size_t size)
     if (is_ours(__builtin_return_address(0))) {
         if (counting)
             __atomic_add_fetch(&seen, 1, __ATOMIC_SEQ_CST);
-        if (counting && __atomic_add_fetch(&left, -1, __ATOMIC_SEQ_CST) == 0) {
+        const long after = counting ? __atomic_add_fetch(&left, -1, __ATOMIC_SEQ_CST) : 1;
+        if (after == 0 || (lasting && after < 0)) {
             refused = 1;
             errno = ENOMEM;
             return NULL;
@@ -129,7 +131,7 @@ def attempt(problem, number):
     written.clear()
     drop_kept()
     was_refused, results = ctypes.c_int(), None
-    library.start(number)
+    library.start(number, 0)
     try:
         results = family(name).run(problem)
     except MemoryError:
@@ -205,7 +207,7 @@ for a_shape, b_shape in [
     while was_refused:
         out = np.full_like(right, 7)
         drop_kept()
-        library.start(numbers)
+        library.start(numbers, 0)
         try:
             call(a, b, out=out)
         except MemoryError:
@@ -216,6 +218,101 @@ for a_shape, b_shape in [
         assert (out == expected).all(), (a_shape, b_shape, numbers)
         numbers += 1
     print(numbers - 2)
+"""
+
+
+# Calls that need memory at more than one place, or in threads: what takes part in them has to say that there is none.
+# That of a layer, too, whose phases are tried before any of them writes.
+PLACES = r"""
+import ctypes, sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/package"]
+import numpy as np
+import int8blas
+from int8blas._bench import loops
+from int8blas.core.memory import drop_kept
+from int8blas.layers.real_attention import real_attention
+from int8blas.layers.real_product import RealProduct, real_matmul
+from test_cython_blas import NO_MEMORY, find
+
+library = ctypes.PyDLL(None)
+rng = np.random.default_rng(0)
+int8blas.num_threads(4)
+
+def u8(*shape):
+    return rng.integers(0, 256, shape, np.uint8)
+
+def s8(*shape):
+    return rng.integers(-128, 128, shape, np.int8)
+
+def f32(*shape):
+    return rng.normal(0, 1, shape).astype(np.float32)
+
+def from_c(*arguments):
+    status, *found = find(*arguments)
+    if status == NO_MEMORY:
+        raise MemoryError
+    assert status == 0
+    return found
+
+types = {"src_dtype": np.uint8, "dst_dtype": np.int32}
+x, y, long_a, long_b = u8(3000, 64), s8(500, 64), u8(40, 70_000), s8(70_000, 40)
+tall_a, tall_b, vector = np.asfortranarray(u8(2, 1_000_000)), s8(1_000_000, 2), u8(2_000_000)
+line, image, rows = u8(1, 400, 64), u8(2, 12, 12, 8), f32(200, 64)
+transposed = int8blas.Deconvolution(s8(3, 64, 3), strides=2, **types)
+zeros = int8blas.Convolution(rng.choice(np.uint8([0, 255]), (8, 8, 3, 3)), zero_points={"weights": 1}, **types)
+lstm = int8blas.DynamicLSTM(f32(64, 4, 40), f32(40, 4, 40))
+steps, weights = f32(30, 5, 64), RealProduct(s8(64, 500), 0.5)
+q, k, v = f32(6, 40, 32), f32(6, 32, 60), f32(6, 60, 32)
+packed = int8blas.pack_b(y, trans_b=True)
+calls = {
+    "distances": lambda **out: int8blas.sqeuclidean(x, y, **out),
+    "segments of k": lambda **out: int8blas.matmul(long_a, long_b, dtype=np.int64, **out),
+    "long k": lambda **out: int8blas.matmul(tall_a, tall_b, dtype=np.int64, **out),
+    "vectors": lambda: int8blas.matmul(vector, vector, dtype=np.int64),
+    "deconvolution": lambda **out: transposed(line, **out),
+    "zero points of weights": lambda **out: zeros(image, **out),
+    "dynamic lstm": lambda: lstm(steps),
+    "product with packed weights": lambda: weights(rows),
+    "product": lambda: real_matmul(rows, rows.T),
+    "attention": lambda: real_attention(q, k, v),
+    "nearest": lambda: int8blas.nearest(x, y, 5),
+    "nearest of long vectors": lambda: int8blas.nearest(long_a[:, :3000], long_b[:3000].T, 5),
+    "nearest in c": lambda: from_c(x, y, packed.address, 5),
+    "multiply-adds": lambda: np.int64(loops.multiply_add(3, 4)),
+}
+
+def arrays_of(result):
+    return result if isinstance(result, (tuple, list)) else [result]
+
+def raises(call, right, number, lasting):
+    "Whether a call without an allocation, or without those from it on, raised MemoryError; None if it had them all."
+    was_refused = ctypes.c_int()
+    out = {"out": np.full_like(right[0], 7)} if call.__code__.co_flags & 8 else {}
+    drop_kept()
+    before, found = library.blocks(), None
+    library.start(number, lasting)
+    try:
+        found = arrays_of(call(**out))
+    except MemoryError:
+        pass
+    finally:
+        library.stop(ctypes.byref(was_refused))
+    if found is not None:
+        assert all(np.array_equal(one, other) for one, other in zip(found, right, strict=True)), number
+    elif out and not lasting:
+        assert (out["out"] == 7).all(), number
+    raised, found = found is None, None
+    drop_kept()
+    assert library.blocks() == before, "memory is lost"
+    return raised if was_refused.value else None
+
+for name, call in calls.items():
+    right = arrays_of(call())
+    for lasting in (0, 1):
+        number, count = 1, 0
+        while (raised := raises(call, right, number, lasting)) is not None:
+            number, count = number + 1, count + raised
+        print(f"{name}: {number - 1} {count}", flush=True)
 """
 
 
@@ -244,7 +341,7 @@ for call in (
 ):
     call()
     call()
-    library.start(0)
+    library.start(0, 0)
     call()
     print(library.stop(ctypes.byref(ctypes.c_int())), end=" ")
 """
@@ -277,6 +374,21 @@ def test_every_allocation_of_threads(failing, isa):
     refused = list(map(int, process.stdout.split()))
     assert len(refused) == 6
     assert min(refused) > 0
+
+
+@needs_plain_memory
+def test_every_place_that_needs_memory(failing):
+    process = run_python("-c", PLACES, str(TESTS), LD_PRELOAD=failing)
+    assert process.returncode == 0, process.stdout + process.stderr
+    facts = [line.split(": ") for line in process.stdout.splitlines()]
+    assert len(facts) == 2 * 14
+    for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
+        assert name == same
+        # Parts of threads that get no memory are left to one that has some, if there is any.
+        for counts, least in ((once, 0), (lasting, 1)):
+            allocations, raised = map(int, counts.split())
+            assert allocations > 0, name
+            assert raised >= least, name
 
 
 @needs_plain_memory

@@ -106,6 +106,13 @@ def test_empty_tables():
         int8blas.gather(np.zeros((0, 5), np.int8), [0])
 
 
+def test_more_dimensions_than_an_array_can_have():
+    table = np.zeros((3, 5), np.int8)
+    assert int8blas.gather(table, np.ones((1,) * 63, np.int64)).ndim == 64
+    with pytest.raises(ValueError, match=r"maximum supported dimension for an ndarray is .*64, found 65"):
+        int8blas.gather(table, np.ones((1,) * 64, np.int64))
+
+
 def test_parameters_of_other_rows_are_not_looked_at():
     table, scales, zero_points = np.array([[1], [2], [3]], np.int8), [0.5, np.nan, 2], [1, 2, 1000]
     assert_same(int8blas.gather(table, [2, 0], scales, axis=0), np.float32([[6], [0.5]]))

@@ -197,6 +197,8 @@ def test_large_windows(isa, dtype, rng):
         x = image(rng, dtype, 1, (9000,), channels, layout, 1)
         check_windows(x, 8500, strides=250, layout=layout)
         check_global(x, layout)
+    for layout in LAYOUTS[2]:  # larger than the buffer by both sides together
+        check_windows(image(rng, dtype, 2, (93, 94), 1, layout, 1), (91, 92), strides=1, layout=layout)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1])

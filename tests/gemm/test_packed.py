@@ -119,6 +119,18 @@ def test_equality(packed, b):
     assert int8blas.pack_b(zeros) != int8blas.pack_b((zeros.astype(int) + 128).astype(np.uint8))
 
 
+def test_equal_matrices_are_one_key(packed, b):
+    changed = b.copy()
+    changed[-1, -1] ^= 1
+    found = {packed: "first", int8blas.pack_b(b): "again", int8blas.pack_b(changed): "other"}
+    assert list(found.values()) == ["again", "other"]
+    assert found[int8blas.pack_b(b)] == "again"
+
+
+def test_a_matrix_has_two_dimensions(packed, b):
+    assert packed.ndim == len(packed.shape) == b.ndim == 2
+
+
 # --- immutability ----------------------------------------------------------------------------------------------------
 
 

@@ -181,12 +181,14 @@ def test_large_c_at_any_place_in_a_cache_line(isa, pair, rng):
     for m, n, k in STREAMED:
         a, b = pair.operands(rng, m, n, k)
         expected = reference.gemm(1, a, b)
-        for start in (0, 13):
+        for start, threads in ((0, 1), (13, 1), (0, 2)):
             memory = np.full(m * n + 48, -7, np.int32)
             first = -memory.ctypes.data // 4 % 16 + start
             c = memory[first : first + m * n].reshape(m, n)
-            pair.gemm(1, a, b, c=c, overwrite_c=True)
-            assert_same(c, expected, m=m, n=n, k=k, start=start)
+            # The part of a second thread is not as large as what is written past the caches.
+            with int8blas.num_threads(threads):
+                pair.gemm(1, a, b, c=c, overwrite_c=True)
+            assert_same(c, expected, m=m, n=n, k=k, start=start, threads=threads)
             assert (memory[:first] == -7).all()
             assert (memory[first + m * n :] == -7).all()
 

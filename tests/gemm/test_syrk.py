@@ -354,6 +354,19 @@ def test_a_whole_gram_matrix_of_long_vectors(isa, dtype, rng):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+def test_a_large_gram_matrix_of_long_vectors(isa, threads):
+    """Its sums in int64 are made of segments of K too, however large it is."""
+    n, k = 1030, 33_100
+    values = np.arange(n) % 251 + 5
+    x = np.repeat(values.astype(np.uint8), k).reshape(n, k)
+    with int8blas.num_threads(threads):
+        plan = int8blas.explain(x, x.T)
+        assert (plan.path, plan.segments > plan.k_parts) == ("triangle", True)
+        if isa != "ref":  # for which it takes half a minute
+            assert_same(int8blas.matmul(x, x.T, dtype=np.int64), k * np.outer(values, values))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 def test_stacks_of_gram_matrices(isa, dtype, threads, rng):
     x = random_values(rng, dtype, (2, 3, 70, 130))
     stacks = (x, x[0], np.broadcast_to(x[0], (2, 3, 70, 130)), x[:, ::-1], x[:, :1])

@@ -188,6 +188,13 @@ def test_copies_and_files(tmp_path, rng):
                 assert_same_bits(actual, wanted)
 
 
+def test_what_a_layer_says_of_itself(rng):
+    for direction in DIRECTIONS:
+        layer = Problem(rng, direction=direction).layer()
+        assert (layer.direction, layer.directions) == (direction, 2 if "bidirectional" in direction else 1)
+        assert (layer.input_size, layer.units) == (7, 18)
+
+
 W, R = np.ones((5, 4, 3), np.int8), np.ones((3, 4, 3), np.int8)
 SCALES = {"layer": 1, "iter": 1}
 ERRORS = [
@@ -227,3 +234,62 @@ def test_creation(arguments, more, message):
 def test_execution(arguments, more, message):
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         DynamicLSTM(W, R, scales=SCALES)(*arguments, **more)
+
+
+# --- pickles that were made to deceive --------------------------------------------------------------------------------
+
+
+def pickled(**more):
+    """What restores a layer, its cells, and what follows these."""
+    restore, (cells, *rest) = DynamicLSTM(W, R, scales=SCALES, **more).__reduce__()
+    return restore, cells, rest
+
+
+def test_restored_cells():
+    restore, cells, rest = pickled()
+    others = DynamicLSTM(np.ones((5, 4, 20), np.int8), np.ones((20, 4, 20), np.int8), scales=SCALES)
+    x = np.ones((2, 1, 5), np.float32)
+    assert_same_bits(restore(cells, *rest)(x)[0], DynamicLSTM(W, R, scales=SCALES)(x)[0])
+    for wrong in (tuple(cells), cells * 2, [], [None], None):
+        with pytest.raises(ValueError, match=r"^cells must be a list of 1, got "):
+            restore(wrong, *rest)
+    with pytest.raises(ValueError, match=r"^cells must have been packed for 5 inputs and 3 units, got "):
+        restore(others.__reduce__()[1][0], *rest)
+
+
+@pytest.mark.parametrize("lead", [None, 1, "yes"])
+def test_restored_dimension_of_directions(lead):
+    restore, cells, (units, _, direction) = pickled()
+    with pytest.raises(ValueError, match=rf"^lead must be a bool, True for two directions, got {lead!r}$"):
+        restore(cells, units, lead, direction)
+
+
+def test_two_restored_directions_have_a_dimension():
+    w, r = np.stack([W, W]), np.stack([R, R])
+    restore, (cells, units, lead, direction) = DynamicLSTM(
+        w, r, scales=SCALES, direction="bidirectional_concat"
+    ).__reduce__()
+    assert lead is True
+    with pytest.raises(ValueError, match=r"^lead must be a bool, True for two directions, got False$"):
+        restore(cells, units, False, direction)
+
+
+def test_restored_vectors_and_matrices():
+    cell = pickled()[1][0]
+    make, values = cell.__reduce__()
+    names = ("of_source", "of_state", "source_scale", "state_scale", "bias", "source_zero", "state_zero")
+    right = dict(zip(names, values, strict=True))
+    make(*right.values())
+    scale = right["source_scale"]
+    for name, dtype in (("source_scale", "float32"), ("state_scale", "float32"), ("bias", "float32"),
+                        ("source_zero", "int32"), ("state_zero", "int32")):  # fmt: skip
+        of_type = scale.astype(dtype)
+        make(*(right | {name: of_type}).values())
+        for wrong in (of_type[:-1], of_type.astype(np.int64), np.repeat(of_type, 2)[::2], 1):
+            text = rf"^{name} must be a contiguous vector of {len(scale)} {dtype}, got "
+            with pytest.raises(TypeError, match=text):
+                make(*(right | {name: wrong}).values())
+    other = int8blas.pack_b(np.ones((5, 80), np.int8)), int8blas.pack_b(np.ones((5, len(scale)), np.uint8))
+    for wrong in other:
+        with pytest.raises(TypeError, match=r"^weights must be int8 with as many columns, got "):
+            make(*(right | {"of_source": wrong}).values())

@@ -168,6 +168,19 @@ def test_a_vector_of_one_value_is_one_value(isa, rng):
     assert_same_bits(layer(problem.src, scales=scales, zero_points=zero_points), problem.expected())
 
 
+@pytest.mark.parametrize("zero_points", [(), ("src",)], ids=["", "zero point"])
+def test_scales_of_rows_alone(isa, zero_points, rng):
+    """To float32, what kernels store themselves."""
+    for m, n, k in FEW_LAYERS:
+        problem = random_problem(
+            rng, m, n, k, dst_dtype=np.float32, scales=("src", "weights"), zero_points=zero_points, vectors=("weights",)
+        )
+        rows = rng.uniform(0.01, 0.03, m).astype(np.float32)
+        problem = problem.but(scales=problem.scales | {"src": rows})
+        problem.check()
+        problem.check(at_creation=False)
+
+
 def test_packed_weights_are_the_transpose(isa, rng):
     for weights_dtype, shape in product(WEIGHTS_DTYPES, FEW_LAYERS):
         problem = random_problem(rng, *shape, np.int8, weights_dtype)

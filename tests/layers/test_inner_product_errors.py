@@ -1,5 +1,7 @@
 """A wrong argument of InnerProduct raises an error that names it, and nothing is written."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from errors import read_only, refused, s8, s32, u8
@@ -94,8 +96,8 @@ CREATION = [
     ({"zero_points": {"dst": f32(OC)}}, TypeError, "zero_points['dst'] must be integers, got float32"),
     ({"zero_points": {"weights": [1, 2]}}, ValueError,
      "zero_points['weights'] must have 6 values, one for each output channel, got 2"),
-    ({"zero_points": {"dst": 0}, "dst_dtype": "f4"}, ValueError,
-     "zero_points['dst'] must be for an integer type, got float32"),
+    *(({"dst_dtype": "f4", **given}, ValueError, "zero_points['dst'] must be for an integer type, got float32")
+      for given in ({"zero_points": {"dst": 0}}, {"attributes": Attributes(zero_points={"dst": 0})})),
     # masks
     *(({"attributes": Attributes(**{kind: {tensor: mask}})}, ValueError,
        f"{kind}['{tensor}'] must have the mask {wanted}, got {mask}")
@@ -211,6 +213,10 @@ EXECUTION = [
     ({"zero_points": {"src": 256, "dst": [0] * OC}}, ValueError,
      "zero_points['src'] must be between 0 and 255, the range of uint8, got 256"),
     ({"zero_points": {"src": 0.5, "dst": [0] * OC}}, TypeError, "zero_points['src'] must be integers, got 0.5"),
+    ({"zero_points": {"src": np.arange(2), "dst": [0] * OC}}, ValueError,
+     "zero_points['src'] must be one value, as its mask is 0, got shape (2,)"),
+    ({"zero_points": {"src": np.float32(1), "dst": [0] * OC}}, TypeError,
+     "zero_points['src'] must be integers, got 1.0"),
     ({"operands": None}, ValueError, "operands must be 2, one for each post-op that was created without, got 0"),
     ({"operands": [f32(OC)]}, ValueError, "operands must be 2, one for each post-op that was created without, got 1"),
     ({"operands": [f32(OC)] * 3}, ValueError,
@@ -295,3 +301,19 @@ def test_a_packed_b_knows_the_number_of_columns():
     layer = InnerProduct(int8blas.pack_b(s8(IC, OC)), src_dtype=np.uint8, dst_dtype=np.int8)
     with refused(ValueError, "src must have shape (n, 5) or (..., 5), got (4, 6)"):
         layer(u8(N, OC))
+
+
+def test_a_scale_of_the_source_that_takes_the_product_out_of_float32():
+    layer = InnerProduct(s8(OC, IC), src_dtype=np.uint8, dst_dtype=np.float32, scales={"weights": 1e30},
+                         attributes=Attributes(scales={"src": 0}))  # fmt: skip
+    assert np.array_equal(layer(u8(N, IC), scales={"src": 1}), np.full((N, OC), np.float32(1e30) * np.float32(IC)))
+    with refused(ValueError, "scales['src'] * scales['weights'] must be finite in float32, got "):
+        layer(u8(N, IC), scales={"src": 1e30})
+
+
+def test_packed_weights_that_are_not_those_of_the_shape():
+    """As a pickle that was made to deceive has them: no product of sizes tells."""
+    make, (weights, bias) = InnerProduct(s8(OC, IC), src_dtype=np.uint8, dst_dtype=np.int32).__reduce__()
+    assert (make(weights, bias)(u8(N, IC)) == IC).all()
+    with refused(ValueError, "weights must have been packed in their shape (5, 6), got PackedB(shape=(5, 6), dtype"):
+        make(replace(weights, shape=(IC, OC)), bias)

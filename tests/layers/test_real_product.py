@@ -112,6 +112,17 @@ def test_matrices_of_any_layout(isa, columns, rng):
             assert_same_bits(real_matmul(a, place(b, layout)), wanted)
 
 
+def test_steps_that_are_no_whole_numbers(isa, rng):
+    """Fields of records."""
+    a, b = stack(rng, 9, 20), stack(rng, 20, 50)
+    wanted = matrix_products(a, b)
+    records = [np.zeros(x.shape, [("byte", "i1"), ("value", "f4")]) for x in (a, b)]
+    for record, x in zip(records, (a, b), strict=True):
+        record["value"] = x
+    assert_same_bits(real_matmul(a, records[1]["value"]), wanted)
+    assert_same_bits(real_matmul(records[0]["value"], b), wanted)
+
+
 @pytest.mark.parametrize("layout", BROADCASTS)
 def test_matrices_whose_elements_share_memory(isa, layout, rng):
     a, b = place(stack(rng, 9, 20), layout), place(stack(rng, 20, 50), layout)

@@ -106,4 +106,5 @@ def test_what_a_layer_says_of_itself(rng):
     )
     assert (layer.layers, layer.directions, layer.input_size, layer.units) == (2, 2, 10, 21)
     assert (layer.data_scale, layer.data_shift, layer.linear_before_reset) == (127, 128, True)
+    assert layer.direction == "bidirectional_sum"
     assert (layer.src_dtype, layer.dst_dtype) == (np.uint8, np.float32)

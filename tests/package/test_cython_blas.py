@@ -605,6 +605,26 @@ def test_nearest_rows_of_queries_that_lie_apart(isa, rng):
     assert_same(indices, expected)
 
 
+def test_nearest_rows_in_the_verbose_output():
+    code = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/package"]
+import numpy as np, int8blas
+from test_cython_blas import find
+base = np.ones((70, 40), np.int8)
+packed = int8blas.pack_b(base, trans_b=True)
+for queries in (base[:3], base[:2].view(np.uint8)):
+    assert find(queries, base, packed.address, 4)[0] == 0
+"""
+    process = run_python("-c", code, str(TESTS), INT8BLAS_VERBOSE="1", INT8BLAS_NUM_THREADS="1")
+    facts = [line.rsplit(",", 3) for line in process.stderr.splitlines() if ",cython_blas." in line]
+    assert [fact[0].removeprefix("int8blas,cython_blas.") for fact in facts] == [
+        "nearest_s8,m=3,n=70,k=40,packed", "nearest_u8,m=2,n=70,k=40,packed",
+    ]  # fmt: skip
+    assert {(isa, threads) for _, isa, threads, _ in facts} == {(int8blas.available_isas()[0], "threads=1")}
+    assert all(float(time.removesuffix(" ms")) >= 0 for *_, time in facts)
+
+
 def test_nearest_says_which_argument_is_wrong(rng):
     base = rng.integers(-128, 128, (70, 40), np.int8)
     queries, indices, scores = base[:3].copy(), np.full((3, 2), 7, np.int64), np.full((3, 2), 7.0)

@@ -78,6 +78,17 @@ def test_zero_points_and_bias_beyond_int32_together(isa, rng):
             assert_same_bits(one.result(), integers(one) if k < 1000 else one.expected(), k=k)
 
 
+def test_a_zero_point_of_nothing_leaves_the_bias(isa, rng):
+    for (m, n, k), with_bias in product(((5, 33, 40), (1, 50, 7)), (False, True)):
+        problem = random_problem(rng, m, n, k, bias=None, zero_points=("src",), **EXACT)
+        problem = problem.but(bias=large(rng, with_bias, n))
+        for zeros in (0, np.zeros(n, np.int64)):
+            one = problem.but(zero_points=problem.zero_points | {"dst": zeros})
+            assert_same_bits(one.expected(), integers(problem))
+            one.check(at_creation=True)
+            one.check(at_creation=False)
+
+
 @pytest.mark.parametrize("k", [65_793, 66_100, 140_000])
 def test_sums_beyond_int32_saturate_once(isa, k, rng):
     src = np.full((3, k), 255, np.uint8)

@@ -7,7 +7,7 @@ from itertools import cycle, product
 import numpy as np
 import pytest
 import reference
-from arrays import guarded, needs_mprotect, place
+from arrays import guarded, needs_mprotect, place, random_values
 from convolutions import random_convolution
 from layers import FEW_LAYERS, LAYER_SHAPES, SRC_DTYPES, assert_same_bits, name_of, random_problem, sign_pairs
 from reference_requantized import requantized
@@ -147,6 +147,18 @@ def test_sums_beyond_int32_saturate_before_they_are_scaled(isa, scheme, rng):
                          attributes=Attributes(requantization=scheme))  # fmt: skip
     sums = src.astype(np.int64) @ weights.T.astype(np.int64)
     assert_same_bits(layer(src), requantized(sums, bias, scheme, scales, 0, np.int8))
+
+
+@every_scheme
+def test_zero_points_of_rows_and_columns(isa, scheme, rng):
+    """Beside sums in int32, and beside sums that leave it."""
+    for (src_dtype, weights_dtype), (m, n, k) in product(sign_pairs(), ((1, 20, 40), (9, 33, 20), (2, 3, 66_100))):
+        problem = random_layer(rng, m, n, k, src_dtype=src_dtype, weights_dtype=weights_dtype, dst_dtype=np.int32)
+        rows = random_values(rng, src_dtype, m).astype(np.int32)
+        columns = random_values(rng, weights_dtype, n).astype(np.int32)
+        for zeros in ({"src": rows}, {"weights": columns}, {"src": rows, "weights": columns}):
+            zero_points = {"dst": problem.zero_points["dst"], **zeros}
+            check(problem.but(zero_points=zero_points), scheme, m=m, n=n, k=k, zeros=list(zeros))
 
 
 @needs_mprotect

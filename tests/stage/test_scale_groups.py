@@ -50,6 +50,16 @@ def test_shapes_and_types(isa, src_dtype, weights_dtype, vectors, rng):
                 problem.check(group=group, zeros=zeros, vectors=of_rows)
 
 
+@pytest.mark.parametrize("src_dtype", [np.uint8, np.int8], ids=name_of)
+def test_zero_points_of_rows_whose_scale_is_one(isa, src_dtype, rng):
+    for m, n, k, group in SHAPES:
+        problem = grouped_problem(
+            rng, m, n, k, group, ("src",), src_dtype=src_dtype, dst_dtype=np.float32, zero_points=("src",), kind="full"
+        )
+        rows = random_values(rng, src_dtype, m).astype(np.int32)
+        problem.but(zero_points={"src": rows}).check(group=group)
+
+
 @pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 @pytest.mark.parametrize("bias", [None, "f32"])
 def test_destinations_biases_and_post_ops(isa, dst_dtype, bias, rng):
