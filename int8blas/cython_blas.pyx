@@ -37,7 +37,7 @@ from int8blas.gemm.long_k cimport Dot, dot
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
-from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
+from int8blas.gemm.plan cimport LOWER, UPPER, Gemm, is_in_memory
 from int8blas.gemm.problem cimport run_nogil, start
 from int8blas.neighbors.search cimport (
     MOST_QUERIES,
@@ -485,6 +485,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     set_as_u8(&shard.g.a, is_signed)
     set_packed(&shard.g, packed)
     shard.g.split = packed.split
+    shard.g.far = is_in_memory(shard.g.machine, <double>n * k)
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels
     s.wide = shard.g.to_s64 = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)

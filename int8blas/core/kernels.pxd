@@ -518,6 +518,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
+        void (*scale_sums)(int32_t *dst, const int64_t *sums, int64_t n, int32_t factor) noexcept nogil
         void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                             ptrdiff_t k_stride, int is_signed) noexcept nogil
         void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil

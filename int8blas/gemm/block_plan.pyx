@@ -257,7 +257,7 @@ cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
 cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
     """How B and C come from memory and go there: slabs, fetches, streams."""
     cdef int64_t slab_bytes
-    cdef bint is_far = g.packed is not NULL and g.n * g.k > near_bytes(g)
+    cdef bint is_far = g.packed is not NULL and (g.far or g.n * g.k > near_bytes(g))
     p.slab_blocks = 1 if p.own_columns else p.k_blocks
     p.slab = p.panels
     if g.packed is NULL:

@@ -130,13 +130,6 @@ cdef void lay_out(const Gemm *g, const Plan *p, Workspace *w, char *memory, int 
     w.thread_size = memory - start
 
 
-cdef void scale_sums(int32_t *init, const int64_t *sums, int64_t count, uint32_t factor) noexcept nogil:
-    """Column sums times a factor, modulo 2**32."""
-    cdef int64_t i
-    for i in range(count):
-        init[i] = <int32_t>(factor * <uint32_t>sums[i])
-
-
 cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const Slab *s, int64_t first,
                          int64_t panels) noexcept nogil:
     """What the parts need of some panels of the slab beyond the user's own memory."""
@@ -168,7 +161,7 @@ cdef void prepare_panels(const Gemm *g, const Plan *p, const Workspace *w, const
         if g.a.zeros is not NULL or g.a.zero == 0:
             memset(init, 0, panels * I8_PANEL * sizeof(int32_t))
         else:
-            scale_sums(init, sums, panels * I8_PANEL, <uint32_t>-g.a.zero)
+            g.kernels.packing.scale_sums(init, sums, panels * I8_PANEL, <int32_t>-g.a.zero)
         if p.from_registers and g.co_cols is not NULL and s.k0 == 0:
             for i in range(columns):
                 init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])

@@ -112,7 +112,7 @@ cdef struct Gemm:
     ptrdiff_t c_line_step
     bint doubled                # sums are doubled before the output stage
     uint8_t tries_memory        # what the call needs is acquired and released, and nothing is done with it
-    uint8_t far                 # a plain operand is a part of one that is in no cache
+    uint8_t far                 # B is a part of one that is in no cache, or an operand that is read in place is
 
 
 # The ways to compute a problem, in tiny, long_k, few_rows, few_columns, small_k, triangle and blocks.

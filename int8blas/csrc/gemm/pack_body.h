@@ -379,6 +379,12 @@ static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *s
         sums[i] = i8_sum(k, src + i * row_stride, k_stride, flip);
 }
 
+static void i8_scale_sums(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor)
+{
+    for (int64_t i = 0; i < n; ++i)
+        dst[i] = (int32_t)((uint32_t)factor * (uint32_t)sums[i]);
+}
+
 static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
 {
     for (int c = 0; c < I8_PANEL; ++c)

@@ -38,6 +38,8 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Column sums of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
+    /* n of these sums times a factor, modulo 2**32: what a zero point adds to sums of products. */
+    void (*scale_sums)(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor);
     /* Sums over k of the squares of `rows` vectors of bytes, s8 or u8; and of the columns of a packed panel of B'. */
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, int is_signed);

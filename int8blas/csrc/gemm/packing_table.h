@@ -12,6 +12,7 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .pack_panels = i8_pack_panels,
     .row_sums = i8_row_sums,
     .panel_sums = i8_panel_sums,
+    .scale_sums = i8_scale_sums,
     .row_squares = i8_row_squares,
     .panel_squares = i8_panel_squares,
     .value_range = i8_value_range,

@@ -17,8 +17,8 @@
 
 #include "gemm/tile_sizes.h"
 /* Products of a short K are made of tiles of half the height. */
-#define I8_DISTANCES_APART(mr) ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1)
-#define I8_OUTPUT_APART(mr) (I8_PAIRED || I8_DISTANCES_APART(mr))
+#define I8_DISTANCES_APART(mr) ((mr) > I8_MR / 2 && (mr) < I8_MR - 1)
+#define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1))
 #include "stage/tile_output.h"
 
 #define I8_PREFIX I8_OF_ISA(dot4)
