@@ -76,7 +76,7 @@ cdef struct Triangle:
     int64_t *bo
     int64_t *row_term
     int32_t *partial            # sums of the blocks of K so far, [rows][columns]
-    int32_t *squares               # those of the cells on the diagonal, [bands][side][side]
+    int32_t *squares            # those of the cells on the diagonal, [bands][side][side]
     # of one thread
     int64_t first_row, end_row  # rows of cells whose A' it prepares
     int32_t *tile

@@ -373,7 +373,7 @@ def test_every_allocation_of_threads(failing, isa):
     assert process.returncode == 0, process.stdout + process.stderr
     refused = list(map(int, process.stdout.split()))
     assert len(refused) == 6
-    assert min(refused) > 0
+    assert min(refused[:-1]) > 0  # these distances are made in place where rows have no wide kernel
 
 
 @needs_plain_memory
