@@ -8,8 +8,15 @@ for positions o and k in each of 1 to 3 spatial dimensions; outside of the image
 integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
 """
 
-from int8blas.convolution.layer cimport ConvolutionLayer
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core import spatial
+from int8blas.convolution.layer cimport ConvolutionLayer, Phase
 from int8blas.core.file import register
+from int8blas.core.split cimport ceil_div
+
+cnp.import_array()
 
 
 cdef class Convolution(ConvolutionLayer):
@@ -117,6 +124,27 @@ cdef class Convolution(ConvolutionLayer):
            [45., 45., 45.,  0.],
            [ 0.,  0.,  0.,  0.]], dtype=float32)
     """
+
+    cdef object padding_from(self, padding):
+        if max(self.strides) > 1:
+            return padding
+        return spatial.padding_of(padding, (1,) * self._spatial, self._kernel, self.strides, self.dilation)
+
+    cdef list make_phases(self, tuple shape, bias):
+        pairs = ((0, 0),) * self._spatial if isinstance(self.padding, str) else self.padding
+        before = tuple([before for before, _ in pairs])
+        return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
+
+    cdef int64_t output_size(self, int64_t size, int d) except -1:
+        cdef int64_t before, after, room
+        cdef int64_t kernel = self._kernel[d], stride = self.strides[d], dilation = self.dilation[d]
+        if isinstance(self.padding, str):
+            return ceil_div(size, stride)
+        before, after = self.padding[d]
+        room = size + before + after - dilation * (kernel - 1) - 1
+        if room < 0:
+            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # its error
+        return room // stride + 1
 
 
 register(Convolution)

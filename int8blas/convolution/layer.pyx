@@ -34,7 +34,6 @@ from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.plan cimport Gemm
 from int8blas.gemm.problem cimport is_usable
 from int8blas.stage.quantized_layer cimport QuantizedLayer
-from int8blas.core import spatial
 from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
 from int8blas.core.split cimport ceil_div
 from int8blas.stage.output_stage cimport Bound, Layer
@@ -110,7 +109,7 @@ cdef class Values:
 
 
 cdef class ConvolutionLayer(QuantizedLayer):
-    """A layer of filters: a convolution, where a subclass does not say otherwise. A subclass has its documentation."""
+    """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
@@ -156,9 +155,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef object padding_from(self, padding):
         """What `parse_padding` returned, with a name as (before, after) where that is the same for every source."""
-        if max(self.strides) > 1:
-            return padding
-        return padding_of(padding, (1,) * self._spatial, self._kernel, self.strides, self.dilation)
+        raise NotImplementedError
 
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
         """The filters of a phase, for the padding that a source has."""
@@ -187,9 +184,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef list make_phases(self, tuple shape, bias):
         """For weights (g, oc, ic, ...), which are packed afterwards."""
-        pairs = ((0, 0),) * self._spatial if isinstance(self.padding, str) else self.padding
-        before = tuple([before for before, _ in pairs])
-        return [Phase(self.make_filters(shape, self.strides, self.dilation, before, bias, False))]
+        raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
         """The weights (g, oc, ic, ...) as int8, or a tuple of the matrices in which they have been packed; and set what
@@ -224,15 +219,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
         """In spatial dimension d, for a source of that size."""
-        cdef int64_t before, after, room
-        cdef int64_t kernel = self._kernel[d], stride = self.strides[d], dilation = self.dilation[d]
-        if isinstance(self.padding, str):
-            return ceil_div(size, stride)
-        before, after = self.padding[d]
-        room = size + before + after - dilation * (kernel - 1) - 1
-        if room < 0:
-            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # its error
-        return room // stride + 1
+        raise NotImplementedError
 
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
         """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
@@ -470,8 +457,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
         """The destination's elements that a phase computes of some images, for an array with its channels last."""
         cdef int d
-        own = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
-        return (slice(first, first + count), *own, slice(None))
+        spatial = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
+        return (slice(first, first + count), *spatial, slice(None))
 
     cdef dict parameters(self):
         """Those of the constructor, besides weights and bias."""
