@@ -23,6 +23,10 @@ from int8blas.core.spatial import halves, per_dimension
 
 cnp.import_array()
 
+# Sizes of a destination for which a layer keeps its phases.
+cdef enum:
+    MOST_DIVIDED = 4
+
 
 def _phases(kernel, stride, dilation, before):
     """For each phase of one dimension: its first output, the taps in the order of the source, their distance there, and
@@ -103,14 +107,14 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef object _output_padding
     cdef list _dimensions       # the phases of each
     cdef Filters _nothing       # for outputs that no element of the kernel reaches; None if all are reached
-    cdef tuple _divided         # sizes of a destination, up to the strides, and its phases
+    cdef dict _divided          # phases by the sizes of a destination, up to the strides; a few of these
 
     @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
                  dynamic_dtype="int8", numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
-        self._output_padding = output_padding
+        self._output_padding, self._divided = output_padding, {}
         ConvolutionLayer.__init__(
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
@@ -169,10 +173,13 @@ cdef class Deconvolution(ConvolutionLayer):
         if self._nothing is None:
             return self._phases
         sizes = tuple([min(stride, whole.size[4 - self._spatial + d]) for d, stride in enumerate(self.strides)])
-        divided = self._divided
-        if divided is None or divided[0] != sizes:
-            divided = self._divided = sizes, self._phases + self.phases_between(sizes)
-        return divided[1]
+        phases = self._divided.get(sizes)
+        if phases is None:
+            phases = self._phases + self.phases_between(sizes)
+            if len(self._divided) >= MOST_DIVIDED:
+                self._divided.clear()
+            self._divided[sizes] = phases
+        return phases
 
     cdef list phases_between(self, tuple sizes):
         """Those that no tap reaches of a destination that has, or begins with, these sizes."""
