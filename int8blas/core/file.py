@@ -360,4 +360,6 @@ def _value(node: Any, data: list[Bytes]) -> Any:
     if tag not in RESTORE:
         raise ValueError(f"there is a {tag!r}, which this int8blas does not know")
     arguments, keywords = content
+    if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array may be billions
+        raise ValueError(f"the arguments of {tag} must be a list and an object")
     return RESTORE[tag](*_value(arguments, data), **_value({"dict": keywords}, data))

@@ -456,6 +456,14 @@ def test_a_file_that_asks_for_endless_work(name, value, path, rng):
         int8blas.load(path)
 
 
+def test_arguments_that_are_rows_of_an_array(content, path):
+    """Without elements they take no bytes of the file, and are billions."""
+    rows = {"InnerProduct": [{"array": [0, "int8", [2**62, 0]]}, {}]}
+    path.write_bytes(forged(content, lambda tree: tree | {"value": rows}))
+    with pytest.raises(ValueError, match="arguments of InnerProduct must be a list"):
+        int8blas.load(path)
+
+
 def test_an_index_that_is_nested_too_deeply(content, path):
     deep = "[" * 100_000 + "]" * 100_000
     text = ('{"value":' + deep + ',"data":[]}').encode()
