@@ -34,7 +34,7 @@ import math
 import pickle
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Tar
 
 MAGIC = b"int8blas"
 VERSION = 1
+MOST_EMPTY = 1 << 24  # see _check_empty
 # Magic, version, checksum and size of the index; the header's own checksum, of all before it, follows.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -283,12 +284,19 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
     return len(data) - 1
 
 
+def _check_empty(shape: Sequence[int], name: str) -> None:
+    """What has no elements takes no bytes of a file, but what is made of it may take some for each of its sizes."""
+    if 0 in shape and math.prod(size for size in shape if size) > MOST_EMPTY:
+        raise ValueError(f"{name} without elements must have sizes of at most {MOST_EMPTY} together, got {shape}")
+
+
 def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[Any]:
     dtype = array.dtype.name
     if is_bfloat16(array.dtype):
         array = array.view(np.uint16)
     elif dtype not in DTYPES:
         raise TypeError(f"{name} must be an array of bool, integers, real or complex numbers, got {array.dtype}")
+    _check_empty(array.shape, name)
     little = np.asarray(array, DTYPES[array.dtype.name], order="C")
     return [_add(little.reshape(-1).view(np.uint8), data), dtype, list(array.shape)]
 
@@ -319,6 +327,8 @@ def _node(value: Any, name: str, data: list[Bytes]) -> Any:
     if kind is pickle.PickleBuffer:
         return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
     if kind in CLASSES:
+        if CLASSES[kind] == "PackedB":
+            _check_empty(value.shape, name)
         restore, arguments = value.__reduce_ex__(5)
         keywords = restore.keywords if isinstance(restore, functools.partial) else {}
         where = f"{name} ({CLASSES[kind]})"
@@ -332,6 +342,7 @@ def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
     i, dtype, shape = node
     if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"an array must have a shape, got {shape!r}")
+    _check_empty(shape, "an array")
     stored = "uint16" if dtype == "bfloat16" else dtype
     array: npt.NDArray[Any] = data[i].view(DTYPES[stored]).reshape(shape).astype(stored, copy=False)
     return array.view(bfloat16_dtype()) if dtype == "bfloat16" else array
@@ -362,4 +373,6 @@ def _value(node: Any, data: list[Bytes]) -> Any:
     arguments, keywords = content
     if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array may be billions
         raise ValueError(f"the arguments of {tag} must be a list and an object")
+    if tag == "PackedB":
+        _check_empty([size for size in arguments[:2] if type(size) is int], "a packed matrix")
     return RESTORE[tag](*_value(arguments, data), **_value({"dict": keywords}, data))

@@ -464,6 +464,22 @@ def test_arguments_that_are_rows_of_an_array(content, path):
         int8blas.load(path)
 
 
+@pytest.mark.parametrize("size", [2**25, 2**40])
+def test_many_columns_without_elements(size, path):
+    for value in (
+        {"array": [0, "int8", [size, 0]]}, {"array": [0, "int8", [3, 0, size]]},
+        {"PackedB": [[0, size, "int8", {"buffer": 0}], {}]}, {"PackedB": [[size, 0, "int8", {"buffer": 0}], {}]},
+    ):  # fmt: skip
+        int8blas.save(path, np.empty(0, np.int8))
+        path.write_bytes(forged(path.read_bytes(), lambda old, value=value: old | {"value": value}))
+        with pytest.raises(ValueError, match="without elements must have sizes"):
+            int8blas.load(path)
+    with pytest.raises(ValueError, match=r"value\[0\] without elements must have sizes"):
+        int8blas.save(path, [np.empty((size, 0), np.int8)])
+    with pytest.raises(ValueError, match="value without elements must have sizes"):
+        int8blas.save(path, int8blas.pack_b(np.empty((0, 2**25), np.int8)))
+
+
 def test_an_index_that_is_nested_too_deeply(content, path):
     deep = "[" * 100_000 + "]" * 100_000
     text = ('{"value":' + deep + ',"data":[]}').encode()
