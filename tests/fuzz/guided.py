@@ -52,7 +52,7 @@ def loaded(load):
     """A target that reads a file and uses its value."""
 
     def target(content):
-        with suppress(MemoryError, RecursionError, *files.REFUSED):
+        with suppress(RecursionError, *files.REFUSED):
             files.used(load(io.BytesIO(files.written(*divided(content)))))
 
     return target
