@@ -165,7 +165,7 @@ cdef inline Place place_of(const PoolJob *job, int64_t unit) noexcept nogil:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
-    """A line of the result, or some of its channels."""
+    """A line of the result, or some of its columns or channels."""
     cdef i8_pool_args a
     cdef float chunk[I8_CHUNK]
     cdef Place p = place_of(job, unit)
