@@ -14,6 +14,7 @@ import functools
 import gc
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -32,6 +33,8 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
     "embedsignature.format": "clinic",
+    "binding": False,
+    "auto_pickle": False,
 }
 # Of NumPy's C API what 2.1 has: the oldest that pyproject.toml takes.
 MACROS = [
@@ -63,9 +66,13 @@ SET_UP = {
     ),
     *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "matmul", "packing", "saturation", "syrk")),
 }
-# The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast.
-PORTABLE = ["-O2"]
+# The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast. Tiles that
+# saturate gain nothing by it but a third of their code.
+LESS = ["-O2"]
 STRIP = "-Wl,--strip-all"
+# What GCC reads once for all files, not a quarter of a second for each kernel, and a twentieth for each module.
+INTRINSICS = "#include <immintrin.h>\n"
+PYTHON = "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <structmember.h>\n#include <frameobject.h>\n"
 INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
 PROBE = "int probe(void) { return 0; }"
 OPENMP_PROBE = """
@@ -123,9 +130,27 @@ def headers(path):
     return found.union(*map(headers, found))
 
 
+@functools.cache
+def includes_intrinsics(path):
+    """Whether a header of ours that a file of C includes includes the intrinsics of x86."""
+    return any(INTRINSICS in header.read_text() for header in headers(path))
+
+
 def is_newer(path, others):
     """Whether a file is there and has been written after all the others."""
     return path.exists() and all(path.stat().st_mtime > other.stat().st_mtime for other in others)
+
+
+def make(path, sources, made_by, write):
+    """Call `write` to write a file, unless it has been written after its sources and by the same command.
+
+    A note beside the file has the command.
+    """
+    note = path.with_suffix(".txt")
+    if not (is_newer(path, sources) and note.exists() and note.read_text() == made_by):
+        note.unlink(missing_ok=True)
+        write()
+        note.write_text(made_by)
 
 
 class Objects:
@@ -139,14 +164,12 @@ class Objects:
         return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
 
     def object(self, source, output_dir, extra_postargs=(), depends=(), **options):
-        """The object of one source. A note beside it has the command it was made by."""
+        """The object of one source."""
         arguments = [*extra_postargs, *self.arguments_for(source)]
         (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
-        note, made_by = Path(path).with_suffix(".txt"), repr((arguments, options, vars(self.compiler)["compiler_so"]))
-        if not (is_newer(Path(path), {source, *headers(source)}) and note.exists() and note.read_text() == made_by):
-            note.unlink(missing_ok=True)
-            self.compile([str(source)], output_dir=output_dir, extra_postargs=arguments, **options)
-            note.write_text(made_by)
+        made_by = repr((arguments, options, vars(self.compiler)["compiler_so"]))
+        write = functools.partial(self.compile, [str(source)], output_dir=output_dir, extra_postargs=arguments)
+        make(Path(path), {source, *headers(source)}, made_by, functools.partial(write, **options))
         return path
 
 
@@ -183,15 +206,19 @@ class BuildExt(build_ext):
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
         own_args, cython_args = self.known(LINES + REGISTERS), self.known(LINES + SHORT_LOOPS + SCALARS)
-        quick, portable = self.known(QUICK), self.known(PORTABLE)
+        quick, less = self.known(QUICK), self.known(LESS)
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
+
+        intrinsics = self.precompiled("intrinsics.h", INTRINSICS, compile_args + own_args)
+        python = self.precompiled("python.h", PYTHON, compile_args + cython_args)
 
         def arguments_for(source):
             """The compiler's arguments beyond those of all, for one file of C."""
             if CSRC in source.parents:
-                return own_args + (portable if source.stem.endswith("_ref") else [])
-            return cython_args + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
+                needs_less = source.stem.endswith("_ref") or source.stem.startswith("saturating_")
+                return own_args + (intrinsics if includes_intrinsics(source) else []) + (less if needs_less else [])
+            return cython_args + python + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
 
         for ext in self.extensions:
             # This file too: the arguments may be others. Then `Objects` looks which objects they are for.
@@ -219,8 +246,29 @@ class BuildExt(build_ext):
 
     def known(self, arguments):
         """Those of GCC's arguments that the compiler knows."""
-        msvc = self.compiler.compiler_type == "msvc"  # which ignores what it does not know
-        return [argument for argument in arguments if not msvc and self.links(PROBE, ["-Werror", argument], [])]
+        if self.compiler.compiler_type == "msvc":  # which ignores what it does not know
+            return []
+        if self.links(PROBE, ["-Werror", *arguments], []):
+            return arguments
+        return [argument for argument in arguments if self.links(PROBE, ["-Werror", argument], [])]
+
+    def precompiled(self, name, text, arguments):
+        """Arguments that include a header that the compiler reads here and now; none where it can not."""
+        if self.compiler.compiler_type == "msvc":
+            return []
+        folder = Path(self.build_temp, "precompiled").absolute()
+        header, made = folder / name, folder / f"{name}.gch"
+        compiler = [*vars(self.compiler)["compiler_so"], *arguments, *(f"-I{path}" for path in self.include_dirs)]
+        command = [*compiler, "-x", "c-header", str(header), "-o", str(made)]
+        use = ["-include", str(header), "-fpch-preprocess"]
+        folder.mkdir(parents=True, exist_ok=True)
+        header.write_text(text)
+        try:
+            read = functools.partial(subprocess.run, command, check=True, capture_output=True)
+            make(made, [], repr((command, text, sys.version)), read)
+        except (OSError, subprocess.CalledProcessError):
+            return []
+        return use if self.links(PROBE, [*arguments, "-Werror", "-Winvalid-pch", *use], []) else []
 
     def links(self, source, compile_args, link_args):
         """Whether C source compiles and links with the given flags, as a module does: LDFLAGS is for those alone."""
@@ -240,7 +288,9 @@ if __name__ == "__main__":  # where processes are not forked, Cython's import th
     setup(
         ext_modules=cythonize(
             EXTENSIONS,
-            compiler_directives=DIRECTIVES,
+            # Lines of .pyx files as comments are a fifth of the C, and what coverage knows lines by.
+            compiler_directives=DIRECTIVES | {"emit_code_comments": flag("INT8BLAS_COVERAGE")},
+            force=flag("INT8BLAS_COVERAGE"),
             build_dir="build",
             nthreads=os.cpu_count() or 1,
         ),

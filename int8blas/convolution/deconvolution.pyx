@@ -13,7 +13,6 @@ from itertools import product
 from math import gcd, prod
 
 from libc.stdint cimport int64_t
-cimport cython
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.filters cimport Filters, Images
@@ -109,7 +108,6 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef Filters _nothing       # for outputs that no element of the kernel reaches; None if all are reached
     cdef dict _divided          # phases by the sizes of a destination, up to the strides; a few of these
 
-    @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
                  dynamic_dtype="int8", numerics="exact"):

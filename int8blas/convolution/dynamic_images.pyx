@@ -11,6 +11,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
+from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
 from int8blas.gemm.dynamic_source cimport parameters
@@ -43,8 +44,7 @@ cdef struct ImagesJob:
 
 cdef cnp.ndarray dense(cnp.ndarray x):
     """Images that lie one behind the other without gaps: themselves, or a copy."""
-    cdef int axis
-    order = sorted(range(1, x.ndim), key=lambda axis: -abs((<object>x).strides[axis]))
+    order = [axis for axis in axes_in_memory(x) if axis > 0]
     if (<object>x).transpose(0, *order).flags.c_contiguous:
         return x
     # The channels stay where they are in memory, beside each other or apart.

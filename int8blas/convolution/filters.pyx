@@ -199,7 +199,7 @@ cdef class Filters:
         self.partial = partial
         # Several groups share a panel of columns: as many multiply-adds as a panel for each, and fewer products.
         self.merged = 1 if saturating else max(
-            (n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL), default=1)
+            [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = channels * self.merged

@@ -111,7 +111,6 @@ cdef class Values:
 cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
 
-    @cython.binding(False)
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
                  dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None, dynamic_dtype="int8",
                  numerics="exact"):
@@ -240,6 +239,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return filters
 
     @classmethod
+    @cython.binding(True)  # what inspect tells of a built-in class method has no signature
     def dynamic(cls, weights, bias=None, **options):
         """A layer from float images to float images: float32 weights are quantized for each output channel, and each
         image in each execution, by its own range.
@@ -275,7 +275,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
         dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
         return f"{type(self).__name__}{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}]"
 
-    @cython.binding(False)
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
 

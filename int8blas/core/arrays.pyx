@@ -383,7 +383,7 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     if not cnp.PyTypeNum_ISINTEGER(cnp.PyArray_TYPE(array)) and not (
         ndim == 1 and size == 0 and isinstance(x, (list, tuple))
     ):
-        if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
+        if array.dtype.kind == "O" and all([isinstance(value, int) for value in array.flat]):
             raise ValueError(f"{name} must be between {low} and {high}, got {shown(x)}")
         raise TypeError(f"{name} must be an integer{'' if length < 0 else ' or a vector of integers'}, "
                         f"got {found_in(x, array)}")

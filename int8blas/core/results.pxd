@@ -9,6 +9,7 @@ cdef enum:
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum)
+cdef list axes_in_memory(cnp.ndarray array)
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum)
 cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides, char *data, int flags)
 

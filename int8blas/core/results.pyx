@@ -143,11 +143,16 @@ cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
             PyDataMem_SetHandler(before)
 
 
+cdef list axes_in_memory(cnp.ndarray array):
+    """Its axes, from the one along which elements lie farthest apart to that along which they lie nearest."""
+    return sorted(range(array.ndim), key=[-abs(stride) for stride in (<object>array).strides].__getitem__)
+
+
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
     """The same with another shape, of as many dimensions."""
     if cnp.PyArray_IS_C_CONTIGUOUS(like):
         return empty(cnp.PyArray_NDIM(like), shape, typenum)
-    order = sorted(range(like.ndim), key=lambda axis: -abs((<object>like).strides[axis]))
+    order = axes_in_memory(like)
     return empty_of([shape[axis] for axis in order], typenum).transpose(np.argsort(order))
 
 

@@ -170,7 +170,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
     if cnp.PyArray_SIZE(result):
         if along == 1:
-            scales, zero_points = (np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points))
+            scales, zero_points = [np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points)]
         job.table, job.row = cnp.PyArray_BYTES(source), source.strides[0]
         job.indices, job.count = <const int64_t *>cnp.PyArray_DATA(chosen), cnp.PyArray_SIZE(chosen)
         job.columns = source.shape[1]

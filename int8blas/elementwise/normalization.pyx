@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 from libc.float cimport FLT_MAX
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -83,6 +84,7 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
 
 
 @spoken("src")
+@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32, out=None):
     """Softmax along an axis, or its logarithm, of attention scores and the like.
 
@@ -183,6 +185,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
 
 
 @spoken("src")
+@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32,
                out=None):
     """Layer normalization over the last dimension.

@@ -11,6 +11,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_NORMALIZE_ROOM, i8_normalize_args, i8_normalize_fn
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
+from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport GIL_NORMALIZED, THREAD_NORMALIZED, run_work, threads_for
 from int8blas.elementwise.elements cimport copy_strided
@@ -109,9 +110,10 @@ cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
     cdef int axis
     cdef int64_t size
     cdef ptrdiff_t src_stride, dst_stride
-    cdef list order = list(range(src.ndim - 1))
+    cdef int last = src.ndim - 1
+    cdef list order = list(range(last))
     if not cnp.PyArray_IS_C_CONTIGUOUS(dst):
-        order.sort(key=lambda axis: -abs((<object>dst).strides[axis]))
+        order = [axis for axis in axes_in_memory(dst) if axis < last]
     set_side(&job.src, src, job.args.n)
     set_side(&job.dst, dst, job.args.n)
     job.rows, job.dims = 1, 0

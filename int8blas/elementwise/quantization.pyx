@@ -1,6 +1,7 @@
 """Quantization element by element, in the model ``x_f32 = scale * (x_int - zero_point)`` of oneDNN's documents."""
 
 from libc.stdint cimport int64_t
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -39,6 +40,7 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
 
 
 @spoken("x")
+@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
 
@@ -166,6 +168,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 
 
 @spoken("x")
+@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize sums, such as a GEMM returns, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
 

@@ -282,7 +282,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=
         may_widen=bool(p.may_widen),
         transposed=transposed,
         certified_panels=certified if p.may_widen else None,
-        split_panels=(sum(g.split.panels[i] for i in range(panels)), panels) if p.splits else None,
+        split_panels=(sum([g.split.panels[i] for i in range(panels)]), panels) if p.splits else None,
         a_quantized=False,
         multiply_adds=count_choices(g, &p) if has_values and path == "blocks" and p.may_widen and g.k else None,
     )

@@ -222,7 +222,7 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
     # The result with both matrix dimensions, and the axes that vectors lose.
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
-    final_shape = shape if not vector_axes else tuple(n for axis, n in enumerate(shape) if axis not in vector_axes)
+    final_shape = shape if not vector_axes else tuple([n for axis, n in enumerate(shape) if axis not in vector_axes])
     if given is not None:
         if (<object>given).shape != final_shape:
             raise ValueError(f"out must have shape {final_shape}, got {(<object>given).shape}")

@@ -272,7 +272,6 @@ cdef class PackedB:
         self._sums = np.empty(0, np.int64)
         self._certified = np.empty(0, np.bool_)
 
-    @cython.binding(False)
     def __init__(self, *args, **kwargs):
         """A PackedB is made by :func:`pack_b` or :meth:`load`."""
         raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
@@ -504,7 +503,6 @@ cdef class PackedB:
     # NumPy leaves `a @ packed` to the PackedB.
     __array_ufunc__ = None
 
-    @cython.binding(False)
     def __rmatmul__(self, a):
         """``a @ packed`` is :func:`matmul`."""
         from int8blas.gemm.matmul import matmul

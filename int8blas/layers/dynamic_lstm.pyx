@@ -168,7 +168,6 @@ cdef class DynamicLSTM:
 
     __signature__ = Signature()
 
-    @cython.binding(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, scales=None, zero_points=None,
                  direction="left2right"):
         """Create the layer; the docstring of the class has the parameters."""
@@ -190,7 +189,6 @@ cdef class DynamicLSTM:
     def __repr__(self):
         return f"DynamicLSTM({self.input_size}, {self.units}, direction={self.direction!r})"
 
-    @cython.binding(False)
     def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
         """Execute the layer over sequences.
 
@@ -229,7 +227,7 @@ cdef class DynamicLSTM:
             lengths = np.ascontiguousarray(np.broadcast_to(lengths, x.shape[1]), np.int64)
         h, c = self.first_state(h0, "h0", states), self.first_state(c0, "c0", states)
         target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
-        result, h_t, c_t = (empty_of(size, cnp.NPY_FLOAT32) for size in (shape, states, states))
+        result, h_t, c_t = [empty_of(size, cnp.NPY_FLOAT32) for size in (shape, states, states)]
         self.run(x, h, c, lengths, result, h_t, c_t)
         if target is not None:
             target[...] = result
@@ -298,7 +296,7 @@ def _restore(cells, units, lead, direction):
     cdef DynamicCell cell
     choice(direction, "direction", DIRECTIONS)
     directions = 2 if direction == "bidirectional_concat" else 1
-    if not (isinstance(cells, list) and len(cells) == directions and all(isinstance(x, DynamicCell) for x in cells)):
+    if not (isinstance(cells, list) and len(cells) == directions and all([isinstance(x, DynamicCell) for x in cells])):
         raise ValueError(f"cells must be a list of {directions}, got {cells!r}")
     units = int(integers(units, "units", 1, MOST, -1, ""))
     inputs = (<DynamicCell>cells[0]).of_source._k

@@ -147,7 +147,6 @@ cdef class InnerProduct(QuantizedLayer):
     cdef object _dynamic_dtype, _dynamic
     cdef DynamicSource _source
 
-    @cython.binding(False)
     def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
                  zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None):
         """Create the layer; the docstring of the class has the parameters."""
@@ -174,6 +173,7 @@ cdef class InnerProduct(QuantizedLayer):
         self._constant = self._layer.bind_constants()
 
     @classmethod
+    @cython.binding(True)  # what inspect tells of a built-in class method has no signature
     def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
                 dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None):
         """The layer that takes and gives float32: the constructor, with the defaults of a dynamic layer.
@@ -265,7 +265,6 @@ cdef class InnerProduct(QuantizedLayer):
             dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
         return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
 
-    @cython.binding(False)
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
 

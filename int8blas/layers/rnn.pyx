@@ -333,13 +333,13 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
     src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
     units = int(integers(units, "units", 1, INT32_MAX, -1, ""))
     directions = 2 if direction.startswith("bidirectional") else 1
-    if not (isinstance(cells, list) and cells and all(isinstance(part, list) and len(part) == directions
-                                                      for part in cells)):
+    if not (isinstance(cells, list) and cells and all([isinstance(part, list) and len(part) == directions
+                                                       for part in cells])):
         raise ValueError(f"cells must be a list of lists of {directions}, got {cells!r}")
     least = 2 if len(cells) > 1 else directions - 1
     lead = int(integers(lead, "lead", least, 2, -1, ""))
     channels = units * (directions if direction == "bidirectional_concat" else 1)
-    gates, biases = (sum(phases) * round_up(units, I8_PANEL) for phases in PHASES[kind])
+    gates, biases = [sum(phases) * round_up(units, I8_PANEL) for phases in PHASES[kind]]
     inputs = None
     for part in cells:
         for item in part:
@@ -453,14 +453,12 @@ cdef class LSTM(RecurrentLayer):
     (True, False)
     """
 
-    @cython.binding(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None,
                  direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
         """Create the layer; the docstring of the class has the parameters."""
         self.create(LSTM_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
                     src_dtype, dst_dtype)
 
-    @cython.binding(False)
     def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
         """Execute the layers over a sequence.
 
@@ -564,7 +562,6 @@ cdef class GRU(RecurrentLayer):
            [161, 161]], dtype=uint8)
     """
 
-    @cython.binding(False)
     def __init__(self, weights_layer, weights_iter, bias=None, *, linear_before_reset=False, data_scale=127,
                  data_shift=128, weights_scale=None, direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
         """Create the layer; the docstring of the class has the parameters."""
@@ -577,7 +574,6 @@ cdef class GRU(RecurrentLayer):
     def linear_before_reset(self):
         return self._kind == GRU_LINEAR_CELL
 
-    @cython.binding(False)
     def __call__(self, src, h0=None, *, lengths=None, out=None):
         """Execute the layers over a sequence.
 

@@ -282,8 +282,8 @@ cdef class Layer:
         ops = self.attributes.post_ops
         if len(ops) > MAX_POST_OPS:
             raise ValueError(f"post_ops must be at most {MAX_POST_OPS}, got {len(ops)}")
-        self.has_sum = any(isinstance(op, Sum) for op in ops)
-        self.operands = tuple(op.operand for op in ops if isinstance(op, (Binary, PReLU)))
+        self.has_sum = any([isinstance(op, Sum) for op in ops])
+        self.operands = tuple([op.operand for op in ops if isinstance(op, (Binary, PReLU))])
         dst = cnp.PyArray_DescrFromType(self.dst_type)
         for op in ops:
             if isinstance(op, Sum) and op.dtype is not None and dst.itemsize != 1:
@@ -308,9 +308,9 @@ cdef class Layer:
     cdef bint lacks_source_alone(self):
         """Whether executions have nothing to give but what is the source's."""
         for parameter in ("scales", "zero_points"):
-            if any(tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]):
+            if any([tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]]):
                 return False
-        return all(operand is not None and operand.ndim <= 1 for operand in self.operands)
+        return all([operand is not None and operand.ndim <= 1 for operand in self.operands])
 
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
@@ -493,7 +493,7 @@ cdef class Layer:
         cdef i8_post_op *p
         cdef int count = 0
         given = [] if operands is None else items_of(operands, "operands")
-        wanted = sum(operand is None for operand in self.operands)
+        wanted = sum([operand is None for operand in self.operands])
         if len(given) != wanted:
             raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got "
                              f"{len(given)}")

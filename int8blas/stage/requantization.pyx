@@ -85,7 +85,7 @@ cdef object set_requantization(i8_requantization *q, object attributes, dict sca
     """The stage in integers, of scales that are one value or a vector each; `arrays` keeps the memory."""
     one = np.float32(1)
     q.scheme = SCHEMES.index(attributes.requantization)
-    src, weights, dst = (np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst"))
+    src, weights, dst = [np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst")]
     whole, exponents = multipliers(np.ascontiguousarray(src * weights / dst))
     op = attributes.post_ops[0] if attributes.post_ops else None
     low, high = limits(op, np.asarray(scales.get("dst", one), np.float32), zero_point, dst_dtype)
