@@ -16,9 +16,9 @@ cdef class Phase:
     cdef int64_t steps[3]
     cdef bint sees
 
-    cdef Images part_of(self, const Images *whole) noexcept
+    cdef void set_part(self, Images *part, const Images *whole) noexcept
     cdef Images seen(self, const Images *source, const Images *part) noexcept
-    cdef bint needs_memory_of(self, Phase other, const Images *part, const Images *whole) noexcept
+    cdef bint needs_memory_of(self, Phase other, const Images *its, const Images *whole) noexcept
     cdef int pack_weights(self, weights) except -1
 
 

@@ -55,15 +55,15 @@ cdef class Phase:
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
-    cdef Images part_of(self, const Images *whole) noexcept:
-        """The outputs of this phase in a destination."""
-        cdef Images part = whole[0]
+    cdef void set_part(self, Images *part, const Images *whole) noexcept:
+        """Set the outputs of this phase in a destination."""
         cdef int d
+        part[0] = whole[0]
         for d in range(3):
-            part.data += self.first[d] * part.steps[d + 1]
-            part.size[d + 1] = max(<int64_t>0, ceil_div(part.size[d + 1] - self.first[d], self.steps[d]))
-            part.steps[d + 1] *= self.steps[d]
-        return part
+            if self.steps[d] > 1:
+                part.data += self.first[d] * whole.steps[d + 1]
+                part.size[d + 1] = max(<int64_t>0, ceil_div(whole.size[d + 1] - self.first[d], self.steps[d]))
+                part.steps[d + 1] *= self.steps[d]
 
     cdef Images seen(self, const Images *source, const Images *part) noexcept:
         """What the filters see for a part of the destination: the source, or its first element everywhere."""
@@ -77,14 +77,16 @@ cdef class Phase:
             one.steps[d] = 0
         return one
 
-    cdef bint needs_memory_of(self, Phase other, const Images *part, const Images *whole) noexcept:
-        """Whether another phase of the same size has the same windows."""
-        cdef Images its = other.part_of(whole)
+    cdef bint needs_memory_of(self, Phase other, const Images *its, const Images *whole) noexcept:
+        """Whether this phase has as many outputs as another, and the same windows."""
         cdef i8_image *mine = &self.filters.window
+        cdef int64_t room, last
         cdef int d
         for d in range(3):
+            room, last = whole.size[d + 1] - self.first[d], its.size[d + 1] * self.steps[d]
             if (mine.kernel[d] != other.filters.window.kernel[d] or mine.before[d] != other.filters.window.before[d]
-                    or mine.dilation[d] != other.filters.window.dilation[d] or its.size[d + 1] != part.size[d + 1]):
+                    or mine.dilation[d] != other.filters.window.dilation[d]
+                    or not last - self.steps[d] < room <= last):
                 return False
         return self.sees == other.sees
 
@@ -366,8 +368,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         Those in `values` are what it was made of, if it was made for this execution. With `keeps` people have the
         target, which is then written whole or not at all where memory fails.
         """
-        cdef Images source, whole, part, seen
-        cdef Phase phase
+        cdef Images source, whole, part, its, seen
+        cdef Phase phase, other
         cdef list phases
         cdef bint rebinds
         set_images(&source, x, self._channels_last)
@@ -380,13 +382,15 @@ cdef class ConvolutionLayer(QuantizedLayer):
         if keeps and first == 0 and len(phases) > 1:
             # One that lacks memory is to do so before the others write. Later images have the memory of the first, and
             # phases that of the first one.
+            other = phases[0]
+            other.set_part(&its, &whole)
             for phase in phases:
-                part = phase.part_of(&whole)
-                if not phase.needs_memory_of(phases[0], &part, &whole):
+                if not phase.needs_memory_of(other, &its, &whole):
+                    phase.set_part(&part, &whole)
                     seen = phase.seen(&source, &part)
                     self.filters_of(phase, x).run(bound, &seen, &part, self._flip, True, self._name)
         for phase in phases:
-            part = phase.part_of(&whole)
+            phase.set_part(&part, &whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
             seen = phase.seen(&source, &part)
@@ -427,7 +431,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Filters.describe of the first phase, for a source and a new destination; and what has the memory that the
         problem points to, which is to be kept while it is read."""
         cdef cnp.npy_intp shape[5]
-        cdef Images source, part
+        cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
         cdef Values values
         cdef cnp.ndarray quantized, dst
@@ -448,8 +452,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         set_images(&source, x, self._channels_last)
         dst = empty(self._spatial + 2, shape, self._dst_type)
-        set_images(&part, dst, self._channels_last)
-        part = phase.part_of(&part)
+        set_images(&whole, dst, self._channels_last)
+        phase.set_part(&part, &whole)
         path = self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
         return path, (bound, x, dst)
 

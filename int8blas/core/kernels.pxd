@@ -325,7 +325,7 @@ cdef extern from "isa/kernels.h" nogil:
         const i8_tile_output *output
         int32_t *dst
 
-    i8_output_args i8_part_of(const i8_output_args *o, int row, int column, int rows, int cols)
+    void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
     int i8_grouped_output(int size, int p, int o)
 
     enum: I8_POOL_RUN, I8_POOL_WINDOW, I8_POOL_PART

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from int8blas.core.kernels cimport i8_output_args, i8_part_of
+from int8blas.core.kernels cimport i8_output_args, i8_set_part
 from int8blas.core.split cimport ceil_div
 from int8blas.gemm.dynamic_source cimport quantize_rows
 from int8blas.gemm.plan cimport Gemm, zero_by_row
@@ -47,15 +47,17 @@ cdef void double_sums(const i8_output_args *o) noexcept nogil:
 cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
     """The output stage of a tile: all of its rows at once, or those of each line of C."""
     cdef i8_output_args part
-    cdef int64_t row
-    cdef int done = 0
+    cdef int64_t line, row      # of C, and of its line
+    cdef int rows, done = 0
     o.c = g.c + o.row * g.c_row + o.column * g.c_col
     if g.c_line == 0:
         g.kernels.stage.output(o)
         return
+    line, row = o.row // g.c_line, o.row % g.c_line
     while done < o.rows:
-        row = o.row + done
-        part = i8_part_of(o, done, 0, <int>min(<int64_t>(o.rows - done), g.c_line - row % g.c_line), o.cols)
-        part.c = g.c + row // g.c_line * g.c_line_step + row % g.c_line * g.c_row + o.column * g.c_col
+        rows = <int>min(<int64_t>(o.rows - done), g.c_line - row)
+        i8_set_part(&part, o, done, 0, rows, o.cols)
+        part.c = g.c + line * g.c_line_step + row * g.c_row + o.column * g.c_col
         g.kernels.stage.output(&part)
-        done += part.rows
+        done += rows
+        line, row = line + 1, 0

@@ -35,7 +35,7 @@ from int8blas.core.kernels cimport (
     I8_PANEL,
     i8_matrix,
     i8_output_args,
-    i8_part_of,
+    i8_set_part,
     i8_tile_args,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
@@ -417,7 +417,7 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
         if p.from_registers:
             memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * a.cols + first, (end - first) * sizeof(int32_t))
             continue
-        part = i8_part_of(&o, i, first, 1, end - first)
+        i8_set_part(&part, &o, i, first, 1, end - first)
         g.kernels.stage.output(&part)
 
 

@@ -286,7 +286,8 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         for (int i = 0; i < o->rows; i += I8_TRANSPOSED_ROWS) {
             const int height = o->rows - i < I8_TRANSPOSED_ROWS ? o->rows - i : I8_TRANSPOSED_ROWS;
             const int width = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK;
-            i8_output_args part = i8_part_of(o, i, j, height, width);
+            i8_output_args part;
+            i8_set_part(&part, o, i, j, height, width);
             char *c = part.c;
             if (reads)
                 i8_copy_elements(rows, row, size, c, o->c_row, o->c_col, height, width, size);

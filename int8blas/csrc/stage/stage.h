@@ -126,25 +126,25 @@ typedef struct {
     const float *row_scale; /* [rows], or NULL */
 } i8_output_args;
 
-/* The part of a tile from row `row` and column `column` on. */
-static inline i8_output_args i8_part_of(const i8_output_args *o, int row, int column, int rows, int cols)
+/* Set the part of a tile from row `row` and column `column` on. It is made where it stays: a copy, in vectors, would
+ * wait for members that were set one by one. */
+static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
-    i8_output_args part = *o;
-    part.rows = rows, part.cols = cols;
-    part.acc32 = o->acc32 ? o->acc32 + at : NULL;
-    part.acc64 = o->acc64 ? o->acc64 + at : NULL;
-    part.acc_f32 = o->acc_f32 ? o->acc_f32 + at : NULL;
-    part.ao = o->ao ? o->ao + row : NULL;
-    part.col_sum = o->col_sum ? o->col_sum + column : NULL;
-    part.bo = o->bo ? o->bo + column : NULL;
-    part.row_term = o->row_term ? o->row_term + row : NULL;
-    part.co_row = o->co_row ? o->co_row + row : NULL;
-    part.co_col = o->co_col ? o->co_col + column : NULL;
-    part.c = o->c + row * o->c_row + column * o->c_col;
-    part.row = o->row + row, part.column = o->column + column;
-    part.row_scale = o->row_scale ? o->row_scale + row : NULL;
-    return part;
+    *part = *o;
+    part->rows = rows, part->cols = cols;
+    part->acc32 = o->acc32 ? o->acc32 + at : NULL;
+    part->acc64 = o->acc64 ? o->acc64 + at : NULL;
+    part->acc_f32 = o->acc_f32 ? o->acc_f32 + at : NULL;
+    part->ao = o->ao ? o->ao + row : NULL;
+    part->col_sum = o->col_sum ? o->col_sum + column : NULL;
+    part->bo = o->bo ? o->bo + column : NULL;
+    part->row_term = o->row_term ? o->row_term + row : NULL;
+    part->co_row = o->co_row ? o->co_row + row : NULL;
+    part->co_col = o->co_col ? o->co_col + column : NULL;
+    part->c = o->c + row * o->c_row + column * o->c_col;
+    part->row = o->row + row, part->column = o->column + column;
+    part->row_scale = o->row_scale ? o->row_scale + row : NULL;
 }
 
 /* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one are added to those of the
