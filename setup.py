@@ -53,22 +53,36 @@ SCALARS = ["-fno-tree-slp-vectorize"]
 # writes, or half a line. The loops of kernels are longer.
 LINES = ["-falign-functions=64"]
 SHORT_LOOPS = ["-falign-loops=32"]
-# What Cython writes in these modules checks arguments and sets kernels up. With functions in line it is as fast so, and
-# takes half the time to compile; not the paths of gemm, which are a twentieth slower, nor loops over elements.
-QUICK = ["-O1", "-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
-SET_UP = {
-    *(path for room in ("convolution", "layers", "neighbors", "stage") for path in (PACKAGE / room).glob("*.pyx")),
-    *(PACKAGE / "core" / f"{name}.pyx" for name in ("arrays", "machine", "results", "split", "threads", "verbose")),
-    *(
-        path
-        for path in (PACKAGE / "elementwise").glob("*.pyx")
-        if path.stem not in ("elements", "normalize", "pool", "quantization")
-    ),
-    *(PACKAGE / "gemm" / f"{name}.pyx" for name in ("explain", "matmul", "packing", "saturation", "syrk")),
+# How far GCC goes for what Cython writes. With functions in line, what runs in each execution of a layer or a search is
+# as fast with -O1 as with -O3, and takes half the time to compile; what checks arguments and sets kernels up is as fast
+# with -Og, in a third. Not the paths of gemm, which are a twentieth slower, nor loops over elements.
+IN_LINE = ("-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining")
+EXECUTION = ("-O1", *IN_LINE)
+SET_UP = ("-Og", *IN_LINE)
+LEVELS = {
+    "convolution": {
+        "depthwise filters groups im2col layer lines window_sums": EXECUTION,
+        "convolution deconvolution dynamic_images explain": SET_UP,
+    },
+    "core": {"split threads": EXECUTION, "arrays machine results verbose": SET_UP},
+    "elementwise": {"functions fused gather normalization pooling quantization_factors": SET_UP},
+    "gemm": {"saturation": EXECUTION, "explain matmul packing syrk": SET_UP},
+    "layers": {
+        "dynamic_steps real_attention real_product recurrent": EXECUTION,
+        "dynamic_lstm inner_product rnn": SET_UP,
+    },
+    "neighbors": {"distances in_place nearest search squares": EXECUTION},
+    "stage": {"by_range columns output_stage quantized_layer requantization": SET_UP},
+}
+LEVEL_OF = {
+    PACKAGE / room / f"{name}.pyx": level
+    for room, levels in LEVELS.items()
+    for names, level in levels.items()
+    for name in names.split()
 }
 # The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast. Tiles that
 # saturate gain nothing by it but a third of their code.
-LESS = ["-O2"]
+LESS = ("-O2",)
 STRIP = "-Wl,--strip-all"
 # What GCC reads once for all files, not a quarter of a second for each kernel, and a twentieth for each module.
 INTRINSICS = "#include <immintrin.h>\n"
@@ -206,7 +220,7 @@ class BuildExt(build_ext):
             ext.extra_compile_args = list(compile_args)
             ext.extra_link_args = list(link_args)
         own_args, cython_args = self.known(LINES + REGISTERS), self.known(LINES + SHORT_LOOPS + SCALARS)
-        quick, less = self.known(QUICK), self.known(LESS)
+        known = {level: self.known(level) for level in (EXECUTION, SET_UP, LESS)}
         if flag("INT8BLAS_DEVELOP") and not msvc:
             own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
 
@@ -216,9 +230,10 @@ class BuildExt(build_ext):
         def arguments_for(source):
             """The compiler's arguments beyond those of all, for one file of C."""
             if CSRC in source.parents:
-                needs_less = source.stem.endswith("_ref") or source.stem.startswith("saturating_")
-                return own_args + (intrinsics if includes_intrinsics(source) else []) + (less if needs_less else [])
-            return cython_args + python + (quick if source.relative_to("build").with_suffix(".pyx") in SET_UP else [])
+                level = LESS if source.stem.endswith("_ref") or source.stem.startswith("saturating_") else None
+                return own_args + (intrinsics if includes_intrinsics(source) else []) + known.get(level, [])
+            level = LEVEL_OF.get(source.relative_to("build").with_suffix(".pyx"))
+            return cython_args + python + known.get(level, [])
 
         for ext in self.extensions:
             # This file too: the arguments may be others. Then `Objects` looks which objects they are for.
@@ -249,7 +264,7 @@ class BuildExt(build_ext):
         if self.compiler.compiler_type == "msvc":  # which ignores what it does not know
             return []
         if self.links(PROBE, ["-Werror", *arguments], []):
-            return arguments
+            return list(arguments)
         return [argument for argument in arguments if self.links(PROBE, ["-Werror", argument], [])]
 
     def precompiled(self, name, text, arguments):
