@@ -332,7 +332,7 @@ def main() -> int:
         print(f"{len(sentences)} sentences of {min(map(len, tokens))} to {max(map(len, tokens))} tokens; ", end="")
         print(f"{config['cpu']['name']}, {config['isas']['selected']}, threads: {threads}")
         cosine = print_quality(*(encoder(tokens) for encoder in encoders), sentences)
-        rounds = 3 if options.quick else 15
+        rounds = 1 if options.quick else 15
         print_times(encoders, tokens, rounds)
         print_parts(encoders, tokens, rounds)
     float_size = sum(tensor.nbytes for tensor in tensors.values())
