@@ -38,9 +38,9 @@ def values(rng, dtype, shape, name):
     """Values of a range, as far as the type has it."""
     low, high, large = RANGES[name]
     info = np.iinfo(dtype)
-    low, high = max(low, info.min), min(high, info.max)
-    if low > high:
+    if high < info.min:
         low, high = 0, high - low  # "near the lowest" for uint8
+    low, high = max(low, info.min), min(high, info.max)
     x = rng.integers(low, max(high, low + 1), shape, dtype, endpoint=True)
     if large is not None:
         x[shape[0] // 2, shape[1] // 2] = min(large, info.max)
