@@ -150,9 +150,8 @@ I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_ou
     }
 }
 
-/* Rows from `row` on. */
-I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64_t row, const int vectors,
-                               const int whole)
+/* `rows` rows from `row` on, in so many vectors. */
+I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64_t row, int rows, const int vectors)
 {
     for (int column = 0; column < I8_PANEL; column += 4) {
         i8_vec acc[4][2][4];
@@ -165,9 +164,8 @@ I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64
             I8_FOR(c, 4) sums[c] = acc[c][v][q];
             i8_transpose_lanes(sums);
             I8_FOR(i, 4) {
-                const int64_t first = row + v * 4 * I8_LANES + 4 * q + i;
-                const int units = whole ? I8_LANES / 4 : (int)((t->rows - first + 15) / 16);
-                i8_add_units(t->dst + first * t->dst_row + column, 16 * t->dst_row, sums[i], units, t->add);
+                const int first = v * 4 * I8_LANES + 4 * q + i, units = (rows - first + 15) / 16;
+                i8_add_units(t->dst + (row + first) * t->dst_row + column, 16 * t->dst_row, sums[i], units, t->add);
             }
         }
     }
@@ -177,12 +175,10 @@ static void i8_multiply_outliers(const i8_outlier_args *t)
 {
     const uint8_t *a = t->a;
     for (int64_t row = 0; row < t->rows; row += I8_COLUMN_BYTES, a += t->a_columns * I8_COLUMN_BYTES) {
-        const int64_t left = t->rows - row;
-        if (left >= I8_COLUMN_BYTES)
-            i8_outlier_rows(t, a, row, 2, 1);
-        else if (left > I8_COLUMN_BYTES / 2)
-            i8_outlier_rows(t, a, row, 2, 0);
+        const int rows = t->rows - row < I8_COLUMN_BYTES ? (int)(t->rows - row) : I8_COLUMN_BYTES;
+        if (rows > I8_COLUMN_BYTES / 2)
+            i8_outlier_rows(t, a, row, rows, 2);
         else
-            i8_outlier_rows(t, a, row, 1, 0);
+            i8_outlier_rows(t, a, row, rows, 1);
     }
 }
