@@ -8,10 +8,12 @@ INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see
 INT8BLAS_SANITIZE=thread    ThreadSanitizer, which does not see what OpenMP orders: with INT8BLAS_NO_OPENMP=1
 INT8BLAS_COVERAGE=1         count how often each line runs (see docs/trust.md)
 INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
+CYTHON_CACHE_DIR=FOLDER     keep there what Cython makes, for other checkouts
 """
 
 import functools
 import gc
+import hashlib
 import os
 import re
 import subprocess
@@ -150,25 +152,23 @@ def includes_intrinsics(path):
     return any(INTRINSICS in header.read_text() for header in headers(path))
 
 
-def is_newer(path, others):
-    """Whether a file is there and has been written after all the others."""
-    return path.exists() and all(path.stat().st_mtime > other.stat().st_mtime for other in others)
+@functools.cache
+def digest_of(path):
+    """What tells a file's content from any other, but for Cython's notes on top, which have NumPy's folder."""
+    return hashlib.sha256(path.read_bytes().rpartition(b"END: Cython Metadata */")[2]).hexdigest()
 
 
-def make(path, sources, made_by, write):
-    """Call `write` to write a file, unless it has been written after its sources and by the same command.
-
-    A note beside the file has the command.
-    """
+def make(path, made_of, write):
+    """Call `write` to write a file, unless it is there and made of the same, which a note beside it has."""
     note = path.with_suffix(".txt")
-    if not (is_newer(path, sources) and note.exists() and note.read_text() == made_by):
+    if not (path.exists() and note.exists() and note.read_text() == repr(made_of)):
         note.unlink(missing_ok=True)
         write()
-        note.write_text(made_by)
+        note.write_text(repr(made_of))
 
 
 class Objects:
-    """A compiler's `compile` that works side by side, and only where an object is older than what it is made of."""
+    """A compiler's `compile` that works side by side, and only where an object is not made of the same already."""
 
     def __init__(self, compiler, pool, arguments_for):
         self.compiler, self.compile = compiler, compiler.compile
@@ -181,9 +181,12 @@ class Objects:
         """The object of one source."""
         arguments = [*extra_postargs, *self.arguments_for(source)]
         (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
-        made_by = repr((arguments, options, vars(self.compiler)["compiler_so"]))
+        # pip has NumPy in another folder each time.
+        others = {name: value for name, value in options.items() if name != "include_dirs"}
+        files = [digest_of(file) for file in (source, *sorted(headers(source)))]
+        made_of = (files, arguments, others, np.__version__, vars(self.compiler)["compiler_so"])
         write = functools.partial(self.compile, [str(source)], output_dir=output_dir, extra_postargs=arguments)
-        make(Path(path), {source, *headers(source)}, made_by, functools.partial(write, **options))
+        make(Path(path), made_of, functools.partial(write, **options))
         return path
 
 
@@ -193,6 +196,9 @@ class BuildExt(build_ext):
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
+        if self.editable_mode:
+            # Objects stay for the next time, as they do without pip.
+            self.build_temp = str(Path("build", f"temp.{self.plat_name}-{sys.implementation.cache_tag}"))
 
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"
@@ -280,7 +286,7 @@ class BuildExt(build_ext):
         header.write_text(text)
         try:
             read = functools.partial(subprocess.run, command, check=True, capture_output=True)
-            make(made, [], repr((command, text, sys.version)), read)
+            make(made, (command, text, sys.version), read)
         except (OSError, subprocess.CalledProcessError):
             return []
         return use if self.links(PROBE, [*arguments, "-Werror", "-Winvalid-pch", *use], []) else []
@@ -306,6 +312,7 @@ if __name__ == "__main__":  # where processes are not forked, Cython's import th
             # Lines of .pyx files as comments are a fifth of the C, and what coverage knows lines by.
             compiler_directives=DIRECTIVES | {"emit_code_comments": flag("INT8BLAS_COVERAGE")},
             force=flag("INT8BLAS_COVERAGE"),
+            cache=os.environ.get("CYTHON_CACHE_DIR", False),
             build_dir="build",
             nthreads=os.cpu_count() or 1,
         ),
