@@ -20,53 +20,46 @@
  * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
  */
 
-/* Bytes from the first row of a group to each. Behind the last row of all, which A multiplies by 0, rows are the first
- * of their group. */
-typedef struct {
-    ptrdiff_t at[4];
-} I8_NAME(rows);
+/* Bytes to row q of a group; of the last group, to its first row instead of those behind the last, which A multiplies
+ * by 0. */
+#define I8_EACH_ROW(q) (q) * b_row
+#define I8_LAST_ROW(q) tail[q]
 
-I8_INLINE I8_NAME(rows) I8_NAME(rows_of)(ptrdiff_t b_row, int rows)
-{
-    const I8_NAME(rows) group = {{0, rows > 1 ? b_row : 0, rows > 2 ? 2 * b_row : 0, rows > 3 ? 3 * b_row : 0}};
-    return group;
-}
-
-/* Block w of row q of a group. */
-#define I8_LOAD_ROW(row, q)                                                                                            \
+/* Block w of the row that is so many bytes behind the first. */
+#define I8_LOAD_ROW(row, bytes)                                                                                        \
     do {                                                                                                               \
-        const uint8_t *line = b + w * 4 * I8_LANES + group.at[q];                                                      \
+        const uint8_t *line = b + w * 4 * I8_LANES + (bytes);                                                          \
         (row) = i8_xor(i8_load(line), b_flip);                                                                         \
         if (fetch)                                                                                                     \
             I8_PREFETCH_L2(line + ahead);                                                                              \
     } while (0)
 
 #ifdef I8_STEP_PAIR
-#define I8_ADD_ROWS()                                                                                                  \
+#define I8_ADD_ROWS(a_, line_of)                                                                                       \
     I8_FOR(pair, 2) {                                                                                                  \
         I8_FOR(w, blocks) {                                                                                            \
             i8_vec bv[2];                                                                                              \
-            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], 2 * pair + q);                                                             \
+            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], line_of(2 * pair + q));                                                    \
             I8_FOR(h, vectors / 2) {                                                                                   \
                 const i8_vec columns = i8_interleave_pair(bv[0], bv[1], half + h);                                     \
                 I8_FOR(i, mr) {                                                                                        \
-                    const i8_vec av = i8_broadcast_16(a + i * 4 + 2 * pair);                                           \
+                    const i8_vec av = i8_broadcast_16((a_) + i * 4 + 2 * pair);                                        \
                     I8_STEP_PAIR(acc[i] + w * vectors + 2 * h, av, columns);                                           \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
 #else
-#define I8_ADD_ROWS()                                                                                                  \
+#define I8_ADD_ROWS(a_, line_of)                                                                                       \
     I8_FOR(w, blocks) {                                                                                                \
         i8_vec bv[4];                                                                                                  \
-        I8_FOR(q, 4) I8_LOAD_ROW(bv[q], q);                                                                            \
+        I8_FOR(q, 4) I8_LOAD_ROW(bv[q], line_of(q));                                                                   \
         if (vectors == 4)                                                                                              \
             i8_interleave(bv);                                                                                         \
         else                                                                                                           \
             i8_interleave_half(bv, half);                                                                              \
         I8_FOR(i, mr) {                                                                                                \
-            const i8_vec av = i8_broadcast(a + i * 4);                                                                 \
+            const i8_vec av = i8_broadcast((a_) + i * 4);                                                              \
             I8_FOR(q, vectors) I8_STEP(acc[i][w * vectors + q], av, bv[q]);                                            \
         }                                                                                                              \
     }
@@ -95,8 +88,7 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
     i8_vec acc[I8_FEW_ROWS_MR][16];
     const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
-    I8_NAME(rows) group = I8_NAME(rows_of)(b_row, 4);
-    int64_t groups = t->groups;
+    const ptrdiff_t tail[4] = {0, t->b_tail > 1 ? b_row : 0, t->b_tail > 2 ? 2 * b_row : 0, 0};
 #ifdef I8_SHIFT
     const i8_vec b_flip = i8_xor(i8_broadcast(&t->b_flip), i8_set_8(0x80));
 #else
@@ -113,17 +105,13 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 #else
     (void)shifts;
 #endif
-    for (int tail = t->b_tail;; tail = 0) {
-        for (; groups > 0; --groups) {
-            I8_ADD_ROWS();
-            a += a_group;
-            b += 4 * b_row;
-        }
-        if (tail == 0)
-            break;
-        group = I8_NAME(rows_of)(b_row, tail);
-        groups = 1;
+    for (int64_t g = t->groups; g > 0; --g) {
+        I8_ADD_ROWS(a, I8_EACH_ROW);
+        a += a_group;
+        b += 4 * b_row;
     }
+    if (t->b_tail > 0)
+        I8_ADD_ROWS(a, I8_LAST_ROW);
     I8_FOR(w, blocks) I8_FOR(i, mr) I8_FOR(q, vectors)
         i8_store(sums + w * t->acc_block + i * t->acc_row + q * I8_LANES, acc[i][w * vectors + q]);
 }
@@ -131,12 +119,12 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 #ifdef I8_STEP_16
 /* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of
  * half as many if the row is centered. */
-#define I8_ADD_PAIRS()                                                                                                 \
-    I8_FOR(pair, 2) {                                                                                                  \
-        const i8_vec al = i8_broadcast_16(a + 2 * pair), ah = i8_broadcast_16(a + 4 + 2 * pair);                       \
+#define I8_ADD_PAIRS(a_, valid)                                                                                        \
+    I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
+        const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
         I8_FOR(w, blocks) {                                                                                            \
             i8_vec bv[2];                                                                                              \
-            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], 2 * pair + q);                                                             \
+            I8_FOR(q, 2) I8_LOAD_ROW(bv[q], ((valid) > 2 * pair + q ? 2 * pair + q : 0) * b_row);                      \
             I8_FOR(h, 2) {                                                                                             \
                 const i8_vec columns = i8_interleave_pair(bv[0], bv[1], h);                                            \
                 I8_STEP_16(low[2 * w + h], al, columns);                                                               \
@@ -153,23 +141,24 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b
     const uint8_t *a = t->a;
     const ptrdiff_t a_group = t->a_group, b_row = t->b_row, ahead = t->ahead;
     const i8_vec b_flip = i8_broadcast(&t->b_flip);
-    I8_NAME(rows) group = I8_NAME(rows_of)(b_row, 4);
     int64_t groups = t->groups;
     int first = t->first, tail = t->b_tail;
     while (groups > 0 || tail > 0) {
         i8_vec low[8], high[8];
         int steps = I8_HALVES_STEPS / (t->centered ? 4 : 2); /* of two pairs */
         I8_FOR(j, 2 * blocks) low[j] = high[j] = i8_zero();
-        for (;;) {
-            for (; steps > 0 && groups > 0; --steps, --groups) {
-                I8_ADD_PAIRS();
-                a += a_group;
-                b += 4 * b_row;
-            }
-            if (steps == 0 || tail == 0)
-                break;
-            group = I8_NAME(rows_of)(b_row, tail);
-            groups = 1;
+        for (; steps > 0 && groups > 0; --steps, --groups) {
+            I8_ADD_PAIRS(a, 4);
+            a += a_group;
+            b += 4 * b_row;
+        }
+        if (steps > 0) {
+            if (tail == 1)
+                I8_ADD_PAIRS(a, 1)
+            else if (tail == 2)
+                I8_ADD_PAIRS(a, 2)
+            else if (tail == 3)
+                I8_ADD_PAIRS(a, 3)
             tail = 0;
         }
         I8_FOR(w, blocks) I8_FOR(h, 2) I8_FOR(quarter, 2) {
@@ -254,6 +243,8 @@ I8_DEFINE(4, 0)
 #undef I8_DEFINE_GEMV
 #undef I8_STRIP
 #undef I8_ADD_ROWS
+#undef I8_LAST_ROW
+#undef I8_EACH_ROW
 #undef I8_LOAD_ROW
 #undef I8_SHIFT
 #undef I8_STEP_16
