@@ -66,7 +66,7 @@ LEVELS = {
         "depthwise filters groups im2col layer lines window_sums": EXECUTION,
         "convolution deconvolution dynamic_images explain": SET_UP,
     },
-    "core": {"split threads": EXECUTION, "arrays machine results verbose": SET_UP},
+    "core": {"arrays split threads": EXECUTION, "machine results verbose": SET_UP},
     "elementwise": {"functions fused gather normalization pooling quantization_factors": SET_UP},
     "gemm": {"saturation": EXECUTION, "explain matmul packing syrk": SET_UP},
     "layers": {

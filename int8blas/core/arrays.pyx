@@ -276,7 +276,11 @@ cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
     """`output_of` any layout."""
-    cdef cnp.ndarray array = of_type(as_memory(x, name, typenum), name, typenum)
+    cdef cnp.ndarray array
+    if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum:
+        if cnp.PyArray_ISBEHAVED(<cnp.ndarray>x) and not overlaps_itself(<cnp.ndarray>x):
+            return <cnp.ndarray>x
+    array = of_type(as_memory(x, name, typenum), name, typenum)
     if not cnp.PyArray_ISWRITEABLE(array):
         raise ValueError(f"{name} must be writeable, got a read-only array")
     if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)) and overlaps_itself(array):
