@@ -30,6 +30,8 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("int8blas")
 CSRC = PACKAGE / "csrc"
+# Functions that are not bound as Python's are built-in ones: less C, and faster calls. What can be pickled has a
+# __reduce__ of its own.
 DIRECTIVES = {
     "language_level": 3,
     "cdivision": True,
@@ -289,7 +291,10 @@ class BuildExt(build_ext):
             make(made, (command, text, sys.version), read)
         except (OSError, subprocess.CalledProcessError):
             return []
-        return use if self.links(PROBE, [*arguments, "-Werror", "-Winvalid-pch", *use], []) else []
+        if self.links(PROBE, [*arguments, "-Werror", "-Winvalid-pch", *use], []):
+            return use
+        made.unlink(missing_ok=True)  # a later version of the compiler takes none of an earlier one
+        return []
 
     def links(self, source, compile_args, link_args):
         """Whether C source compiles and links with the given flags, as a module does: LDFLAGS is for those alone."""
