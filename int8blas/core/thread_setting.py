@@ -1,13 +1,14 @@
-"""What `num_threads` and `use_isa` return: a setting of the calling thread that a ``with`` block undoes."""
+"""What `num_threads` and `use_isa` return: a setting of the thread, or the process, that a ``with`` block undoes."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from types import SimpleNamespace, TracebackType
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,64 +16,81 @@ ENDS_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 
 class Variable:
-    """A value that each thread has of its own, and what is known of how it came to be."""
+    """A value of each thread, or one of the process, with the calls and the open blocks that made it."""
 
-    def __init__(self, name: str, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
-        self.name, self.get, self.put = name, get, put
-        self._thread = threading.local()
+    def __init__(
+        self,
+        name: str,
+        get: Callable[[], Any],
+        put: Callable[[Any], None],
+        scope: Literal["thread", "process"] = "thread",
+    ) -> None:
+        self.name, self.get, self.put, self.scope = name, get, put, scope
+        # Threads that share the value change it one at a time.
+        of_thread = scope == "thread"
+        self._owner: Any = threading.local() if of_thread else SimpleNamespace()
+        self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if of_thread else threading.RLock()
+
+    def call(self, value: Any) -> str:
+        """Return the call that sets the value, as a program writes it."""
+        return f"{self.name}({value!r}{'' if self.scope == 'thread' else f', scope={self.scope!r}'})"
 
     @property
     def state(self) -> tuple[Any, object]:
         """The value, and the token of the call that made it if no block has been entered since."""
-        return self.get(), getattr(self._thread, "token", None)
+        return self.get(), getattr(self._owner, "token", None)
 
     @state.setter
     def state(self, state: tuple[Any, object]) -> None:
-        value, self._thread.token = state
+        value, self._owner.token = state
         self.put(value)
 
     @property
     def blocks(self) -> list[tuple[ThreadSetting, tuple[Any, object]]]:
-        """The settings whose blocks this thread is in, the innermost last, and the state that leaving each restores."""
-        if not hasattr(self._thread, "blocks"):
-            self._thread.blocks = []
-        found: list[tuple[ThreadSetting, tuple[Any, object]]] = self._thread.blocks
+        """The settings whose blocks are open, the innermost last, and the state that leaving each block restores."""
+        if not hasattr(self._owner, "blocks"):
+            self._owner.blocks = []
+        found: list[tuple[ThreadSetting, tuple[Any, object]]] = self._owner.blocks
         return found
 
 
 class ThreadSetting:
-    """A value that holds in the thread that made this, from then on."""
+    """A value that holds from this object's creation on, in its thread or in the process."""
 
     def __init__(self, variable: Variable, value: Any, before: object) -> None:
         self._variable, self._value, self._shown_before = variable, value, before
         # A token of its own: the states of blocks, and later calls, do not keep this object.
         self._token = object()
-        self._before = variable.state
-        variable.state = (value, self._token)
+        with variable.lock:
+            self._before = variable.state
+            variable.state = (value, self._token)
 
     def __repr__(self) -> str:
-        made = f"int8blas.{self._variable.name}({self._value!r})"
-        return f"<{made}, before: {self._shown_before}; a with block undoes it>"
+        made = self._variable.call(self._value)
+        return f"<int8blas.{made}, before: {self._shown_before}; a with block undoes it>"
 
     def __enter__(self) -> Self:
         variable = self._variable
-        state = variable.state
-        variable.blocks.append((self, self._before if state[1] is self._token else state))
-        variable.state = (self._value, None)
+        with variable.lock:
+            state = variable.state
+            variable.blocks.append((self, self._before if state[1] is self._token else state))
+            variable.state = (self._value, None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        blocks = self._variable.blocks
-        inner = next((i for i in reversed(range(len(blocks))) if blocks[i][0] is self), None)
-        if inner is None:
-            raise RuntimeError(f"{self._variable.name}({self._value!r}) must be left by the thread that entered it")
-        _, before = blocks.pop(inner)
-        if inner == len(blocks):
-            self._variable.state = before
-        else:  # the block entered next is still open: its setting stays, and what it restores is what this one would
-            blocks[inner] = (blocks[inner][0], before)
+        variable = self._variable
+        with variable.lock:
+            blocks = variable.blocks
+            inner = next((i for i in reversed(range(len(blocks))) if blocks[i][0] is self), None)
+            if inner is None:
+                raise RuntimeError(f"{variable.call(self._value)} must be left by the {variable.scope} that entered it")
+            _, before = blocks.pop(inner)
+            if inner == len(blocks):
+                variable.state = before
+            else:  # the block entered next is still open: its setting stays, and it restores what this one would have
+                blocks[inner] = (blocks[inner][0], before)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """As a decorator: not in effect any more, but during each call of the function."""
@@ -82,8 +100,9 @@ class ThreadSetting:
                 f"function must not be a generator or a coroutine function, as its body runs after the call, got "
                 f"{function!r}"
             )
-        if self._variable.state[1] is self._token:
-            self._variable.state = self._before
+        with self._variable.lock:
+            if self._variable.state[1] is self._token:
+                self._variable.state = self._before
 
         @functools.wraps(function)
         def limited(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -54,7 +54,7 @@ cdef extern from "core/team.h" nogil:
     void i8_store "I8_STORE"(int x, int value)
     int i8_cgroup_room(const char *list, const char *root)
 
-# From INT8BLAS_NUM_THREADS; 0: not set.
+# From INT8BLAS_NUM_THREADS or num_threads(scope="process"); 0: not set.
 cdef int process_limit = 0
 # A call never uses more threads than there are CPUs for: others would be woken, wait for a CPU, and add nothing.
 cdef int cpus = INT_MAX
@@ -303,10 +303,14 @@ cdef int allowed_threads() noexcept nogil:
     if forked or i8_omp_in_parallel():
         return 1
     mine = &i8_my_team
-    threads = mine.limit
-    if threads == 0:
-        threads = process_limit if process_limit > 0 else i8_omp_max_threads()
+    threads = mine.limit if mine.limit > 0 else process_threads()
     return threads if mine.most == 0 else min(threads, mine.most)
+
+
+cdef int process_threads() noexcept nogil:
+    """Return the most threads of a call whose thread has no setting of its own."""
+    cdef int limit = i8_load(process_limit)
+    return limit if limit > 0 else i8_omp_max_threads()
 
 
 def _after_fork_in_child():
@@ -334,33 +338,50 @@ def _put_limit(limit):
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
-_variable = Variable("num_threads", _limit, _put_limit)
+def _process_limit():
+    return process_limit
 
 
-def num_threads(n=...):
-    """Use at most `n` threads for each call of the calling thread, from now on; without `n`, how many that is.
+def _put_process_limit(limit):
+    i8_store(process_limit, limit)
+    i8_my_team.most = 0
 
-    Without a setting a call uses what ``INT8BLAS_NUM_THREADS`` says, else OpenMP's own limit for the calling thread
-    (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small problems use fewer threads, and no call uses more than the
-    process had CPUs when int8blas was imported, unless ``INT8BLAS_OVERSUBSCRIBE=1``. Where another process takes a CPU,
-    so that a call waits for its other threads, the next calls use one thread: for twice as long as it waited, and for
-    up to 200 ms if that goes on. Results do not depend on the number.
+
+_variables = {
+    "thread": Variable("num_threads", _limit, _put_limit),
+    "process": Variable("num_threads", _process_limit, _put_process_limit, "process"),
+}
+
+
+def num_threads(n=..., *, scope="thread"):
+    """Use at most `n` threads for each call of this thread or process, from now on; without `n`, return the limit.
+
+    A call obeys the first of these that is set: the setting of its thread, the setting of the process,
+    ``INT8BLAS_NUM_THREADS``, OpenMP's own limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
+    problems use fewer threads, and no call uses more than the process had CPUs when int8blas was imported, unless
+    ``INT8BLAS_OVERSUBSCRIBE=1``. Where another process takes a CPU, so that a call waits for its other threads, the
+    next calls use one thread: for twice as long as it waited, and for up to 200 ms if that goes on. Results do not
+    depend on the number.
 
     Parameters
     ----------
     n : int, optional
         1 to 1024.
+    scope : {"thread", "process"}, optional
+        "thread": the setting of the calling thread, which no other thread sees. "process": the setting of all threads
+        that have none of their own, also of those that a pool starts later.
 
     Returns
     -------
     int or context manager
-        Without `n`, the number of threads that a call may use now. With it, an object whose ``with`` block restores, on
-        leaving, what was set before the call; a plain call may ignore it.
+        Without `n`, the number of threads that a call may use now, or, with ``scope="process"``, that a call in a
+        thread without a setting may use. With `n`, an object whose ``with`` block restores, on leaving, what was set
+        before the call; a plain call may ignore it.
 
     Raises
     ------
     TypeError, ValueError
-        If `n` is not such an integer.
+        If `n` is not such an integer, or `scope` is not one of the two.
 
     See Also
     --------
@@ -373,7 +394,8 @@ def num_threads(n=...):
     what it found when it was entered. Blocks may be left in another order, by ``contextlib.ExitStack`` for example: of
     those still open, the one entered last holds, and after the last one everything is as before the first. Leaving
     one in a thread that is not in it is a RuntimeError, and changes nothing. Threads are meant, not tasks: between
-    ``await`` and the next line other tasks of the thread see the setting.
+    ``await`` and the next line other tasks of the thread see the setting. With ``scope="process"`` all threads share
+    these blocks: one may leave what another has entered.
 
     As a decorator, ``@num_threads(n)``, it is in effect during each call of the function alone.
 
@@ -384,8 +406,18 @@ def num_threads(n=...):
     >>> with int8blas.num_threads(2):
     ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
     (2, 384)
+
+    The threads of a pool have no setting of their own, so only the process's setting reaches them:
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with int8blas.num_threads(1, scope="process"), ThreadPoolExecutor() as pool:
+    ...     pool.submit(int8blas.num_threads).result()
+    1
     """
-    return allowed_threads() if n is ... else ThreadSetting(_variable, thread_count(n, "n"), allowed_threads())
+    if scope not in ("thread", "process"):
+        raise ValueError(f"scope must be 'thread' or 'process', got {scope!r}")
+    now = allowed_threads() if scope == "thread" else process_threads()
+    return now if n is ... else ThreadSetting(_variables[scope], thread_count(n, "n"), now)
 
 
 def threading_info():

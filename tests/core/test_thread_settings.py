@@ -1,11 +1,13 @@
-"""num_threads and use_isa: in effect from the call on, in the calling thread, until a with block undoes them."""
+"""num_threads and use_isa: in effect from the call on, in the thread or the process, until a with block undoes them."""
 
 import asyncio
 import contextlib
 import gc
+import re
 import threading
 import weakref
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -22,22 +24,47 @@ class Setting:
 
     function: Any
     values: tuple[Any, ...]
+    keywords: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments):
-        return self.function(*arguments)
+        return self.function(*arguments, **self.keywords)
+
+    def written(self, value):
+        """The call, as a program writes it."""
+        keywords = "".join(f", {name}={text!r}" for name, text in self.keywords.items())
+        return f"{self.function.__name__}({value!r}{keywords})"
 
 
-SETTINGS = [
+OF_THREADS = [
     Setting(int8blas.num_threads, (5, 6, 7)),
     Setting(int8blas.use_isa, ("ref", ISAS[min(1, len(ISAS) - 1)], "ref")),
 ]
+OF_PROCESS = Setting(int8blas.num_threads, (5, 6, 7), {"scope": "process"})
 
 
-@pytest.fixture(params=SETTINGS, ids=lambda setting: setting.function.__name__)
+def named(setting):
+    return "-".join((setting.function.__name__, *setting.keywords.values()))
+
+
+def as_before(setting):
+    """A setting, as it was before once the test has ended."""
+    with setting(setting()):
+        yield setting
+
+
+@pytest.fixture(params=[*OF_THREADS, OF_PROCESS], ids=named)
 def setting(request):
-    """Each setting, as it was before once the test has ended."""
-    with request.param(request.param()):
-        yield request.param
+    yield from as_before(request.param)
+
+
+@pytest.fixture(params=OF_THREADS, ids=named)
+def thread_setting(request):
+    yield from as_before(request.param)
+
+
+@pytest.fixture
+def process_setting():
+    yield from as_before(OF_PROCESS)
 
 
 def in_a_thread(function):
@@ -89,17 +116,15 @@ def test_a_wrong_number_of_threads_is_refused_by_the_call(n, error):
 
 def test_the_result_says_what_it_is(setting):
     before, value = setting(), setting.values[0]
-    assert repr(setting(value)) == (
-        f"<int8blas.{setting.function.__name__}({value!r}), before: {before}; a with block undoes it>"
-    )
+    assert repr(setting(value)) == (f"<int8blas.{setting.written(value)}, before: {before}; a with block undoes it>")
 
 
-def test_a_call_concerns_its_thread_only(setting):
-    others = in_a_thread(setting)
-    setting(setting.values[0])
-    assert in_a_thread(setting) == others
-    in_a_thread(lambda: setting(setting.values[1]))
-    assert setting() == setting.values[0]
+def test_a_call_concerns_its_thread_only(thread_setting):
+    others = in_a_thread(thread_setting)
+    thread_setting(thread_setting.values[0])
+    assert in_a_thread(thread_setting) == others
+    in_a_thread(lambda: thread_setting(thread_setting.values[1]))
+    assert thread_setting() == thread_setting.values[0]
 
 
 def test_leaving_a_block_undoes_the_call(setting):
@@ -180,25 +205,25 @@ def test_blocks_are_left_in_any_order(setting):
             assert setting() == (values[(a, b, c).index(opened[-1])] if opened else before)
 
 
-def test_a_block_is_entered_by_another_thread(setting):
-    others, (first, second, _) = in_a_thread(setting), setting.values
-    shared = setting(first)
-    setting(second)
+def test_a_block_is_entered_by_another_thread(thread_setting):
+    others, (first, second, _) = in_a_thread(thread_setting), thread_setting.values
+    shared = thread_setting(first)
+    thread_setting(second)
 
     def around():
         with shared:
-            within = setting()
-        return within, setting()
+            within = thread_setting()
+        return within, thread_setting()
 
     assert in_a_thread(around) == (first, others)
-    assert setting() == second
+    assert thread_setting() == second
 
 
-def test_a_block_is_not_left_by_another_thread(setting):
-    before, (first, _, _) = setting(), setting.values
-    others = in_a_thread(setting)
-    block = setting(first)
-    name = setting.function.__name__
+def test_a_block_is_not_left_by_another_thread(thread_setting):
+    before, (first, _, _) = thread_setting(), thread_setting.values
+    others = in_a_thread(thread_setting)
+    block = thread_setting(first)
+    name = thread_setting.function.__name__
     with block:
 
         def leave():
@@ -206,27 +231,27 @@ def test_a_block_is_not_left_by_another_thread(setting):
                 RuntimeError, match=rf"^{name}\({first!r}\) must be left by the thread that entered it$"
             ):
                 block.__exit__(None, None, None)
-            return setting()
+            return thread_setting()
 
         assert in_a_thread(leave) == others
-        assert setting() == first
-    assert setting() == before
+        assert thread_setting() == first
+    assert thread_setting() == before
     with pytest.raises(RuntimeError, match=rf"^{name}"):
         block.__exit__(None, None, None)
-    assert setting() == before
+    assert thread_setting() == before
 
 
-def test_threads_share_a_block(setting):
-    first = setting.values[0]
-    shared, others = setting(first), in_a_thread(setting)
+def test_threads_share_a_block(thread_setting):
+    first = thread_setting.values[0]
+    shared, others = thread_setting(first), in_a_thread(thread_setting)
     meet = threading.Barrier(2)
 
     def around():
         with shared:
             meet.wait()
-            within = setting()
+            within = thread_setting()
             meet.wait()
-        return within, setting()
+        return within, thread_setting()
 
     results = []
     threads = [threading.Thread(target=lambda: results.append(around())) for _ in range(2)]
@@ -308,6 +333,58 @@ def test_calls_in_a_row_keep_nothing(setting):
     del block
     gc.collect()
     assert kept() is None
+
+
+# ---------------------------------------------------------------------------------------- the setting of a process ----
+
+
+def test_the_threads_of_a_pool_have_the_setting_of_the_process(process_setting):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()  # the thread is there before the setting
+        before = pool.submit(int8blas.num_threads).result()
+        with process_setting(7):
+            assert pool.submit(int8blas.num_threads).result() == 7
+            assert in_a_thread(int8blas.num_threads) == 7
+        assert pool.submit(int8blas.num_threads).result() == before
+
+
+def test_the_setting_of_a_thread_goes_before_that_of_the_process(process_setting):
+    process_setting(7)
+    with int8blas.num_threads(5):
+        assert (int8blas.num_threads(), process_setting()) == (5, 7)
+        assert in_a_thread(int8blas.num_threads) == 7
+        process_setting(6)
+        assert int8blas.num_threads() == 5
+    assert int8blas.num_threads() == 6
+
+
+def test_the_setting_of_the_process_goes_before_the_environment():
+    code = "import int8blas; print(int8blas.num_threads(), int8blas.num_threads(scope='process'))"
+    code += "; int8blas.num_threads(5, scope='process'); print(int8blas.num_threads())"
+    process = run_python("-c", code, INT8BLAS_NUM_THREADS="3")
+    assert (process.stdout.split(), process.stderr) == (["3", "3", "5"], "")
+
+
+def test_one_thread_enters_a_block_and_another_leaves_it(process_setting):
+    before = process_setting()
+    block = process_setting(7)
+    in_a_thread(block.__enter__)
+    assert in_a_thread(int8blas.num_threads) == 7
+    block.__exit__(None, None, None)
+    assert process_setting() == before
+    with pytest.raises(
+        RuntimeError, match=r"^num_threads\(7, scope='process'\) must be left by the process that entered it$"
+    ):
+        block.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("scope", ["program", "", None, 1, []])
+def test_a_wrong_scope_is_refused(scope):
+    before = int8blas.num_threads(), int8blas.num_threads(scope="process")
+    for arguments in ((), (2,)):
+        with pytest.raises(ValueError, match=rf"^scope must be 'thread' or 'process', got {re.escape(repr(scope))}$"):
+            int8blas.num_threads(*arguments, scope=scope)
+    assert (int8blas.num_threads(), int8blas.num_threads(scope="process")) == before
 
 
 def test_the_module_says_its_version():
