@@ -12,4 +12,5 @@ The modules, and who calls whom::
       +-> results       ratios and percentages from times, by problem and by class
       +-> report, plot, progress     tables, figures, a bar
       +-> environment   what the numbers were measured on
+      +-> load          what other processes and the hypervisor took of the CPUs meanwhile
 """

@@ -17,6 +17,7 @@ from pathlib import Path
 import int8blas
 from int8blas._bench import environment, peers, plot, report
 from int8blas._bench.contest import MIN_SAMPLE, SETTLE, prepare, take_turns
+from int8blas._bench.load import Watch
 from int8blas._bench.peak import Peak
 from int8blas._bench.peers import onednn_gemm, ours
 from int8blas._bench.peers.base import Peer
@@ -170,18 +171,22 @@ def run(options: argparse.Namespace, start: float) -> int:
     versions = {f"int8blas ({isa})": int8blas.__version__} | {peer.library: peer.version for peer in found}
     about = environment.describe()
     title = f"{options.threads} thread{'s' * (options.threads > 1)}"
+    watch = Watch(environment.usable_cpus())
     with int8blas.use_isa(isa), int8blas.num_threads(options.threads):
         rows, unmeasured = Run(options, ours.contestants("reuse", None) + found, start).measure()
-    elapsed = time.perf_counter() - start
+    elapsed, load = time.perf_counter() - start, watch.load()
 
     report.print_header(about, versions, missing)
     report.print_classes(class_means(rows), rows)
     if unmeasured:
         report.print_items(f"not measured in {options.seconds:g} seconds: ", map(str, unmeasured), " ")
     print(f"\n{title}, {elapsed:.0f} seconds")
+    if load.warning:
+        report.print_text(load.warning)
     if options.json:
         measured = {"environment": about, "versions": versions, "missing": missing, "isa": isa}
         run_of = {"threads": options.threads, "seconds": elapsed, "unmeasured": [str(p) for p in unmeasured]}
+        run_of |= {"load": asdict(load)}
         save(options.json, measured | run_of, rows)
     if options.plot:
         plot.save([(title, rows)], options.plot, [plot.roofline, plot.speeds])

@@ -1,5 +1,6 @@
 """python -m int8blas bench, in short; and the loops that measure the machine's limits."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from processes import TIMEOUT_S, run_python
 
 import int8blas
-from int8blas._bench import command, loops, report
+from int8blas._bench import command, load, loops, report
 from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.progress import Progress
 from int8blas._bench.results import ClassMeans, Entry, GemmRow, class_means
@@ -59,11 +60,13 @@ def test_a_short_run_prints_classes_and_writes_json(tmp_path):
             "isa": str,
             "threads": int,
             "seconds": float,
+            "load": dict,
             "unmeasured": list,
             "rows": list,
             "classes": list,
         },
     )
+    assert_has(found["load"], {"cpus": int, "others": float, "stolen": float})
     assert set(found["environment"]) == {"cpu", "cpus", "caches", "system", "python", "date"}
     assert found["versions"][f"int8blas ({found['isa']})"] == int8blas.__version__
     assert found["versions"]["NumPy"].startswith(f"{np.__version__} with ")
@@ -206,6 +209,70 @@ def test_the_bar_is_drawn_and_taken_away(monkeypatch, capsys):
     bar.clear()
     line = "[" + "#" * 15 + "-" * 15 + "]  50 % text"
     assert capsys.readouterr().err == f"\r{line}\r{' ' * len(line)}\r"
+
+
+# --- the load of the machine -----------------------------------------------------------------------------------------
+
+STAT = """cpu  900 900 900 900 900 900 900 900 0 0
+cpu0 100 20 30 7000 5 1 2 {stolen} 0 0
+cpu1 {busy} 0 0 7000 0 0 0 0 0 0
+cpu10 9000 0 0 0 0 0 0 9000 0 0
+intr 1 2 3
+"""
+
+
+def test_times_are_those_of_the_cpus_that_the_process_may_use():
+    assert load.times_of(STAT.format(stolen=4, busy=50), {0, 1}) == (203, 4)
+    assert load.times_of(STAT.format(stolen=4, busy=50), {1}) == (50, 0)
+    assert load.times_of("", {0}) == (0, 0)
+
+
+def fake_times(monkeypatch, own):
+    """Make a run of ten seconds, in which this process uses `own` seconds of CPU time."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_CLK_TCK": 100}.get)
+    monkeypatch.setattr(os, "times", iter([(0.0,) * 5, (own, 0.0, 0.0, 0.0, 10.0)]).__next__)
+    monkeypatch.setattr(time, "perf_counter", iter([5.0, 15.0]).__next__)
+
+
+@pytest.mark.parametrize(
+    ("busy", "stolen", "warning"),
+    [
+        (10.0, 0.0, ""),
+        (11.9, 0.19, ""),
+        (15.0, 0.0, "warning: 0.5 of 2 CPUs went to other processes during the run; repeat it on an idle machine"),
+        (9.0, 0.4, "warning: 0.04 of 2 CPUs went to the hypervisor during the run; repeat it on an idle machine"),
+        (
+            20.0, 2.0,
+            "warning: 1 of 2 CPUs went to other processes and 0.2 of 2 CPUs went to the hypervisor during the run; "
+            "repeat it on an idle machine",
+        ),
+    ],
+)  # fmt: skip
+def test_a_busy_machine_is_a_warning(busy, stolen, warning, monkeypatch, tmp_path):
+    fake_times(monkeypatch, own=10.0)
+    stat = tmp_path / "stat"
+    stat.write_text(STAT.format(stolen=0, busy=0))
+    watch = load.Watch(2, stat)
+    stat.write_text(STAT.format(stolen=round(100 * stolen), busy=round(100 * busy)))
+    assert watch.load().warning == warning
+
+
+def test_the_average_of_a_minute_stands_in_for_times_that_the_system_does_not_count(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 0.0, 0.0), raising=False)
+    assert load.Watch(2, tmp_path / "none").load() == load.Load(2, 1.5, 0.0)
+    (tmp_path / "zeros").write_text("cpu0 0 0 0 0 0 0 0 0 0 0\n")
+    assert load.Watch(2, tmp_path / "zeros").load() == load.Load(2, 1.5, 0.0)
+
+
+@pytest.mark.parametrize("others", [0.0, 1.9])
+def test_a_run_prints_the_warning_last(others, monkeypatch, capsys):
+    monkeypatch.setattr(command.Watch, "load", lambda watch: load.Load(2, others, 0.0))
+    monkeypatch.setattr(command.Run, "measure", lambda run: ([], []))
+    options = argparse.Namespace(threads=1, isa=None, seconds=1.0, peers=False, json=None, plot=None)
+    assert command.run(options, time.perf_counter()) == 0
+    last = " ".join(capsys.readouterr().out.partition("1 thread,")[2].split("\n")[1:]).strip()
+    assert last.startswith("warning: 1.9 of 2 CPUs went to other") if others else last == ""
 
 
 # --- what it is made of ----------------------------------------------------------------------------------------------
