@@ -27,10 +27,9 @@ def read(source: Any) -> Network:
         onnx: Any = import_module("onnx")
     except ImportError as error:
         raise ImportError("reading an ONNX file needs the package onnx: pip install 'int8blas[onnx]'") from error
-    folder = None
+    path = None
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        folder = path.parent
         model = parsed(onnx, path.read_bytes(), str(path))
     elif isinstance(source, (bytes, bytearray, memoryview)):
         model = parsed(onnx, bytes(source), f"{len(source)} bytes")
@@ -43,7 +42,7 @@ def read(source: Any) -> Network:
     if not model.HasField("graph") or not model.opset_import:
         raise ValueError("source must be an ONNX model, got one without a graph or without versions of operators")
     opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
-    return Network(Reader(onnx, folder).graph(model.graph), opsets)
+    return Network(Reader(onnx, path).graph(model.graph), opsets)
 
 
 def parsed(onnx: Any, data: bytes, name: str) -> Any:
@@ -57,11 +56,11 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
 
 
 class Reader:
-    """Makes plain data of protobufs, with tensors of files in one folder."""
+    """Makes plain data of protobufs. `path` is the model's file, beside which tensors may have files of their own."""
 
-    def __init__(self, onnx: Any, folder: Path | None) -> None:
+    def __init__(self, onnx: Any, path: Path | None) -> None:
         self.onnx = onnx
-        self.folder = folder
+        self.path = path
 
     def graph(self, proto: Any) -> Graph:
         """A graph with all in it."""
@@ -155,14 +154,13 @@ class Reader:
         return array
 
     def external(self, proto: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:
-        """A tensor in a file of its own, mapped; the file lies in the folder of the model or below it."""
+        """Map a tensor in a file of its own."""
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
-        if self.folder is None:
+        if self.path is None:
             raise ValueError(f"{what} must be in the model, as that was not read from a path, got file {location!r}")
-        folder = self.folder.resolve()
-        path = (folder / location).resolve()
-        if not location or os.path.isabs(location) or not path.is_relative_to(folder) or not path.is_file():
+        path = file_beside(self.path, location)
+        if path is None:
             raise ValueError(f"{what} must be in a file in the folder of the model, got {location!r}")
         try:
             offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
@@ -179,3 +177,17 @@ class Reader:
         if not wanted:
             return np.empty(shape, dtype)
         return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
+
+
+def file_beside(model: Path, location: str) -> Path | None:
+    """Return the file that a model names, if the model may read it.
+
+    The name is relative, has no "..", and is looked up in the folder of the model's path. Once all links are followed,
+    the file lies in that folder or below it. If the model's path is a link, as in the cache of a hub, the file may also
+    lie in the folder of the link's target or below that.
+    """
+    if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
+        return None
+    path = Path(os.path.realpath(model.parent / location))
+    folders = os.path.realpath(model.parent), os.path.dirname(os.path.realpath(model))
+    return path if os.path.isfile(path) and any(path.is_relative_to(folder) for folder in folders) else None
