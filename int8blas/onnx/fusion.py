@@ -316,7 +316,8 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
     """Factor and summand, for each channel, of a BatchNormalization whose numbers are constant."""
     numbers = [pattern.constant(name) for name in node.inputs[1:5]]
     known = [value for value in numbers if value is not None and value.shape == (channels,)]
-    if len(known) < 4 or node.attributes.get("training_mode") or any(value.dtype != np.float32 for value in known):
+    trains = node.attributes.get("training_mode") or any(node.outputs[1:])
+    if len(known) < 4 or trains or any(value.dtype != np.float32 for value in known):
         return None
     scale, bias, mean, variance = known
     factor, shift = affine(scale, bias, mean, variance, node.attributes.get("epsilon", 1e-5))

@@ -31,6 +31,12 @@ class Value:
     dtype: np.dtype[Any] | None
     shape: tuple[int | str | None, ...] | None
 
+    def __str__(self) -> str:
+        """Type, shape and name, in ONNX's own text form; ? where the file does not say."""
+        kind = "?" if self.dtype is None else self.dtype.name
+        shape = ["..."] if self.shape is None else ["?" if size is None else str(size) for size in self.shape]
+        return f"{kind}{'[' + ', '.join(shape) + ']' if shape else ''} {self.name}"
+
 
 @dataclass
 class Node:

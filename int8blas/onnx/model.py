@@ -59,6 +59,10 @@ class Model:
         self._outputs = network.graph.outputs
         self._plan = make_plan(fused(network))
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, values)) for values in (self._inputs, self._outputs))
+        return f"<int8blas.onnx.Model ({inputs}) => ({outputs})>"
+
     @property
     def inputs(self) -> tuple[Value, ...]:
         """What :meth:`run` takes, with NumPy's dtypes."""
@@ -184,12 +188,13 @@ class Model:
     def _arguments(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The feeds in the order of the inputs, checked."""
         wanted = [value.name for value in self._inputs]
-        missing, unknown = (
-            [name for name in wanted if name not in feeds],
-            [name for name in feeds if name not in wanted],
-        )
+        missing = [name for name in wanted if name not in feeds]
+        unknown = [name for name in feeds if name not in wanted]
         if missing or unknown:
-            raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}")
+            told = " and ".join(
+                f"{names} {what}" for names, what in ((missing, "missing"), (unknown, "unknown")) if names
+            )
+            raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
         return [checked(value, feeds[value.name]) for value in self._inputs]
 
 

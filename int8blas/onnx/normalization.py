@@ -9,7 +9,7 @@ import numpy as np
 
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import DOMAIN, Operator
+from int8blas.onnx.table import DOMAIN, INFERENCE, Call, Operator, Site
 
 FLOAT = np.dtype(np.float32)
 
@@ -112,22 +112,27 @@ def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: flo
     return factor, bias - mean * factor
 
 
-def batch_normalization(
-    x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float = 1e-5, momentum: float = 0.9,
-    training_mode: int = 0, outputs: int,
-) -> Any:  # fmt: skip
+def batch_normalization(site: Site, *, epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0) -> Call:
     """With the mean and variance that are given. Training, from version 14 on, has those of the batch."""
-    if not training_mode:
+    outputs = len(site.node.outputs)
+    if not training_mode and any(site.node.outputs[1:]):
+        raise ValueError(f"BatchNormalization must have one output, got {outputs}, as in training: {INFERENCE}")
+
+    def call(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
         factor, shift = (
             of_channels(value.astype(x.dtype), x.ndim) for value in affine(scale, bias, mean, variance, epsilon)
         )
         return x * factor + shift
-    axes = (0, *range(2, x.ndim))
-    now, spread = np.mean(x, axes), np.var(x, axes)
-    y = (x - of_channels(now, x.ndim)) / np.sqrt(of_channels(spread, x.ndim) + epsilon)
-    y = (y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim)).astype(x.dtype)
-    means = (mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum))
-    return (y, *(value.astype(mean.dtype) for value in means))[:outputs]
+
+    def train(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
+        axes = (0, *range(2, x.ndim))
+        now, spread = np.mean(x, axes), np.var(x, axes)
+        y = (x - of_channels(now, x.ndim)) / np.sqrt(of_channels(spread, x.ndim) + epsilon)
+        y = (y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim)).astype(x.dtype)
+        means = (mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum))
+        return (y, *(value.astype(mean.dtype) for value in means))[:outputs]
+
+    return train if training_mode else call
 
 
 def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
@@ -176,7 +181,7 @@ OPERATORS = [
     Operator("Hardmax", hardmax, 13),
     Operator("LayerNormalization", layer_normalization, 17),
     Operator("RMSNormalization", rms_normalization, 23),
-    Operator("BatchNormalization", batch_normalization, 9),
+    Operator("BatchNormalization", batch_normalization, 9, prepared=True),
     Operator("InstanceNormalization", instance_normalization, 6),
     Operator("GroupNormalization", group_normalization, 21),
     Operator("LpNormalization", lp_normalization, 1),

@@ -4,11 +4,13 @@ package onnx when they run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from int8blas.onnx.graph import Array
 from int8blas.onnx.table import Call, Operator, Site
 
 
@@ -24,9 +26,10 @@ def referred(site: Site, **attributes: Any) -> Call:
         proto.attribute.append(onnx.helper.make_attribute(name, value))
     parameters = {"log": lambda *_: None, "opsets": {node.domain: site.opset}, "verbose": 0, "new_ops": None}
     run = load_op(node.domain, node.operator, site.opset)(proto, parameters).run
+    accepted: Callable[..., tuple[Any, ...]] = ACCEPTED.get(node.operator, as_given)
 
     def call(*inputs: Any) -> Any:
-        results = tuple(of_objects(result) for result in run(*inputs))
+        results = tuple(of_objects(result) for result in run(*accepted(*inputs)))
         return results[0] if len(results) == 1 else results
 
     return call
@@ -38,6 +41,26 @@ def of_objects(result: Any) -> Any:
     return np.asarray(result, object) if text else result
 
 
+def as_given(*inputs: Any) -> tuple[Any, ...]:
+    return inputs
+
+
+def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
+    """Give a real signal (batch, length) the last dimension that STFT's implementation requires."""
+    return (signal[..., None] if signal.ndim == 2 else signal, *others)
+
+
+def with_limits(
+    boxes: Array, scores: Array, count: Array | None = None, overlap: Array | None = None, score: Array | None = None
+) -> tuple[Any, ...]:
+    """Give NonMaxSuppression's implementation every limit as a vector of one number; the defaults are 0 and 0."""
+    most = np.zeros(1, np.int64) if count is None else np.maximum(count.reshape(1), 0)
+    largest = np.zeros(1, np.float32) if overlap is None else overlap.reshape(1)
+    return boxes, scores, most, largest, None if score is None else score.reshape(1)
+
+
+# Where onnx's implementation accepts less than the specification or onnxruntime, the function that makes its inputs.
+ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "NonMaxSuppression": with_limits}
 # Names, and the first version that onnx's implementation is right for.
 NAMES = {
     "AffineGrid": 20, "BlackmanWindow": 17, "CenterCropPad": 18, "Col2Im": 18, "DFT": 17, "DeformConv": 19, "Det": 11,

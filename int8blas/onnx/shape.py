@@ -10,7 +10,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import INFERENCE, Call, Operator, Site
 
 Ints = Array | Sequence[int] | int | None
 
@@ -245,12 +245,21 @@ def identity(x: Any) -> Any:
     return x
 
 
-def dropout(
-    x: Array, ratio: Array | float | None = None, training_mode: Array | None = None, *, seed: int = 0, outputs: int
-) -> Any:
+def check_inference(training_mode: Array | None) -> None:
     if training_mode is not None and training_mode.item():
-        raise ValueError("training_mode must be false, got true")
-    return (x, np.ones(x.shape, bool)) if outputs > 1 else x
+        raise ValueError(f"training_mode must be false, got true: {INFERENCE}")
+
+
+def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
+    """The identity. A constant training mode is checked at load."""
+    check_inference(site.constants.get(2))
+    outputs = len(site.node.outputs)
+
+    def call(x: Array, ratio: Array | None = None, training_mode: Array | None = None) -> Any:
+        check_inference(training_mode)
+        return (x, np.ones(x.shape, bool)) if outputs > 1 else x
+
+    return call
 
 
 OPERATORS = [
@@ -264,5 +273,5 @@ OPERATORS = [
     Operator("Compress", compress, 9), Operator("Trilu", trilu, 14), Operator("DepthToSpace", depth_to_space, 1),
     Operator("SpaceToDepth", space_to_depth, 1), Operator("OneHot", one_hot, 9),
     Operator("ReverseSequence", reverse_sequence, 10), Operator("TopK", top_k, 1), Operator("NonZero", non_zero, 9),
-    Operator("Identity", identity, 1), Operator("Dropout", dropout, 7, pure=False),
+    Operator("Identity", identity, 1), Operator("Dropout", dropout, 7, prepared=True, pure=False),
 ]  # fmt: skip

@@ -27,6 +27,8 @@ from int8blas.onnx.graph import Array, Node
 DOMAIN = "int8blas"
 # The newest version of each domain's operators that the table is for.
 NEWEST = {"": 28, "com.microsoft": 1}
+# The remedy for a file whose nodes train.
+INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all else that is done for a node.
 signature_of = functools.cache(inspect.signature)
 

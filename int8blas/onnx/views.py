@@ -62,11 +62,10 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
     scale = None if found is None else pattern.constant(found.scale)
     if scale is None or scale.size != 1 or name in pattern.kept:
         return False
-    takers = pattern.takers[name]
-    known = [taker.operator == "QuantizeLinear" or taker.kind in OF_SHAPE for taker in takers]
     return all(
-        taker.inputs.index(name) == 0 and (is_known or is_move(pattern, taker))
-        for taker, is_known in zip(takers, known, strict=True)
+        (taker.operator == "QuantizeLinear" or taker.kind in OF_SHAPE or is_move(pattern, taker))
+        and taker.inputs.index(name) == 0
+        for taker in pattern.takers[name]
     )
 
 

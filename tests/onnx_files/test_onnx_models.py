@@ -46,11 +46,20 @@ def test_ports_are_told_as_onnxruntime_tells_them():
     ]  # fmt: skip
 
 
+def test_a_model_shows_its_inputs_and_outputs():
+    model = loaded("g (float[n, 2] a, uint8 b, bool[?] c, float[0] d) => (float16[n, 2] y) { y = Cast<to = 10>(a) }")
+    shown = "(float32[n, 2] a, uint8 b, bool[?] c, float32[0] d) => (float16[n, 2] y)"
+    assert repr(model) == f"<int8blas.onnx.Model {shown}>"
+
+
 @pytest.mark.parametrize(
     ("feeds", "error", "text"),
     [
         ({"x": X}, ValueError, r"feeds must have \['x', 'unused'\], got \['x'\]"),
         ({**FEEDS, "w": X}, ValueError, r"feeds must have \['x', 'unused'\], got"),
+        ({"x": X}, ValueError, r"got \['x'\]: \['unused'\] missing$"),
+        ({**FEEDS, "w": X}, ValueError, r"got \['unused', 'w', 'x'\]: \['w'\] unknown$"),
+        ({"w": X, "x": X}, ValueError, r"got \['w', 'x'\]: \['unused'\] missing and \['w'\] unknown$"),
         ({**FEEDS, "x": X.astype(np.float64)}, TypeError, r"feeds\['x'\] must be float32, got float64"),
         ({**FEEDS, "x": X[0]}, ValueError, r"feeds\['x'\] must have shape \('n', 2\), got \(2,\)"),
         ({**FEEDS, "x": X.T}, ValueError, r"feeds\['x'\] must have shape \('n', 2\), got \(2, 3\)"),
@@ -142,6 +151,17 @@ def test_branches_take_tensors_from_around_them():
     np.testing.assert_array_equal(model.run(None, {"c": np.array(False), "x": x})[0], [-2, -6])
 
 
+def test_branches_take_a_dequantized_tensor_from_around_them():
+    model = loaded("""g (bool c, uint8[4] q) => (float[4] y, float[2, 2] z) <float s = {0.5}, uint8 k = {3},
+        int64[2] shape = {2, 2}> { f = DequantizeLinear(q, s, k) z = Reshape(f, shape)
+        y = If(c) <then_branch = t () => (a) { a = Neg(f) }, else_branch = e () => (b) { b = Add(f, f) }> }""")
+    q = np.arange(4, dtype=np.uint8)
+    for condition, wanted in ((True, [1.5, 1, 0.5, 0]), (False, [-3, -2, -1, 0])):
+        y, z = model.run(None, {"c": np.array(condition), "q": q})
+        np.testing.assert_array_equal(y, wanted)
+        np.testing.assert_array_equal(z, [[-1.5, -1], [-0.5, 0]])
+
+
 def test_a_loop_stops_at_its_condition_and_stacks():
     model = loaded("""g (int64 n, float x) => (float last, float[k] all) { go = Constant<value = bool {1}>()
         last, all = Loop(n, go, x) <body = b (int64 i, bool c, float s) => (d, t, u) {
@@ -199,7 +219,52 @@ def test_batch_normalization_of_old_versions_has_the_mean_that_is_given():
     np.testing.assert_allclose(y, (x - 5) / np.sqrt(4 + 1e-5) * 2 + 1, 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("window", ["", "w"])
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_a_signal_of_real_numbers_may_have_no_dimension_of_components(window, onesided):
+    text = """g (float[SHAPE] x) => (float[b, f, k, c] y) <int64 step = {4}, float[8] w = {1, 2, 3, 4, 4, 3, 2, 1},
+        int64 length = {8}> { y = STFT<onesided = 0>(x, step, w, length) }""".replace(" w,", f" {window},")
+    text = text.replace("onesided = 0", f"onesided = {onesided}")
+    x = np.random.default_rng(0).normal(0, 1, (3, 20)).astype(np.float32)
+    (wanted,) = loaded(text.replace("SHAPE", "3, 20, 1")).run(None, {"x": x[..., None]})
+    (y,) = loaded(text.replace("SHAPE", "3, 20")).run(None, {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+    frames = np.lib.stride_tricks.sliding_window_view(x, 8, 1)[:, ::4] * ([1, 2, 3, 4, 4, 3, 2, 1] if window else 1)
+    transform = (np.fft.rfft if onesided else np.fft.fft)(frames)
+    np.testing.assert_allclose(y, np.stack([transform.real, transform.imag], -1), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("shape", ["", "[1]"])
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [("m, i, s", [0, 2]), ("m, i", [0, 2, 3]), ("m", [0, 2, 3]), ("m, , s", [0, 2]), ("", []), ("neg, i, s", [])],
+)
+def test_limits_of_boxes_are_scalars_or_left_out(shape, given, chosen):
+    model = loaded(f"""g (float[1, 4, 4] b, float[1, 1, 4] c) => (int64[n, 3] y) <int64{shape} m = {{3}},
+        int64{shape} neg = {{-1}}, float{shape} i = {{0.5}}, float{shape} s = {{0.1}}> {{
+        y = NonMaxSuppression(b, c{", " if given else ""}{given}) }}""")
+    boxes = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 10, 1, 11], [0, 20, 1, 21]]], np.float32)
+    (y,) = model.run(None, {"b": boxes, "c": np.array([[[0.9, 0.8, 0.7, 0.05]]], np.float32)})
+    np.testing.assert_array_equal(y, [[0, 0, i] for i in chosen] or np.empty((0, 3)))
+
+
 # ------------------------------------------------------------------------------------- files that are wrong ------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "opset"),
+    [
+        ("t = Constant<value = bool {1}>() r = Constant<value_float = 0.5>() y = Dropout(x, r, t)", 18),
+        ("y, mean, var, m, v = BatchNormalization(x, s, s, s, s)", 9),
+        ("y, mean, var = BatchNormalization(x, s, s, s, s)", 15),
+        ("c = Conv(x, w) y, mean, var, m, v = BatchNormalization(c, s, s, s, s)", 9),
+    ],
+)
+def test_nodes_that_train_are_refused_with_the_remedy(nodes, opset):
+    text = f"g (float[n, 2, k] x) => (float[n, 2, k] y) <float[2] s = {{1, 1}}, float[2, 2, 1] w = {{1, 2, 3, 4}}>" \
+           f" {{ {nodes} }}"  # fmt: skip
+    with pytest.raises(ValueError, match="export the model for inference, from PyTorch after"):
+        loaded(text, opset=opset)
 
 
 def test_missing_operators_are_one_error_with_all_nodes():
@@ -340,6 +405,69 @@ def test_nothing_outside_the_folder_is_read(folder, location):
     (folder / "model.onnx").write_bytes(external(location))
     with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
         int8blas.onnx.load(folder / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    "location", ["deep/../weights.bin", "../models/weights.bin", "weights.bin/..", "a\0b", "x" * 999]
+)
+def test_names_that_go_up_or_are_no_names_are_refused(folder, location):
+    (folder / "model.onnx").write_bytes(external(location))
+    with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
+        int8blas.onnx.load(folder / "model.onnx")
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A hub's cache: a model and its tensors are links to files side by side in another folder."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "0123"
+    for place in (blobs / "deep", snapshot / "onnx"):
+        place.mkdir(parents=True)
+    for place in (blobs / "bb", blobs / "deep" / "bb", tmp_path / "secret.bin", snapshot / "own.bin"):
+        np.arange(4, dtype=np.float32).tofile(place)
+    (blobs / "aa").write_bytes(external("model.onnx_data"))
+    (snapshot / "model.onnx").symlink_to("../../blobs/aa")
+    return snapshot
+
+
+@pytest.mark.parametrize("target", ["../../blobs/bb", "../../blobs/deep/bb", "own.bin", "again"])
+def test_links_beside_a_link_lead_to_its_folder_or_stay_in_their_own(cache, target):
+    (cache / "model.onnx_data").symlink_to(target)
+    (cache / "again").symlink_to("../../blobs/bb")
+    (y,) = int8blas.onnx.load(cache / "model.onnx").run(None, {"x": np.zeros(4, np.float32)})
+    np.testing.assert_array_equal(y, np.arange(4))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["../../secret.bin", "/etc/passwd", "../../blobs/away", "../../blobs/up/secret.bin", "model.onnx_data", "missing",
+     "../../blobs", "/dev/zero"],
+)  # fmt: skip
+def test_links_beside_a_link_lead_nowhere_else(cache, target):
+    blobs = cache.parents[1] / "blobs"
+    (blobs / "away").symlink_to("../secret.bin")
+    (blobs / "up").symlink_to("..")
+    (cache / "model.onnx_data").symlink_to(target)
+    with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
+        int8blas.onnx.load(cache / "model.onnx")
+
+
+@pytest.mark.parametrize("location", ["../../blobs/bb", "bb", "deep/bb"])
+def test_the_folder_of_a_link_s_target_is_reached_by_links_alone(cache, location):
+    """A name is looked up beside the link: what lies in the other folder has no name of its own."""
+    (cache.parents[1] / "blobs" / "aa").write_bytes(external(location))
+    with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
+        int8blas.onnx.load(cache / "model.onnx")
+
+
+def test_a_link_beside_a_model_that_is_no_link_stays_in_its_folder(cache):
+    """Neither does a link between the model's path and its file widen what may be read."""
+    (cache / "plain.onnx").write_bytes(external("model.onnx_data"))
+    (cache / "model.onnx_data").symlink_to("../../blobs/bb")
+    (cache.parents[1] / "blobs" / "first.onnx").symlink_to(cache / "plain.onnx")
+    (cache / "second.onnx").symlink_to("../../blobs/first.onnx")
+    for name in ("plain.onnx", "second.onnx"):
+        with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
+            int8blas.onnx.load(cache / name)
 
 
 @pytest.mark.parametrize(("offset", "length"), [(20, 16), (-4, 16), (0, 12), (1 << 60, None), (0, 1 << 60)])

@@ -129,7 +129,10 @@ def test_the_command_takes_inputs_of_a_file(file, tmp_path):
     assert command(file, "--inputs", str(tmp_path / "inputs.npz")).returncode == 0
     np.savez(tmp_path / "inputs.npz", x=X)
     done = command(file, "--inputs", str(tmp_path / "inputs.npz"))
-    assert (done.returncode, done.stderr.strip()) == (1, f"{file}: feeds must have ['x', 'c'], got ['x']")
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        f"{file}: feeds must have ['x', 'c'], got ['x']: ['c'] missing",
+    )
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
