@@ -7,6 +7,7 @@ A file becomes a network, a plan, and then runs without the file::
       -> graph        the Network as plain data, and its nodes in order
         -> fusion       patterns of nodes that are one operator of bytes
           -> patterns     what makes a tensor, and who takes it      chains     functions of floats, one behind another
+            -> operands     scales and biases that layers take
         -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
           -> lookups      functions of one byte as tables     sizes    what follows from shapes
           -> model        load; Model: feeds are checked, and the calls called

@@ -22,6 +22,7 @@ import numpy as np
 from int8blas.elementwise.functions import binary, eltwise
 from int8blas.onnx import elementwise, lookups
 from int8blas.onnx.graph import Array, Graph, Node
+from int8blas.onnx.operands import as_operand
 from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.types import FLOAT32
@@ -133,10 +134,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndi
     value = pattern.constant(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
     if value is None or value.dtype != np.float32 or not np.isfinite(value).all():
         return None
-    if value.size == 1 and value.ndim <= max(ndim, 1):
-        return value.reshape(())
-    by_channel = (channels, *(1,) * (ndim - 2))
-    return value.reshape(-1) if channels and value.shape in (by_channel, (1, *by_channel)) else None
+    return as_operand(value, ndim, 1, channels) if channels else as_operand(value, 1, 0, 1)
 
 
 def gated(pattern: Pattern, chain: Chain, name: str, takers: list[Node]) -> bool:
@@ -228,10 +226,14 @@ def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
     behind = chain_behind(pattern, node)
     if not behind.nodes:
         return None
+    # An operand of one dimension makes a result of none larger.
+    values = [pattern.constant(name) for each in (node, *behind.nodes) for name in each.inputs]
+    ndim = max((value.ndim for value in values if value is not None), default=0)
     if ops is not None:
-        new = Node("Chain", DOMAIN, (source,), behind.last.outputs, {"ops": [*ops, *behind.ops]}, node.name)
+        attributes = {"ops": [*ops, *behind.ops], "ndim": ndim}
+        new = Node("Chain", DOMAIN, (source,), behind.last.outputs, attributes, node.name)
     else:
-        attributes = {"first": first, "ops": behind.ops}
+        attributes = {"first": first, "ops": behind.ops, "ndim": ndim}
         new = Node("ChainOfTwo", DOMAIN, node.inputs, behind.last.outputs, attributes, node.name)
     return [new, node, *behind.nodes]
 
@@ -256,12 +258,17 @@ def pair_of(pattern: Pattern, node: Node, known: set[str]) -> str | None:
     return BINARY.get(node.kind) if variable else None
 
 
-def chain(site: Site, *, ops: Any) -> Call:
-    return lambda x: np.asarray(eltwise(x, ops))
+def chain(site: Site, *, ops: Any, ndim: int) -> Call:
+    return lambda x: at_least(np.asarray(eltwise(x, ops)), ndim)
 
 
-def chain_of_two(site: Site, *, first: Any, ops: Any) -> Call:
-    return lambda a, b: np.asarray(binary(first, a, b, post_ops=ops))
+def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
+    return lambda a, b: at_least(np.asarray(binary(first, a, b, post_ops=ops)), ndim)
+
+
+def at_least(y: Array, ndim: int) -> Array:
+    """A result with at least so many dimensions."""
+    return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
 
 
 OPERATORS = [

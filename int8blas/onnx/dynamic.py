@@ -15,7 +15,8 @@ import numpy as np
 
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import ConvolutionSums, one_or_vector, source_given
+from int8blas.onnx.integer import ConvolutionSums, source_given
+from int8blas.onnx.operands import as_operand
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.windows import TURNS
 from int8blas.stage.by_range import quantize_whole
@@ -42,7 +43,7 @@ def dynamic_conv(
     weights, scale = site.constants[1], site.constants[2]
     layer = sums.layer(
         weights, site.constants.get(3), site.constants.get(4), UINT8, dst_dtype=np.float32, zero_points={},
-        scales={"weights": one_or_vector(scale)}, attributes=source_given(ops),
+        scales={"weights": scale}, attributes=source_given(ops),
     )  # fmt: skip
 
     def call(x: Array, *_: Array) -> Array:
@@ -54,11 +55,11 @@ def dynamic_conv(
 
 
 def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
-    weights, scale, zero = site.constants[1], site.constants[2], site.constants.get(3)
+    weights, zero, columns = site.constants[1], site.constants.get(3), site.constants[1].shape[1]
     layer = InnerProduct(
         weights.T, site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32, attributes=source_given(ops),
-        scales={"weights": one_or_vector(scale)},
-        zero_points={"weights": one_or_vector(zero)} if zero is not None and zero.any() else {},
+        scales={"weights": as_operand(site.constants[2], 1, 0, columns)},
+        zero_points={"weights": as_operand(zero, 2, 1, columns)} if zero is not None and zero.any() else {},
     )  # fmt: skip
     return lambda a, *_: of_range(layer, a)
 

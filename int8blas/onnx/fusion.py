@@ -38,6 +38,7 @@ from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.chains import chain_behind, chained_graph
 from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.normalization import affine
+from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
 from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
@@ -219,20 +220,17 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
     return (maker.inputs[0], weights_scale, value) if (np.isfinite(value) & (value > 0)).all() else None
 
 
-def is_vector(value: Array) -> bool:
-    return value.size == 1 or value.ndim == 1
-
-
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
     """Whether a matrix is constant, and its scale, its zero point and a bias are one number or have one for each
-    column; the bias has all of them."""
+    column; the bias has all of them. The result may be a vector: a scale or bias of more dimensions makes it larger."""
     weights = pattern.constant(matrix)
-    if weights is None or weights.ndim != 2 or not weights.size or not is_constant(pattern, zero):
+    if weights is None or weights.ndim != 2 or not weights.size:
         return False
-    values = [pattern.constant(name) for name in (scale, zero) if name]
-    vector = pattern.constant(bias) if bias else None
-    sizes = {value.size for value in values if value is not None}
-    return sizes <= {1, weights.shape[1]} and (vector is None or vector.size == weights.shape[1])
+    columns = weights.shape[1]
+    factor, shift = pattern.constant(scale), pattern.constant(zero)
+    scales_fit = factor is not None and as_operand(factor, 1, 0, columns) is not None
+    zeros_fit = not zero or (shift is not None and as_operand(shift, 2, 1, columns) is not None)
+    return scales_fit and zeros_fit and (not bias or vector(pattern.constant(bias), 1, 0, columns) is not None)
 
 
 def is_constant(pattern: Pattern, *names: str) -> bool:
@@ -250,7 +248,7 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
     last, bias = bias_behind(pattern, last)
     source = source_of(pattern, node, scale)
-    if source is not None and is_vector(source[2]) and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
+    if source is not None and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
         chain = chain_behind(pattern, last)
         inputs = (source[0], node.inputs[1], source[1], zeros[1], bias)
         return Node("DynamicMatMul", DOMAIN, inputs, chain.last.outputs, {"ops": chain.ops}, node.name)
@@ -274,7 +272,9 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
         last = plus[0]
     factor = None
     normalization = pattern.only_taker(last, {"BatchNormalization"})
-    line = None if normalization is None else affine_of(pattern, normalization, len(weights))
+    # A scale of more dimensions than the sums would make another axis that of channels.
+    same_axis = pattern.most_dimensions(scale) <= weights.ndim
+    line = None if normalization is None or not same_axis else affine_of(pattern, normalization, len(weights))
     if normalization is not None and line is not None:
         last = normalization
         factor, shift = line
@@ -287,7 +287,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
     name = constant_named(pattern, node, "bias", bias)
     attributes = {**node.attributes, "ops": chain.ops}
     source = source_of(pattern, node, scale) if is_constant(pattern, zeros[1]) else None
-    own = None if source is None else source[2].reshape(()) if source[2].size == 1 else by_channel(source[2], weights)
+    own = None if source is None else as_operand(source[2], weights.ndim, 1, len(weights))
     if source is not None and own is not None:
         weights_scale = constant_named(pattern, node, "scale", own if factor is None else own * factor)
         return Node("DynamicConv", DOMAIN, (source[0], node.inputs[1], weights_scale, zeros[1], name),
@@ -298,9 +298,8 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
 
 def by_channel(value: Array | None, weights: Array) -> Array | None:
     """A constant of float32 with a value for each channel of a convolution's result, as a vector."""
-    channels = (len(weights), *(1,) * (weights.ndim - 2))
-    fits = value is not None and value.dtype == np.float32 and value.shape in (channels, (1, *channels))
-    return value.reshape(-1) if fits and value is not None and np.isfinite(value).all() else None
+    found = vector(value, weights.ndim, 1, len(weights))
+    return found if found is not None and found.dtype == np.float32 and np.isfinite(found).all() else None
 
 
 def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None) -> str:
@@ -411,11 +410,11 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
         weights, scale = pattern.constant(cast.inputs[0]), pattern.constant(scale_name)
         if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8 or not weights.size:
             continue
-        shapes = ((), (1,), (1, 1), weights.shape[1:], (1, weights.shape[1]))
-        if scale.dtype == np.float32 and scale.shape in shapes and (np.isfinite(scale) & (scale > 0)).all():
+        of_matrix = as_operand(scale, 2, 1, weights.shape[1]) is not None
+        if scale.dtype == np.float32 and of_matrix and (np.isfinite(scale) & (scale > 0)).all():
             last, bias = bias_behind(pattern, node)
             value = pattern.constant(bias) if bias else None
-            if value is not None and value.size != weights.shape[1]:
+            if value is not None and vector(value, 1, 0, weights.shape[1]) is None:
                 last, bias = node, ""
             chain = chain_behind(pattern, last)
             inputs = (node.inputs[0], cast.inputs[0], scale_name, bias)

@@ -12,6 +12,7 @@ float32, on every CPU.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
+from int8blas.onnx.operands import as_operand, of_rows
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
 from int8blas.onnx.types import BYTES, FLOAT32, dtype_of
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
@@ -195,21 +197,22 @@ def rounding_product(
     if len(known) < len(Numbers._fields):
         return None
     n = Numbers(*known)
-    factor = np.asarray(np.float32(alpha) * n.a_scale * n.b_scale / n.y_scale, np.float32)
     matrix = n.b if turned else n.b.T
-    one = n.a_scale.size == n.a_zero.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
-    if not one or matrix.ndim != 2 or not matrix.size or not regular(factor):
+    one = n.a_scale.size == n.a_zero.size == n.y_scale.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
+    if not one or matrix.ndim != 2 or not matrix.size:
         return None
-    if not {factor.size, n.b_zero.size} <= {1, len(matrix)}:
+    b_scale, b_zero = (as_operand(values, 2, 1, len(matrix)) for values in (n.b_scale, n.b_zero))
+    if b_scale is None or b_zero is None:
         return None
-    if bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix)):
+    factor = np.asarray(np.float32(alpha) * n.a_scale.reshape(()) * b_scale / n.y_scale.reshape(()), np.float32)
+    if not regular(factor) or (bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix))):
         return None
     zeros: dict[str, Any] = {"src": int(n.a_zero.item()), "dst": int(n.y_zero.item())}
-    if n.b_zero.any():
-        zeros["weights"] = one_or_vector(n.b_zero)
+    if b_zero.any():
+        zeros["weights"] = b_zero
     layer = InnerProduct(
         matrix, None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype, dst_dtype=n.y_zero.dtype,
-        scales={"weights": one_or_vector(factor)}, zero_points=zeros, attributes=Attributes(requantization="onnx"),
+        scales={"weights": factor}, zero_points=zeros, attributes=Attributes(requantization="onnx"),
     )  # fmt: skip
     return lambda a, *_: layer(a)
 
@@ -236,8 +239,9 @@ def multiplication(weights: Array | None, constant: bool) -> Callable[..., Array
         if packed is None:
             return np.asarray(matmul(a, b, ao=left, bo=right))
         if a.ndim > 2 and np.ndim(left) == 0:
-            flat = np.asarray(matmul(a.reshape(-1, a.shape[-1]), packed, ao=left, bo=right))
-            return flat.reshape(*a.shape[:-1], -1)
+            rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
+            flat = np.asarray(matmul(rows, packed, ao=left, bo=right))
+            return flat.reshape(*a.shape[:-1], flat.shape[1])
         return np.asarray(matmul(a, packed, ao=left, bo=right))
 
     return multiply
@@ -251,14 +255,13 @@ def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
         return int(zero_point.reshape(-1)[0])
     if zero_point.ndim == 1:
         return zero_point
-    count = x.shape[axis]
-    return zero_point.reshape(count) if zero_point.size == count else None
+    return None if x.ndim < 2 else as_operand(zero_point, x.ndim, axis + x.ndim, x.shape[axis])
 
 
 def stacked(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
     """A product of stacks whose matrices have zero points of their own."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    rows = np.broadcast_to(zero_of(a_zero_point, a.dtype), (*lead, a.shape[-2], 1)) if a.ndim > 1 else None
+    rows = np.broadcast_to(of_rows(zero_of(a_zero_point, a.dtype)), (*lead, a.shape[-2], 1)) if a.ndim > 1 else None
     columns = np.broadcast_to(zero_of(b_zero_point, b.dtype), (*lead, 1, b.shape[-1])) if b.ndim > 1 else None
     if rows is None or columns is None:
         raise ValueError(f"zero points must be one value for vectors, got {a_zero_point} and {b_zero_point}")
@@ -285,10 +288,11 @@ def qlinear_matmul(site: Site) -> Call:
         a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array, b_zero_point: Array, y_scale: Array,
         y_zero_point: Array,
     ) -> Array:  # fmt: skip
-        acc = multiply(a, b, a_zero_point, b_zero_point)
-        # Scales of rows are a column, and those of columns a row, as far as a vector says which it is.
-        rows = a_scale.reshape(-1, 1) if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
-        return requantized(acc, scale_of_sums(rows, b_scale, y_scale), y_zero_point)
+        left, right = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+        acc = multiply(left, right, a_zero_point, b_zero_point)
+        y = requantized(acc, scale_of_sums(of_rows(a_scale), b_scale, y_scale), y_zero_point)
+        y = y[..., 0, :] if a.ndim == 1 else y
+        return y[..., 0] if b.ndim == 1 else y
 
     return call
 
@@ -310,24 +314,14 @@ def of_two_tensors(multiply: Callable[..., Array], factor: Array, a_zero: Array,
 
 def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) -> Array:
     """sat(rne(f32(acc) * factor) + zero_point)."""
-    over = None if factor.size == 1 else (axis + acc.ndim if axis < 0 else axis)
-    vector = factor.size == 1 or (over is not None and factor.size == acc.shape[over])
-    fits = zero_point.size == 1 and zero_point.dtype in BYTES
-    if vector and fits and regular(factor) and spans(factor, acc.ndim, over):
-        values = factor.reshape(()) if over is None else factor.reshape(-1)
-        zero = zero_point.reshape(-1)[0]
-        return np.asarray(requantize(acc, values, zero, zero_point.dtype, axis=over, scheme="onnx"))
+    over = axis + acc.ndim if axis < 0 else axis
+    values = factor.reshape(()) if factor.size == 1 else as_operand(factor, acc.ndim, over, acc.shape[over])
+    if values is not None and zero_point.size == 1 and zero_point.dtype in BYTES and regular(factor):
+        zero, along_axis = zero_point.reshape(-1)[0], over if values.ndim else None
+        return np.asarray(requantize(acc, values, zero, zero_point.dtype, axis=along_axis, scheme="onnx"))
     limits = np.iinfo(zero_point.dtype)
     rounded = np.rint(acc.astype(np.float32) * factor).astype(np.float64) + zero_point
     return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
-
-
-def spans(factor: Array, ndim: int, axis: int | None) -> bool:
-    """Whether several factors lie along this axis."""
-    if axis is None:
-        return True
-    shape = (1,) * (ndim - factor.ndim) + factor.shape
-    return all(size == 1 or i == axis for i, size in enumerate(shape))
 
 
 # -------------------------------------------------------------------------------------- of convolutions ------
@@ -388,12 +382,13 @@ def conv_to_float(
         x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
         bias: Array | None = None, *_: Array,
     ) -> Array:  # fmt: skip
-        if sums.constants is None or scale.size != 1 or scale.dtype != np.float32 or not regular(scale):
+        one = scale.size == 1 and scale.ndim <= x.ndim
+        if sums.constants is None or not one or scale.dtype != np.float32 or not regular(scale):
             acc = sums(x, w, x_zero, w_zero, None).astype(np.float32)
             shape = (-1, *(1,) * (x.ndim - 2))
             y = acc * (scale if factor is None else scale * factor.reshape(shape))
             y = y if bias is None else y + bias.reshape(shape)
-            return eltwise(y, ops) if len(ops) else y
+            return np.moveaxis(eltwise(np.moveaxis(y, 1 - x.ndim, -1), ops), -1, 1 - x.ndim) if len(ops) else y
         layer = layers.get(x.dtype)
         if layer is None:
             layer = layers[x.dtype] = sums.layer(
@@ -404,10 +399,6 @@ def conv_to_float(
         return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
 
     return call
-
-
-def one_or_vector(values: Array) -> Array:
-    return values.reshape(()) if values.size == 1 else values.reshape(-1)
 
 
 def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:

@@ -38,6 +38,7 @@ from int8blas.onnx.integer import (
     requantized,
     rounding_product,
 )
+from int8blas.onnx.operands import combined, of_columns
 from int8blas.onnx.table import Call, Operator, Site
 from int8blas.onnx.types import BYTES
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
@@ -278,12 +279,9 @@ def reduce_mean(
 
 
 def scaled(sums: Array, factor: Array, bias: Array | None) -> Array:
-    """f32(sums) * factor + bias, in place of a copy."""
-    y = sums.astype(np.float32)
-    y *= factor
-    if bias is not None:
-        y += bias
-    return y
+    """f32(sums) * factor + bias. Factor and bias may have any shapes that broadcast, larger ones too."""
+    y = combined(np.multiply, sums.astype(np.float32), factor)
+    return y if bias is None else combined(np.add, y, bias)
 
 
 def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Call:  # noqa: N803
@@ -319,7 +317,7 @@ def matmul_to_float(site: Site) -> Call:
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
-        return scaled(multiply(a, b, a_zero, b_zero), a_scale * b_scale, bias)
+        return scaled(multiply(a, b, a_zero, b_zero), a_scale * of_columns(b_scale, a), bias)
 
     return call
 
@@ -331,7 +329,7 @@ def dynamic_matmul(site: Site) -> Call:
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
     ) -> Array:  # fmt: skip
         quantized, scale, zero = dynamic_quantize_linear(a)
-        return scaled(multiply(quantized, b, zero, b_zero), scale * b_scale, bias)
+        return scaled(multiply(quantized, b, zero, b_zero), scale * of_columns(b_scale, a), bias)
 
     return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +87,21 @@ class Pattern:
         """The value of a constant of one element of float32."""
         value = self.constant(name) if name else None
         return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
+
+    def most_dimensions(self, name: str) -> float:
+        """The dimensions of a constant, of the scale of a DynamicQuantizeLinear, or of the product of two such tensors;
+        infinity for all others."""
+        maker = self.makers.get(name)
+        factors = maker.inputs if maker is not None and maker.kind == "Mul" else (name,)
+        return max(map(self.dimensions, factors), default=0)
+
+    def dimensions(self, name: str) -> float:
+        """The dimensions of a constant, or of the scale of a DynamicQuantizeLinear; infinity for all others."""
+        value, maker = self.constant(name), self.makers.get(name)
+        if value is not None:
+            return value.ndim
+        scalar = maker is not None and maker.kind == "DynamicQuantizeLinear" and maker.outputs[1:2] == (name,)
+        return 0 if scalar else math.inf
 
     def quantize_constant(self, node: Node) -> None:
         """Make constants of weights that a QuantizeLinear or DynamicQuantizeLinear makes of a constant."""

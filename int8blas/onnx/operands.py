@@ -1,0 +1,67 @@
+"""Operands that are broadcast to a result: scales, zero points, biases and summands. A layer takes an operand of one
+value, or with one value for each index of an axis. Every pattern and every product asks here whether an operand is one
+of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from int8blas.onnx.graph import Array
+
+
+def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
+    """Return an operand as a layer takes it: a scalar, or a vector along an axis of the result.
+
+    Parameters
+    ----------
+    values : Array
+        The operand, which is broadcast to the result.
+    ndim : int
+        The dimensions that the result has without the operand, or has at least.
+    axis : int
+        The axis of the result, from 0 on, along which a vector may lie.
+    size : int
+        The size of this axis.
+
+    Returns
+    -------
+    Array or None
+        None if the operand has several values along another axis, or would make the result larger.
+    """
+    if values.ndim > ndim:
+        return None
+    if values.size == 1:
+        return values.reshape(())
+    shape = (1,) * (ndim - values.ndim) + values.shape
+    return values.reshape(-1) if values.size == size == shape[axis] else None
+
+
+def vector(values: Array | None, ndim: int, axis: int, size: int) -> Array | None:
+    """Return an operand with a value for each index of an axis as a vector, or None; the parameters are those of
+    :func:`as_operand`."""
+    found = None if values is None else as_operand(values, ndim, axis, size)
+    return found.reshape(-1) if found is not None and found.size == size else None
+
+
+def of_rows(values: Array) -> Array:
+    """Return values of the rows of a matrix, where a vector has one for each row, in the shape that broadcasts."""
+    return values.reshape(-1, 1) if values.ndim == 1 and values.size > 1 else values
+
+
+def of_columns(values: Array, a: Array) -> Array:
+    """Return values of the columns of a product without the axis of rows, which the product of a vector A has not."""
+    return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
+
+
+def fits(shape: Sequence[int], result: Sequence[int]) -> bool:
+    """Return whether an operand of some shape broadcasts to a result and leaves its shape as it is."""
+    pairs = zip(reversed(shape), reversed(result), strict=False)
+    return len(shape) <= len(result) and all(size in (1, wanted) for size, wanted in pairs)
+
+
+def combined(function: Callable[..., Any], y: Array, values: Array) -> Array:
+    """Return a function of two arrays: in the memory of the first one, unless the result is larger."""
+    result: Array = function(y, values, out=y if fits(values.shape, y.shape) else None)
+    return result
