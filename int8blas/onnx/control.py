@@ -1,5 +1,6 @@
-"""If, Loop and Scan. Their functions are called at load, with the plans of the subgraphs, and return a function of the
-node's inputs followed by the tensors that the subgraphs take from around them. Each plan has these behind its inputs.
+"""If, Loop and Scan. A function here has the number of the node's inputs first, then these inputs, then the tensors
+that the subgraphs take from around them; its attributes that were graphs are plans. A plan takes its graph's inputs,
+and behind them the tensors from around it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.table import Operator
 
 if TYPE_CHECKING:
     from int8blas.onnx.plan import Plan
@@ -22,32 +23,25 @@ def results(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def if_(site: Site, inputs: int, *, then_branch: Plan, else_branch: Plan) -> Call:
-    def call(condition: Array, *captured: Any) -> Any:
-        return results((then_branch if condition.item() else else_branch).run(captured))
-
-    return call
+def if_(inputs: int, condition: Array, *captured: Any, then_branch: Plan, else_branch: Plan) -> Any:
+    return results((then_branch if condition.item() else else_branch).run(captured))
 
 
-def loop(site: Site, inputs: int, *, body: Plan) -> Call:
+def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
     """The body's results are a condition, what it carries on, and elements that are stacked."""
-
-    def call(*arguments: Any) -> Any:
-        trips, condition, *carried = arguments[:inputs]
-        captured = arguments[inputs:]
-        count = len(carried)
-        stacked: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
-        going = condition is None or bool(condition.item())
-        for i in itertools.count() if trips is None else range(int(trips.item())):
-            if not going:
-                break
-            goes_on, *values = body.run([np.array(i, np.int64), np.array(going), *carried, *captured])
-            going, carried = bool(goes_on.item()), values[:count]
-            for elements, value in zip(stacked, values[count:], strict=True):
-                elements.append(value)
-        return results([*carried, *(stack(elements) for elements in stacked)])
-
-    return call
+    trips, condition, *carried = arguments[:inputs]
+    captured = arguments[inputs:]
+    count = len(carried)
+    stacked: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
+    going = condition is None or bool(condition.item())
+    for i in itertools.count() if trips is None else range(int(trips.item())):
+        if not going:
+            break
+        goes_on, *values = body.run([np.array(i, np.int64), np.array(going), *carried, *captured])
+        going, carried = bool(goes_on.item()), values[:count]
+        for elements, value in zip(stacked, values[count:], strict=True):
+            elements.append(value)
+    return results([*carried, *(stack(elements) for elements in stacked)])
 
 
 def stack(elements: Sequence[Array], axis: int = 0) -> Array:
@@ -56,34 +50,30 @@ def stack(elements: Sequence[Array], axis: int = 0) -> Array:
 
 
 def scan(
-    site: Site, inputs: int, *, body: Plan, num_scan_inputs: int, scan_input_axes: Sequence[int] | None = None,
+    inputs: int, *arguments: Any, body: Plan, num_scan_inputs: int, scan_input_axes: Sequence[int] | None = None,
     scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
     scan_output_directions: Sequence[int] | None = None,
-) -> Call:  # fmt: skip
+) -> Any:  # fmt: skip
     """The body takes a state, and the elements of the inputs along an axis one after another."""
     states = inputs - num_scan_inputs
     outputs = len(body.outputs) - states
     in_axes, out_axes = scan_input_axes or [0] * num_scan_inputs, scan_output_axes or [0] * outputs
     backward_in = scan_input_directions or [0] * num_scan_inputs
     backward_out = scan_output_directions or [0] * outputs
-
-    def call(*arguments: Any) -> Any:
-        state, captured = list(arguments[:states]), arguments[inputs:]
-        scanned = [np.moveaxis(x, axis, 0) for x, axis in zip(arguments[states:inputs], in_axes, strict=True)]
-        scanned = [x[::-1] if back else x for x, back in zip(scanned, backward_in, strict=True)]
-        stacked: list[list[Any]] = [[] for _ in range(outputs)]
-        for elements in zip(*scanned, strict=True):
-            values = body.run([*state, *elements, *captured])
-            state = values[:states]
-            for made, value in zip(stacked, values[states:], strict=True):
-                made.append(value)
-        made_all = [
-            stack(values[::-1] if back else values, axis)
-            for values, axis, back in zip(stacked, out_axes, backward_out, strict=True)
-        ]
-        return results([*state, *made_all])
-
-    return call
+    state, captured = list(arguments[:states]), arguments[inputs:]
+    scanned = [np.moveaxis(x, axis, 0) for x, axis in zip(arguments[states:inputs], in_axes, strict=True)]
+    scanned = [x[::-1] if back else x for x, back in zip(scanned, backward_in, strict=True)]
+    stacked: list[list[Any]] = [[] for _ in range(outputs)]
+    for elements in zip(*scanned, strict=True):
+        values = body.run([*state, *elements, *captured])
+        state = values[:states]
+        for made, value in zip(stacked, values[states:], strict=True):
+            made.append(value)
+    made_all = [
+        stack(values[::-1] if back else values, axis)
+        for values, axis, back in zip(stacked, out_axes, backward_out, strict=True)
+    ]
+    return results([*state, *made_all])
 
 
 OPERATORS = [

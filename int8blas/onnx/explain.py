@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class Call(NamedTuple):
         "int8" for operators that take or make bytes, "other" for all others.
     seconds : float or None
         What the call took, 0 if its results follow from the shapes of the inputs and are remembered; None without a
-        run.
+        run. A call of a subgraph has the time of all its turns, and If, Loop and Scan have what is left.
     nodes : tuple of str
         The nodes of the file that it stands for.
     reason : str
@@ -55,8 +55,8 @@ class Call(NamedTuple):
 
 
 class ModelExplanation(tuple[Call, ...]):
-    """The calls of a plan in their order; as a string, a table by operator, and why operators that could be of
-    bytes are not."""
+    """The calls of a plan in their order, those of subgraphs behind their If, Loop or Scan; as a string, a table by
+    operator, and why operators that could be of bytes are not."""
 
     __slots__ = ()
 
@@ -81,18 +81,21 @@ class ModelExplanation(tuple[Call, ...]):
 
 def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
     """The calls of a plan, with the times of one run if there are arguments for it."""
-    times = [None] * len(plan.steps) if arguments is None else plan.timed(arguments)
-    return ModelExplanation(
-        Call(
-            step.node.label,
-            step.node.kind,
-            "int8" if is_of_bytes(step.node) else "other",
-            seconds,
-            step.node.parts or (step.node.label,),
-            step.node.reason,
-        )
-        for step, seconds in zip(plan.steps, times, strict=True)
-    )
+    return ModelExplanation(calls_of(plan, None if arguments is None else plan.timed(arguments)))
+
+
+def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
+    """The calls of a plan in their order, those of subgraphs behind the node that has these."""
+    for step in plan.steps:
+        node, plans = step.node, step.plans.values()
+        seconds = None
+        if times is not None:
+            inside = sum(times.get(id(inner.node), 0.0) for each in plans for inner in each.steps)
+            seconds = max(times.get(id(node), 0.0) - inside, 0.0)
+        arithmetic = "int8" if is_of_bytes(node) else "other"
+        yield Call(node.label, node.kind, arithmetic, seconds, node.parts or (node.label,), node.reason)
+        for each in plans:
+            yield from calls_of(each, times)
 
 
 # Products of bytes, and which of their inputs are multiplied.
@@ -116,10 +119,11 @@ def saturations(plan: Plan, arguments: Sequence[Any]) -> dict[str, int]:
             if places and a.dtype == np.uint8 and b.dtype == np.int8 and b.ndim == 2 and a.ndim > 1:
                 turned = [step.node.attributes.get(name, 0) for name in ("transA", "transB")]
                 rows = (a.T if turned[0] else a).reshape(-1, b.shape[1 if turned[1] else 0])
-                counts[step.node.name or step.node.outputs[0]] = would_saturate(rows, b, trans_b=turned[1]).count
+                name = step.node.name or step.node.outputs[0]
+                counts[name] = counts.get(name, 0) + would_saturate(rows, b, trans_b=turned[1]).count
             return step.call(*inputs)
 
         return call if places else step.call
 
-    plan.watched(arguments, around)
+    plan.watched(around).run(arguments)
     return counts

@@ -131,10 +131,10 @@ class Model:
         Returns
         -------
         ModelExplanation
-            A tuple of calls, each with `node`, `operator`, `arithmetic`, `seconds`, the `nodes` of the file that it
-            stands for, and the `reason` why it is no operator of bytes, if its operator could be one. As a string it is
-            a table with a line for each operator: how often it is called, whether it is of bytes, and its share of the
-            time; then a line for each reason.
+            A tuple of calls, those of subgraphs behind their If, Loop or Scan, each with `node`, `operator`,
+            `arithmetic`, `seconds`, the `nodes` of the file that it stands for, and the `reason` why it is no operator
+            of bytes, if its operator could be one. As a string it is a table with a line for each operator: how many
+            calls it has, whether it is of bytes, and its share of the time; then a line for each reason.
 
         Examples
         --------

@@ -4,9 +4,10 @@ found and bound, and for each tensor it is known after which call nobody needs i
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +37,11 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     freed: tuple[int, ...]
     node: Node
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The plans of the node's subgraphs, by the names of its attributes."""
+        return {name: value for name, value in self.node.attributes.items() if isinstance(value, Plan)}
 
 
 # What operators meet in graphs and inputs that are not as they are told to be.
@@ -101,26 +107,31 @@ class Plan:
             for slot in freed:
                 slots[slot] = None
 
-    def timed(self, arguments: Sequence[Any]) -> list[float]:
-        """The seconds that each call takes, in one run; 0 for one whose results have been remembered."""
-        times = dict.fromkeys(map(id, self.steps), 0.0)
+    def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
+        """Return the seconds of each call in one run, by the id of its node; none for a call whose results have been
+        remembered. A call of a subgraph has the time of all its turns, which the node of the subgraph has too."""
+        times: dict[int, float] = {}
 
         def measured(step: Step) -> Call:
             def with_time(*inputs: Any) -> Any:
                 start = time.perf_counter()
                 results = step.call(*inputs)
-                times[id(step)] = time.perf_counter() - start
+                times[id(step.node)] = times.get(id(step.node), 0.0) + time.perf_counter() - start
                 return results
 
             return with_time
 
-        self.watched(arguments, measured)
-        return [times[id(step)] for step in self.steps]
+        self.watched(measured).run(arguments)
+        return times
 
-    def watched(self, arguments: Sequence[Any], around: Callable[[Step], Call]) -> list[Any]:
-        """The outputs of one run that has functions around its calls."""
-        steps = [step._replace(call=around(step)) for step in self.steps]
-        return Plan(steps, self.constants, self.inputs, self.outputs, self.derived, self.memory).run(arguments)
+    def watched(self, around: Callable[[Step], Call]) -> Plan:
+        """Return the plan with functions around its calls, those of subgraphs too."""
+        steps = []
+        for step in self.steps:
+            plans = {name: plan.watched(around) for name, plan in step.plans.items()}
+            inner = step._replace(call=functools.partial(step.call, **plans)) if plans else step
+            steps.append(step._replace(call=around(inner)))
+        return Plan(steps, self.constants, self.inputs, self.outputs, self.derived, self.memory)
 
 
 def check_operators(network: Network) -> None:
@@ -167,7 +178,7 @@ class Planner:
             operator = TABLE.find(node, self.opsets)
             assert operator is not None  # check_operators
             known = {i: constants[name] for i, name in enumerate(node.inputs) if name in constants}
-            call, names = self.bound(operator, node, known)
+            call, names, node = self.bound(operator, node, known)
             folded = fold(operator, call, node, names, constants)
             if folded is None:
                 calls.append(tables.follow(node, call, constants) or (call, names, node))
@@ -184,21 +195,20 @@ class Planner:
         operator = TABLE.find(node, self.opsets)
         return operator is not None and operator.pure and not operator.control
 
-    def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> tuple[Call, tuple[str, ...]]:
-        """The function of a node, and the names of its arguments."""
-        site = Site(node, known, self.opsets.get("", 1))
+    def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> Bound:
+        """Bind a node's function and the names of its arguments. The node has plans in place of graphs then."""
+        names = node.inputs
         try:
-            if not operator.control:
-                return bind(operator, site), node.inputs
-            captured = sorted(set().union(*(graph.captured() for graph in node.subgraphs())))
-            attributes = {
-                name: self.plan(value, captured) if isinstance(value, Graph) else value
-                for name, value in node.attributes.items()
-            }
-            return operator.function(site, len(node.inputs), **attributes), (*node.inputs, *captured)
+            if operator.control:
+                captured = sorted(set().union(*(graph.captured() for graph in node.subgraphs())))
+                plans = {name: self.plan(value, captured) for name, value in node.attributes.items()
+                         if isinstance(value, Graph)}  # fmt: skip
+                node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
+            call = bind(operator, Site(node, known, self.opsets.get("", 1)))
         except Exception as error:
             error.add_note(f"in {node}")
             raise
+        return call, names, node
 
 
 def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:

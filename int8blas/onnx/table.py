@@ -10,7 +10,8 @@ names in ONNX; its defaults are those of ONNX. An input that older versions have
 has the same name. The function returns an array, or a tuple of them.
 
 `prepared` is for functions that have work to do once for a node: they are called at load with a :class:`Site` and the
-attributes, and return the function of the inputs. `control` is for nodes with subgraphs, see :mod:`control`.
+attributes, and return the function of the inputs. `control` is for nodes with subgraphs, which are plans then, see
+:mod:`control`.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ def bind(operator: Operator, site: Site) -> Call:
     if operator.prepared:
         call: Call = operator.function(site, **attributes)
         return call
+    if operator.control:
+        return functools.partial(operator.function, len(node.inputs), **attributes)
     if "outputs" in known:
         attributes["outputs"] = len(node.outputs)
     return functools.partial(operator.function, **attributes) if attributes else operator.function

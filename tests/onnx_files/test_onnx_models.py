@@ -173,6 +173,35 @@ def test_a_loop_stops_at_its_condition_and_stacks():
     np.testing.assert_array_equal(every, [9, 15])
 
 
+LOOP_OF_PRODUCTS = """g (int64 n, uint8[k, 4] x) => (int32[k, 3] last) <int8[4, 3] w = {127, 1, 2, 127, 3, 4, 0, 0, 0,
+    0, 0, 0}> { go = Constant<value = bool {1}>() start = MatMulInteger(x, w)
+    last = Loop(n, go, start) <body = b (int64 i, bool c, int32[k, 3] s) => (c, t) {
+        [inner] p = MatMulInteger(x, w) t = Add(s, p) }> }"""
+
+
+def test_what_a_loop_calls_is_explained_and_counted():
+    model = loaded(LOOP_OF_PRODUCTS)
+    feeds = {"n": np.int64(5), "x": np.full((2, 4), 255, np.uint8)}
+    (last,) = model.run(None, feeds)
+    np.testing.assert_array_equal(last[0], 6 * 255 * np.array([254, 4, 6]))
+    calls = model.explain(feeds)
+    told = [(call.node, call.operator, call.arithmetic) for call in calls]
+    assert told == [("start", "MatMulInteger", "int8"), ("last", "Loop", "other"), ("inner", "MatMulInteger", "int8"),
+                    ("t", "Add", "other")]  # fmt: skip
+    assert all(call.seconds > 0 for call in calls)
+    assert [call.seconds for call in model.explain()] == [None] * 4
+    assert model.saturations(feeds) == {"start": 2, "inner": 10}
+
+
+def test_the_branches_of_an_if_are_explained():
+    model = loaded("""g (bool c, float[n] x) => (float[n] y) { y = If(c) <then_branch = t () => (a) {
+        d = Sin(x) a = Cos(d) }, else_branch = e () => (b) { b = If(c) <then_branch = q () => (u) { u = Tan(x) },
+        else_branch = r () => (v) { v = Exp(x) }> }> }""")
+    calls = model.explain({"c": np.array(False), "x": np.ones(3, np.float32)})
+    assert [call.operator for call in calls] == ["If", "Sin", "Cos", "If", "Tan", "Exp"]
+    assert [call.operator for call in calls if call.seconds] == ["If", "If", "Exp"]
+
+
 def test_functions_of_the_file_are_put_in_their_place():
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18, "own": 1]>
         g (float[n] x) => (float[n] y) { y = own.twice(x) }

@@ -74,10 +74,13 @@ def test_explain_tells_each_call_and_its_time():
     assert [tuple(call) for call in calls] == [
         ("y", "int8blas.DynamicMatMul", "int8", None, ("q", "sums", "real", "scale", "y"), ""),
         ("z", "If", "other", None, ("z",), ""),
+        ("u", "LeakyRelu", "other", None, ("u",), ""),
+        ("v", "Neg", "other", None, ("v",), ""),
     ]  # fmt: skip
     timed = model.explain({"x": X, "c": np.array(True)})
     assert [call[:3] for call in timed] == [call[:3] for call in calls]
-    assert all(call.seconds > 0 for call in timed)
+    assert all(call.seconds > 0 for call in timed[:3])
+    assert timed[3].seconds == 0  # the branch that is not taken
     lines = str(timed).splitlines()
     assert len(lines) == len({call.operator for call in calls})
     assert abs(sum(float(line.rsplit(maxsplit=1)[1].rstrip("%")) for line in lines) - 100) < 0.5
