@@ -55,6 +55,23 @@ def test_pictures_are_what_their_scripts_draw(tmp_path):
     assert drawn == {path.name: path.read_text() for path in pictures.glob("*.svg")}
 
 
+def links(page):
+    """The pages that a page links to."""
+    return {(page.parent / target).resolve() for target in re.findall(r"\]\(([\w./]+\.(?:md|rst))", page.read_text())}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_list_of_pages_has_every_page(page):
+    pages = {path for path in DOCS.glob("*.md") if path.name != "index.md"}
+    indexed = links(DOCS / "concepts" / "index.md") if page == "docs/index.md" else set()
+    assert not pages - links(DOCS.parent / page) - indexed
+
+
+def test_the_list_of_tasks_has_every_task():
+    pages = {path for path in (DOCS / "howto").glob("*.md") if path.name != "index.md"}
+    assert pages == links(DOCS / "howto" / "index.md")
+
+
 # ------------------------------------------------------------------------------------- files, modules, functions ------
 
 ROOT = DOCS.parent
