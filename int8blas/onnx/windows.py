@@ -37,6 +37,8 @@ class Windows(NamedTuple):
     dilations: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
+    # The padding that the attributes ask for: `padding` without the pixels that ceil_mode adds behind it.
+    declared: tuple[tuple[int, int], ...] = ()
 
     def is_whole(self, spatial: Sizes) -> bool:
         """Whether there is no room for more windows than there are, as ceil_mode may leave some out."""
@@ -73,7 +75,8 @@ def lay_out(
         raise ValueError(f"kernel_shape, strides and dilations must be {n} numbers from 1 on each, "
                          f"got {kernel}, {strides} and {dilations}")  # fmt: skip
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
-    padding = padding_of(spatial, spans, strides, pads, auto_pad)
+    padding = declared = padding_of(spatial, spans, strides, pads, auto_pad)
+    ceil_mode = ceil_mode and auto_pad == "NOTSET"  # auto_pad has formulas of its own, which ceil_mode does not change
     outputs = []
     for i, (before, after) in enumerate(padding):
         room = spatial[i] + before + after - spans[i]
@@ -89,7 +92,7 @@ def lay_out(
             (before, max(after, end - size - before))
             for (before, after), end, size in zip(padding, ends, spatial, strict=True)
         )
-    return Windows(kernel, strides, dilations, padding, tuple(outputs))
+    return Windows(kernel, strides, dilations, padding, tuple(outputs), declared)
 
 
 laid_out = functools.lru_cache(lay_out)
@@ -287,7 +290,7 @@ def average_pool(
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     image = padded(x, at.padding)
     total = sum_of_taps(image, at)
-    return np.asarray(total / counts(x.shape[2:], at, pads if count_include_pad else None, auto_pad), x.dtype)
+    return np.asarray(total / counts(x.shape[2:], at, bool(count_include_pad)), x.dtype)
 
 
 def sum_of_taps(image: Array, at: Windows) -> Array:
@@ -301,19 +304,18 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
     return total
 
 
-def counts(spatial: Sizes, at: Windows, pads: Sizes | None, auto_pad: str) -> Array:
-    """How many elements of each window count: those of the image, and of its padding where that is given."""
-    declared = padding_of(spatial, at.kernel, at.strides, pads, auto_pad if pads is None else "NOTSET")
-    if pads is None:
-        declared = ((0, 0),) * len(spatial)
+def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
+    """How many elements of each window count: those of the image, and of the declared padding if that is included. A
+    window that has none counts as 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
+        before, after = at.declared[d] if with_padding else (0, 0)
+        first = at.padding[d][0]
         line = np.zeros(size + sum(at.padding[d]))
-        before = at.padding[d][0]
-        line[before - declared[d][0] : before + size + declared[d][1]] = 1
+        line[first - before : first + size + after] = 1
         taps = np.arange(at.outputs[d])[:, None] * at.strides[d] + np.arange(at.kernel[d]) * at.dilations[d]
         total = total[..., None] * line[taps].sum(1)
-    return total
+    return np.maximum(total, 1)
 
 
 def global_mean(x: Array) -> Array:

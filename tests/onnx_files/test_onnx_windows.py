@@ -1,0 +1,80 @@
+"""Windows whose padding follows from sizes: what auto_pad, ceil_mode and count_include_pad mean together."""
+
+import numpy as np
+import pytest
+import reference_onnx
+from onnx_models import loaded
+
+RNG = np.random.default_rng(11)
+F = np.float32
+SHAPES = {1: (2, 3, 7), 2: (1, 2, 7, 5), 3: (1, 2, 4, 5, 7)}
+PADDINGS = {
+    "SAME_UPPER": {"auto_pad": "SAME_UPPER"},
+    "SAME_LOWER": {"auto_pad": "SAME_LOWER"},
+    "VALID": {"auto_pad": "VALID"},
+    "pads": {"pads": 1},
+    "pads that VALID ignores": {"auto_pad": "VALID", "pads": 1},
+}
+
+
+def attributes_of(spatial, padding, **more):
+    """The attributes of a node, with as many numbers as there are dimensions."""
+    given = {"kernel_shape": [3, 2, 4][:spatial], "strides": [2, 1, 3][:spatial], **PADDINGS[padding], **more}
+    if "pads" in given:
+        given["pads"] = [1] * 2 * spatial
+    return given
+
+
+def written(attributes):
+    """Attributes in onnx's text form."""
+    return ", ".join(f'{name} = "{v}"' if isinstance(v, str) else f"{name} = {v}" for name, v in attributes.items())
+
+
+@pytest.mark.parametrize("opset", [10, 11, 19, 22])
+@pytest.mark.parametrize("spatial", SHAPES)
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("include", [0, 1])
+def test_averages_count_padding_that_follows_from_sizes(opset, spatial, padding, ceil_mode, include):
+    given = attributes_of(spatial, padding, ceil_mode=ceil_mode, count_include_pad=include)
+    if opset >= 19:
+        given["dilations"] = [1, 2, 1][:spatial]
+    x = RNG.integers(-99, 100, SHAPES[spatial]).astype(F)
+    text = f"g (float[a,b{',c' * spatial}] x) => (float y) {{ y = AveragePool<{written(given)}>(x) }}"
+    (y,) = loaded(text, opset=opset).run(None, {"x": x})
+    np.testing.assert_array_equal(y, reference_onnx.average_pool(x, **given))
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize("form", ["QLinearAveragePool", "DequantizeLinear, AveragePool, QuantizeLinear"])
+def test_averages_of_bytes_count_the_same_padding(padding, include, form):
+    given = attributes_of(2, padding, count_include_pad=include)
+    at = written(given)
+    numbers = "<float s = {0.5}, uint8 z = {10}, float t = {0.25}, uint8 u = {7}>"
+    body = f"y = com.microsoft.QLinearAveragePool<{at}>(x, s, z, t, u)"
+    if "," in form:
+        body = f"f = DequantizeLinear(x, s, z) a = AveragePool<{at}>(f) y = QuantizeLinear(a, t, u)"
+    x = RNG.integers(0, 99, SHAPES[2], np.uint8)
+    (y,) = loaded(f"g (uint8[a,b,c,d] x) => (uint8 y) {numbers} {{ {body} }}", microsoft=True).run(None, {"x": x})
+    real = reference_onnx.dequantized(x, F(0.5), np.uint8(10))
+    wanted = reference_onnx.quantized(reference_onnx.average_pool(real, **given), F(0.25), np.uint8(7))
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("kind", ["float", "uint8", "int8"])
+@pytest.mark.parametrize("spatial", SHAPES)
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+def test_maxima_are_of_windows_that_auto_pad_lays_out(kind, spatial, padding, ceil_mode):
+    given = attributes_of(spatial, padding, ceil_mode=ceil_mode, dilations=[1, 2, 1][:spatial])
+    dtype = np.dtype(F if kind == "float" else kind)
+    x = RNG.integers(0 if kind == "uint8" else -99, 100, SHAPES[spatial]).astype(dtype)
+    model = loaded(f"g ({kind}[a,b{',c' * spatial}] x) => ({kind} y) {{ y = MaxPool<{written(given)}>(x) }}")
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], reference_onnx.max_pool(x, **given))
+
+
+def test_the_mean_of_a_window_without_elements_is_zero():
+    model = loaded("""g (float[1,1,1] x) => (float y) {
+        y = AveragePool<kernel_shape = [4], dilations = [2], auto_pad = "SAME_UPPER">(x) }""", opset=19)  # fmt: skip
+    np.testing.assert_array_equal(model.run(None, {"x": np.ones((1, 1, 1), F)})[0], [[[0]]])
