@@ -14,10 +14,12 @@ PLAIN = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64
          "float64", "bfloat16", "object"}  # fmt: skip
 
 
-def model_of(text, opset=18, microsoft=False):
-    """A model of the body of a graph: "name (inputs) => (outputs) { nodes }"."""
+def model_of(text, opset=18, microsoft=False, constants=None):
+    """A model of the body of a graph: "name (inputs) => (outputs) { nodes }", and its constants, arrays by name."""
     domains = f'"": {opset}' + (', "com.microsoft": 1' if microsoft else "")
-    return onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]>\n{text}")
+    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]>\n{text}")
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(x, name) for name, x in (constants or {}).items())
+    return model
 
 
 def loaded(text, **options):

@@ -6,10 +6,11 @@ What static quantization writes as DequantizeLinear, operator, QuantizeLinear::
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu: a table
     GlobalAveragePool             QLinearGlobalAveragePool
     Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
-    MaxPool, Reshape and so on    the same operator on bytes, if both quantizations are the same
+    Reshape and so on             the same operator on bytes, if both quantizations are the same
+    MaxPool                       MaxPool of bytes, if the scale of the result is positive
 
-A Relu before QuantizeLinear goes if the zero point is the lowest byte: saturation makes that of everything below 0. And
-what dynamic quantization writes::
+A Relu before QuantizeLinear goes if the zero point is the lowest byte and the scale is positive: saturation makes that
+of everything below 0. And what dynamic quantization writes::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat
     ConvInteger, Cast, Mul, ...             ConvIntegerToFloat: with an Add of a bias, a BatchNormalization, and a chain
@@ -37,6 +38,7 @@ import numpy as np
 from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.chains import chain_behind, chained_graph
 from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
+from int8blas.onnx.integer import regular, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
@@ -52,7 +54,7 @@ ENDING = "its result, for it alone, is not quantized by one constant scale and z
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 # Operators that give some of their input's elements.
-MOVES = {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Tile"}
+MOVES = {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Tile"}
 TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
 
 
@@ -129,13 +131,11 @@ def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
-    pairs = zip((x.scale, pattern.zero_name(x)), pattern.ending(last), strict=True)
-    values = [(pattern.constant(a), pattern.constant(b)) for a, b in pairs]
-    same = all(
-        a is not None and b is not None and a.size == 1 and a.dtype == b.dtype and a.item() == b.item()
-        for a, b in values
-    )
-    return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs) if same else None
+    names = x.scale, pattern.zero_name(x), *pattern.ending(last)
+    values = [value for name in names if (value := pattern.constant(name)) is not None]
+    if len(values) < 4 or not same_quantization(*values):
+        return None
+    return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs)
 
 
 def of_two_inputs(operator: str) -> Rewrite:
@@ -162,11 +162,14 @@ def rewritten_concat(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None:
-    """The largest of some bytes is that of the largest number: quantization changes no order. So quantization comes
-    first, where there is a Relu in between too, which changes none either.
+    """The largest of some bytes is that of the largest number: quantization by a positive scale changes no order. So
+    quantization comes first, where there is a Relu in between too, which changes none either.
     """
+    scale = pattern.constant(last.inputs[1])
+    if scale is None or not regular(scale):
+        return None
     new = moved(pattern, node, last)
-    if new is not None or len(node.outputs) != 1:
+    if new is not None:
         return new
     name = f"{node.outputs[0]} in bytes of int8blas"
     first = replace(last, inputs=(node.inputs[0], *last.inputs[1:]), outputs=(name,))

@@ -34,6 +34,8 @@ from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
+# 255 times this is finite in float32.
+LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
 
 
 def aligned(values: Array, ndim: int, axis: int | None) -> Array:
@@ -125,17 +127,26 @@ def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, outpu
 
 
 def regular(scale: Array) -> bool:
-    """Whether int8blas takes a scale."""
+    """Whether int8blas takes scales: all are positive and finite, so that quantization keeps the order of numbers."""
     return bool((np.isfinite(scale) & (scale > 0)).all())
 
 
+def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:
+    """Whether two quantizations by one scale and one zero point are equal, in values and in types, and give each byte
+    back when it is dequantized by one and quantized by the other: neither 0, NaN nor infinity comes between."""
+    pairs = (scale, other_scale), (zero, other_zero)
+    equal = all(a.size == b.size == 1 and a.dtype == b.dtype and a.item() == b.item() for a, b in pairs)
+    return equal and bool(0 < abs(scale.item()) <= LARGEST_SCALE)
+
+
 def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: int) -> Array:
-    """QuantizeLinear in NumPy, in the type of x or that of the scale, whichever has more bits."""
+    """QuantizeLinear in NumPy, in the type of x or that of the scale, whichever has more bits. NaN becomes the zero
+    point, as in int8blas."""
     limits = np.iinfo(zero_point.dtype)
     factor, zero = spread(scale, x, axis, block_size), spread(zero_point, x, axis, block_size)
     kind = np.result_type(x.dtype if x.dtype.kind == "f" else scale.dtype, scale.dtype)
-    rounded = np.rint(np.divide(x, factor, dtype=kind)).astype(np.float64) + zero
-    return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
+    rounded = np.nan_to_num(np.rint(np.divide(x, factor, dtype=kind)).astype(np.float64)) + zero
+    return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
 def spread(values: Array, x: Array, axis: int, block_size: int) -> Array:
@@ -320,8 +331,8 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
         zero, along_axis = zero_point.reshape(-1)[0], over if values.ndim else None
         return np.asarray(requantize(acc, values, zero, zero_point.dtype, axis=along_axis, scheme="onnx"))
     limits = np.iinfo(zero_point.dtype)
-    rounded = np.rint(acc.astype(np.float32) * factor).astype(np.float64) + zero_point
-    return np.nan_to_num(np.clip(rounded, limits.min, limits.max)).astype(zero_point.dtype)
+    rounded = np.nan_to_num(np.rint(acc.astype(np.float32) * factor).astype(np.float64)) + zero_point
+    return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
 # -------------------------------------------------------------------------------------- of convolutions ------

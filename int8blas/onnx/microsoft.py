@@ -37,6 +37,8 @@ from int8blas.onnx.integer import (
     regular,
     requantized,
     rounding_product,
+    same_quantization,
+    zero_of,
 )
 from int8blas.onnx.operands import combined, of_columns
 from int8blas.onnx.table import Call, Operator, Site
@@ -158,13 +160,14 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
     return call_constant
 
 
-def concat(scale: Array, zero: Array, *triples: Array, axis: int) -> Array:
+def concat(scale: Array, zero: Array | None, *triples: Array, axis: int) -> Array:
     """Parts that are quantized as the result is are taken as they are."""
+    end = zero_of(zero, np.uint8)
     parts = []
     for i in range(0, len(triples), 3):
         x, x_scale, x_zero = triples[i : i + 3]
-        same = x_scale == scale and x_zero == zero
-        parts.append(x if same else quantize_linear(real(x, x_scale, x_zero), scale, zero))
+        same = same_quantization(x_scale, zero_of(x_zero, x.dtype), scale, end)
+        parts.append(x if same else quantize_linear(real(x, x_scale, x_zero), scale, end))
     return np.concatenate(parts, axis)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
-from int8blas.onnx.integer import dynamic_quantize_linear, quantize_linear
+from int8blas.onnx.integer import dynamic_quantize_linear, quantize_linear, regular
 from int8blas.onnx.shape import reshape
 from int8blas.onnx.types import BYTES
 
@@ -156,9 +156,12 @@ class Pattern:
         if last is None:
             return None
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
-        if scale is None or zero is None or scale.dtype != np.float32 or scale.size != 1 or zero.dtype not in BYTES:
+        if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
             return None
-        return None if relu is not None and zero.item() != np.iinfo(zero.dtype).min else last
+        if scale.size != 1 or zero.size != 1:
+            return None
+        saturates = regular(scale) and zero.item() == np.iinfo(zero.dtype).min  # all that is not above 0
+        return last if relu is None or saturates else None
 
     def zero_name(self, quantized: Quantized, dtype: Any = np.uint8) -> str:
         """The name of a zero point; a constant 0 where there is none."""
