@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -109,13 +109,26 @@ class Graph:
 
 @dataclass
 class Network:
-    """A graph, and the version of the operators of each domain that its nodes are written in; and whether products of
-    real numbers with weights that are stored in 8 bits are computed in 8 bits.
+    """A graph, and the version of the operators of each domain that its nodes are written in.
+
+    Parameters
+    ----------
+    dynamic : bool, optional
+        Whether products of real numbers with weights that are stored in 8 bits are computed in 8 bits.
+    overridable : tuple of Value, optional
+        The constants of the graph that a caller may replace.
     """
 
     graph: Graph
     opsets: Mapping[str, int]
     dynamic: bool = False
+    overridable: tuple[Value, ...] = ()
+
+    def overridden(self, values: Sequence[Value]) -> Network:
+        """Return the network with inputs, behind the others, in place of these constants."""
+        names = {value.name for value in values}
+        constants = {name: array for name, array in self.graph.constants.items() if name not in names}
+        return replace(self, graph=replace(self.graph, inputs=(*self.graph.inputs, *values), constants=constants))
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:

@@ -15,7 +15,7 @@ from int8blas.core.streams import Target
 from int8blas.onnx.explain import ModelExplanation, explained, saturations
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
-from int8blas.onnx.plan import WRONG, check_operators, make_plan, wrong
+from int8blas.onnx.plan import WRONG, Plan, check_operators, make_plan, wrong
 from int8blas.onnx.reader import read
 from int8blas.onnx.stored import network_of, plain
 
@@ -23,6 +23,10 @@ from int8blas.onnx.stored import network_of, plain
 TYPES = {
     "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
 }  # fmt: skip
+
+
+# How many plans with replaced constants a model keeps: each has packed weights of its own.
+MOST_PLANS = 4
 
 
 class Port(NamedTuple):
@@ -58,6 +62,8 @@ class Model:
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
         self._plan = make_plan(fused(network))
+        # Plans in which constants are inputs, by the names of these constants.
+        self._others: dict[tuple[str, ...], Plan] = {}
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, values)) for values in (self._inputs, self._outputs))
@@ -78,6 +84,16 @@ class Model:
         """
         return [port(value) for value in self._inputs]
 
+    def get_overridable_initializers(self) -> list[Port]:
+        """The constants that :meth:`run` lets a feed replace, as onnxruntime's ``get_overridable_initializers``.
+
+        Returns
+        -------
+        list of Port
+            The constants that the file declares as inputs too, if its ``ir_version`` is 4 or more.
+        """
+        return [port(value) for value in self._network.overridable]
+
     def get_outputs(self) -> list[Port]:
         """What :meth:`run` returns, as onnxruntime's ``get_outputs``.
 
@@ -96,7 +112,8 @@ class Model:
         output_names : sequence of str or None
             The outputs that are wanted, in this order; None for all of them in the order of the file.
         feeds : mapping of str to array_like
-            A value for each input, of its dtype and shape. Sizes that have a name, or none, can be any.
+            A value for each input, of its dtype and shape. Sizes that have a name, or none, can be any. Constants of
+            :meth:`get_overridable_initializers` may have a value here too, which is used in place of their own.
 
         Returns
         -------
@@ -108,14 +125,19 @@ class Model:
         TypeError, ValueError
             If a feed is missing or is not as the file says, before anything is computed; or if a node finds that its
             inputs are not as its operator wants them, with a note that names the node.
+
+        Notes
+        -----
+        The first run that replaces some constants makes another plan, in which these are inputs: nothing that was
+        computed or packed from their own values is used. The plan is kept for the next run that replaces them.
         """
         names = [value.name for value in self._outputs]
         unknown = [name for name in output_names or () if name not in names]
         if unknown:
             raise ValueError(f"output_names must be among {names}, got {unknown}")
-        arguments = self._arguments(feeds)
+        plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"), Recycling():
-            results = self._plan.run(arguments)
+            results = plan.run(arguments)
         if output_names is None:
             return results
         return [results[names.index(name)] for name in output_names]
@@ -148,9 +170,9 @@ class Model:
         """
         if feeds is None:
             return explained(self._plan, None)
-        arguments = self._arguments(feeds)
+        plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"), Recycling():
-            return explained(self._plan, arguments)
+            return explained(plan, arguments)
 
     def saturations(self, feeds: Mapping[str, Any]) -> dict[str, int]:
         """Find where kernels that add two products in 16 bits would saturate.
@@ -168,9 +190,9 @@ class Model:
             Of each product of uint8 and an int8 matrix, by the name of its node, how many sums of two products do not
             fit 16 bits, as :func:`int8blas.would_saturate` counts them. Convolutions and LSTMs are not looked at.
         """
-        arguments = self._arguments(feeds)
+        plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"):
-            return saturations(self._plan, arguments)
+            return saturations(plan, arguments)
 
     def save(self, path: Target) -> None:
         """Write the model to a file that :func:`int8blas.load` maps, without the package onnx.
@@ -185,17 +207,31 @@ class Model:
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (plain(self._network),)
 
-    def _arguments(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """The feeds in the order of the inputs, checked."""
-        wanted = [value.name for value in self._inputs]
-        missing = [name for name in wanted if name not in feeds]
-        unknown = [name for name in feeds if name not in wanted]
-        if missing or unknown:
+    def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
+        """Return the plan for these feeds and its arguments, checked, in the order of its inputs."""
+        replaced = tuple(value for value in self._network.overridable if value.name in feeds)
+        values = (*self._inputs, *replaced)
+        missing = [value.name for value in self._inputs if value.name not in feeds]
+        if missing or len(feeds) > len(values):
+            unknown = sorted(feeds.keys() - {value.name for value in values})
             told = " and ".join(
                 f"{names} {what}" for names, what in ((missing, "missing"), (unknown, "unknown")) if names
             )
+            wanted = [value.name for value in self._inputs]
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
-        return [checked(value, feeds[value.name]) for value in self._inputs]
+        arguments = [checked(value, feeds[value.name]) for value in values]
+        return self._plan_of(replaced) if replaced else self._plan, arguments
+
+    def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
+        """Return the plan in which these constants are inputs. Several threads may ask for it at a time."""
+        names = tuple(value.name for value in replaced)
+        plan = self._others.get(names)
+        if plan is None:
+            plan = make_plan(fused(self._network.overridden(replaced)))
+            if len(self._others) >= MOST_PLANS:
+                self._others = {}
+            self._others[names] = plan
+        return plan
 
 
 def restored(values: Any) -> Model:

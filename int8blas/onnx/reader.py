@@ -42,7 +42,12 @@ def read(source: Any) -> Network:
     if not model.HasField("graph") or not model.opset_import:
         raise ValueError("source must be an ONNX model, got one without a graph or without versions of operators")
     opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
-    return Network(Reader(onnx, path).graph(model.graph), opsets)
+    reader = Reader(onnx, path)
+    graph = reader.graph(model.graph)
+    # Before version 4 of the format every constant was an input too, and none is meant to be replaced.
+    ports = model.graph.input if model.ir_version >= 4 else ()
+    defaults = {port.name: reader.value(port) for port in ports if port.name in graph.constants}
+    return Network(graph, opsets, overridable=tuple(defaults.values()))
 
 
 def parsed(onnx: Any, data: bytes, name: str) -> Any:

@@ -12,7 +12,11 @@ from int8blas.onnx.graph import Graph, Network, Node, Value
 
 def plain(network: Network) -> dict[str, Any]:
     """The network as dicts, lists, arrays, numbers and strings."""
-    return {"opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic}
+    overridable = [plain_port(value) for value in network.overridable]
+    return {
+        "opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic,
+        "overridable": overridable,
+    }  # fmt: skip
 
 
 def plain_graph(graph: Graph) -> dict[str, Any]:
@@ -47,7 +51,9 @@ def network_of(values: Any) -> Network:
     """
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}
-        return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)))
+        # Older files have no "overridable".
+        overridable = tuple(port_of(*each) for each in values.get("overridable", ()))
+        return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)), overridable)
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"network must be the values of one, got others: {error}") from None
 

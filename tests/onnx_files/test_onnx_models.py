@@ -1,5 +1,6 @@
 """Whole models: what run takes and gives, order, folding, subgraphs, and files that are wrong."""
 
+import pickle
 import re
 import threading
 from pathlib import Path
@@ -86,6 +87,71 @@ def test_sizes_that_are_not_numbers_can_be_any(sizes):
             size.dim_param = text.strip()
     (y,) = int8blas.onnx.load(proto).run(None, {"x": np.ones((2, 3), np.float32)})
     assert y.shape == (2, 3)
+
+
+def with_defaults(text, *names, ir_version=8):
+    """A model whose constants of these names are inputs too."""
+    proto = model_of(text)
+    for tensor in proto.graph.initializer:
+        if tensor.name in names:
+            proto.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    proto.ir_version = ir_version
+    return int8blas.onnx.load(proto)
+
+
+WITH_WEIGHTS = """g (uint8[n, 4] x) => (int32[n, 2] y, float[n, 2] r) <int8[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8},
+    uint8 z = {3}, float s = {0.5}> { y = MatMulInteger(x, w, z) f = Cast<to = 1>(y) t = Mul(s, s) r = Mul(f, t) }"""
+
+
+def test_a_feed_replaces_a_constant_that_is_an_input():
+    """Weights that are packed and constants that are folded from a default are not used then."""
+    rng = np.random.default_rng(0)
+    model = with_defaults(WITH_WEIGHTS, "w", "s")
+    assert model.get_overridable_initializers() == [("w", [4, 2], "tensor(int8)"), ("s", [], "tensor(float)")]
+    assert [port.name for port in model.get_inputs()] == ["x"]
+    x = rng.integers(0, 256, (3, 4), np.uint8)
+    own = {"w": np.arange(1, 9, dtype=np.int8).reshape(4, 2), "s": np.float32(0.5)}
+    other = {"w": rng.integers(-128, 128, (4, 2), np.int8), "s": np.float32(3)}
+    for each in (model, pickle.loads(pickle.dumps(model))):
+        for names in ((), ("w",), ("s",), ("w", "s"), ("w",), ()):
+            given = {name: other[name] for name in names}
+            w, s = (own | given).values()
+            y, r = each.run(None, {"x": x, **given})
+            np.testing.assert_array_equal(y, (x.astype(int) - 3) @ w.astype(int))
+            np.testing.assert_array_equal(r, y.astype(np.float32) * (s * s))
+            assert each.explain({"x": x, **given})[0].seconds > 0
+
+
+def test_a_model_keeps_few_plans_of_replaced_constants():
+    constants = [f"c{i}" for i in range(6)]
+    listed = ", ".join(f"float {name} = {{1}}" for name in constants)
+    model = with_defaults(f"g (float x) => (float y) <{listed}> {{ y = Sum(x, {', '.join(constants)}) }}", *constants)
+    for count in range(7):
+        for start in range(7 - count):
+            feeds = {name: np.float32(5) for name in constants[start : start + count]}
+            assert model.run(None, {"x": np.float32(0), **feeds})[0] == 6 + 4 * count
+            assert len(model._others) <= 4
+
+
+@pytest.mark.parametrize(
+    ("feeds", "error", "text"),
+    [
+        ({"w": np.zeros((4, 3), np.int8)}, ValueError, r"feeds\['w'\] must have shape \(4, 2\), got \(4, 3\)"),
+        ({"w": np.zeros((4, 2), np.uint8)}, TypeError, r"feeds\['w'\] must be int8, got uint8"),
+        ({"z": np.uint8(1)}, ValueError, r"feeds must have \['x'\], got \['x', 'z'\]: \['z'\] unknown"),
+    ],
+)
+def test_a_feed_is_as_the_constant_that_it_replaces(feeds, error, text):
+    with pytest.raises(error, match=text):
+        with_defaults(WITH_WEIGHTS, "w").run(None, {"x": np.zeros((1, 4), np.uint8), **feeds})
+
+
+def test_old_files_have_constants_among_their_inputs_that_stay():
+    """Version 3 of the format wants every constant there; onnxruntime replaces none of these either."""
+    model = with_defaults(WITH_WEIGHTS, "w", "z", "s", ir_version=3)
+    assert model.get_overridable_initializers() == []
+    with pytest.raises(ValueError, match=r"\['w'\] unknown"):
+        model.run(None, {"x": np.zeros((1, 4), np.uint8), "w": np.zeros((4, 2), np.int8)})
 
 
 def test_an_error_of_a_node_names_it():
