@@ -57,7 +57,8 @@ def dynamic_conv(
 def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
     weights, zero, columns = site.constants[1], site.constants.get(3), site.constants[1].shape[1]
     layer = InnerProduct(
-        weights.T, site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32, attributes=source_given(ops),
+        site.packed.matrix(weights), site.constants.get(4), src_dtype=UINT8, dst_dtype=np.float32,
+        attributes=source_given(ops),
         scales={"weights": as_operand(site.constants[2], 1, 0, columns)},
         zero_points={"weights": as_operand(zero, 2, 1, columns)} if zero is not None and zero.any() else {},
     )  # fmt: skip

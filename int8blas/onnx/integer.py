@@ -23,7 +23,6 @@ from int8blas.elementwise.functions import eltwise
 from int8blas.elementwise.quantization import dequantize as dequantize_bytes
 from int8blas.elementwise.quantization import quantize, requantize
 from int8blas.gemm.matmul import matmul
-from int8blas.gemm.packing import pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
@@ -200,7 +199,7 @@ class Numbers(NamedTuple):
 
 
 def rounding_product(
-    numbers: Sequence[Array | None], bias: Array | None, turned: bool = False, alpha: float = 1.0
+    site: Site, numbers: Sequence[Array | None], bias: Array | None, turned: bool = False, alpha: float = 1.0
 ) -> Call | None:
     """The layer of a product of bytes with a matrix, or a transposed one, if all of its :class:`Numbers` are constant;
     None if there is no such layer."""
@@ -222,15 +221,16 @@ def rounding_product(
     if b_zero.any():
         zeros["weights"] = b_zero
     layer = InnerProduct(
-        matrix, None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype, dst_dtype=n.y_zero.dtype,
-        scales={"weights": factor}, zero_points=zeros, attributes=Attributes(requantization="onnx"),
+        site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype,
+        dst_dtype=n.y_zero.dtype, scales={"weights": factor}, zero_points=zeros,
+        attributes=Attributes(requantization="onnx"),
     )  # fmt: skip
     return lambda a, *_: layer(a)
 
 
 def matmul_integer(site: Site) -> Call:
     """A constant matrix is packed once."""
-    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+    multiply = multiplication(site, site.constants.get(1))
 
     def call(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
         return multiply(a, b, a_zero_point, b_zero_point)
@@ -238,9 +238,9 @@ def matmul_integer(site: Site) -> Call:
     return call
 
 
-def multiplication(weights: Array | None, constant: bool) -> Callable[..., Array]:
+def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
     """The exact product (a - a_zero_point) @ (b - b_zero_point) in int32; `weights` are b, if that is constant."""
-    packed = pack_b(weights) if constant and weights is not None and weights.ndim == 2 and weights.size else None
+    packed = site.packed.matrix(weights) if weights is not None and weights.ndim == 2 and weights.size else None
 
     def multiply(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
         left = zero_vector(a_zero_point, a, -2)
@@ -284,10 +284,10 @@ def stacked(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array 
 
 
 def qlinear_matmul(site: Site) -> Call:
-    layer = rounding_product([site.constants.get(i) for i in range(1, 8)], None)
+    layer = rounding_product(site, [site.constants.get(i) for i in range(1, 8)], None)
     if layer is not None:
         return layer
-    multiply = multiplication(site.constants.get(3), 3 in site.constants)
+    multiply = multiplication(site, site.constants.get(3))
     known = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value.reshape(()) for value in known if value is not None and value.size == 1]
     if len(numbers) == len(known) and numbers[5].dtype in BYTES:
@@ -431,7 +431,7 @@ class ConvolutionSums:
         strides: Sizes | None,
     ) -> None:  # fmt: skip
         self.auto_pad, self.dilations, self.group, self.pads, self.strides = auto_pad, dilations, group, pads, strides
-        names = site.node.inputs
+        self.packed, names = site.packed, site.node.inputs
         weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
         given = [i for i in fixed if i < len(names) and names[i]]
         # The kind of source is not known yet: a layer for each is made when it is first needed.
@@ -454,10 +454,20 @@ class ConvolutionSums:
         if attributes:
             zero |= attributes.pop("zero_points")
             given = attributes
-        return Convolution(
-            w, bias, strides=self.strides or 1, padding=padding, dilation=self.dilations or 1, groups=self.group,
-            layout=CHANNELS_LAST[n - 1], src_dtype=dtype, zero_points=zero, **given,
-        )  # fmt: skip
+
+        def make(weights: Any) -> Convolution:
+            return Convolution(
+                weights, bias, strides=self.strides or 1, padding=padding, dilation=self.dilations or 1,
+                groups=self.group, layout=CHANNELS_LAST[n - 1], src_dtype=dtype, zero_points=zero, **given,
+            )  # fmt: skip
+
+        if self.constants is None:
+            return make(w)
+        # How weights are packed follows from these; large biases exclude some kernels for groups.
+        zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
+        geometry = tuple(self.strides or ()), tuple(self.dilations or ()), self.group
+        biases = bias.tobytes() if bias is not None and self.group > 1 else b""
+        return self.packed.layer(make, w, geometry, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
         """That there are windows of this image, whatever the layer finds. Most images have the shape of the last."""

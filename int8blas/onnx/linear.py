@@ -41,12 +41,13 @@ def stored_matmul(site: Site, *, dynamic: int = 0, ops: Any = ()) -> Call:
     """The product with a matrix of int8 and scales of its columns, in float32; or, if `dynamic`, in bytes, with a scale
     for each row of the other factor. Then a bias, if there is one, and post-ops.
     """
-    weights, scale, bias = site.constants[1], site.constants[2].reshape(-1), site.constants.get(3)
+    packed = site.packed.matrix(site.constants[1])
+    scale, bias = site.constants[2].reshape(-1), site.constants.get(3)
     if dynamic:
         scales = {"weights": scale if scale.size > 1 else scale[0]}
-        layer: Call = InnerProduct.dynamic(weights.T, bias, scales=scales, attributes=Attributes(post_ops=[*ops]))
+        layer: Call = InnerProduct.dynamic(packed, bias, scales=scales, attributes=Attributes(post_ops=[*ops]))
         return lambda a, *_: layer(a)
-    layer = RealProduct(weights, scale)
+    layer = RealProduct(packed, scale)
     behind = [*([] if bias is None else [Binary(operand=bias, algorithm="add")]), *ops]
     if not behind:
         return lambda a, *_: layer(a)

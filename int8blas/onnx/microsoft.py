@@ -291,11 +291,11 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
     names, bias = site.node.inputs, site.constants.get(6)
     if not transA and (bias is not None or len(names) < 7 or not names[6]):
         numbers = [site.constants.get(i) for i in (1, 2, 3, 4, 5, 7, 8)]
-        layer = rounding_product(numbers, bias, bool(transB), alpha)
+        layer = rounding_product(site, numbers, bias, bool(transB), alpha)
         if layer is not None:
             return layer
     weights = site.constants.get(3)
-    multiply = multiplication(None if weights is None else weights.T if transB else weights, weights is not None)
+    multiply = multiplication(site, weights.T if transB and weights is not None else weights)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, c: Array | None = None,
@@ -314,7 +314,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
 
 
 def matmul_to_float(site: Site) -> Call:
-    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+    multiply = multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
@@ -326,7 +326,7 @@ def matmul_to_float(site: Site) -> Call:
 
 
 def dynamic_matmul(site: Site) -> Call:
-    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+    multiply = multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
@@ -382,7 +382,8 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
 
     b = site.constants.get(3)
     of_source, of_state = (weights.reshape(n, -1, 4, size)[:, :, order] for weights in (w, r))
-    layer = DynamicLSTM(
+    make = functools.partial(
+        DynamicLSTM,
         of_source,
         of_state,
         None if b is None else by_gate(b[:, : 4 * size] + b[:, 4 * size :]),
@@ -390,6 +391,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
         zero_points={"layer": by_gate(w_zero), "iter": by_gate(r_zero)},
         direction=LAYER_DIRECTIONS[direction],
     )
+    layer = site.packed.once(make, [*site.constants.values()], "LSTM", *site.constants, direction, size)
 
     def call(x: Array, *others: Array | None) -> Any:
         lengths, h, c = (*others[3:6], None, None, None)[:3]
@@ -402,7 +404,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
 def product_of(site: Site, position: int, direction: int) -> Callable[..., Array]:
     """The product with the weights of a direction, packed if they are constant."""
     weights = site.constants.get(position)
-    return multiplication(None if weights is None else weights[direction], weights is not None)
+    return multiplication(site, None if weights is None else weights[direction])
 
 
 def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero: Array) -> recurrent.Product:
@@ -421,7 +423,7 @@ def qattention(
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
     """Self-attention whose projections are products of bytes; between these it is float32."""
-    multiply = multiplication(site.constants.get(1), 1 in site.constants)
+    multiply = multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
     def call(

@@ -16,6 +16,7 @@ from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
+from int8blas.onnx.packed import Packed
 from int8blas.onnx.sizes import Memory, derived, shapes_of
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
@@ -168,6 +169,7 @@ class Planner:
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self.opsets = opsets
+        self.packed = Packed()
 
     def plan(self, graph: Graph, captured: Sequence[str] = ()) -> Plan:
         """The plan of a graph; one of a subgraph has what it takes from around it as further inputs."""
@@ -204,7 +206,7 @@ class Planner:
                 plans = {name: self.plan(value, captured) for name, value in node.attributes.items()
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
-            call = bind(operator, Site(node, known, self.opsets.get("", 1)))
+            call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))
         except Exception as error:
             error.add_note(f"in {node}")
             raise

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from int8blas.onnx.graph import Array, Node
+from int8blas.onnx.packed import Packed
 
 # Of operators that take the place of several nodes, and that no file has.
 DOMAIN = "int8blas"
@@ -52,11 +53,13 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a prepared operator is: its node, and those of the node's inputs that are constant, by position."""
+    """Where a prepared operator is: its node, those of the node's inputs that are constant, by position, and the weights
+    that nodes share."""
 
     node: Node
     constants: Mapping[int, Array] = field(default_factory=dict)
     opset: int = NEWEST[""]
+    packed: Packed = field(default_factory=Packed)
 
 
 class Table:
