@@ -16,6 +16,7 @@ import gc
 import hashlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 PACKAGE = Path("int8blas")
 CSRC = PACKAGE / "csrc"
@@ -192,6 +194,15 @@ class Objects:
         return path
 
 
+class BuildPy(build_py):
+    """build_py that writes a checkout's commit into a wheel."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode and (commit := runpy.run_path(str(PACKAGE / "_version.py"))["describe"](Path.cwd())):
+            Path(self.build_lib, "int8blas", "_commit.txt").write_text(commit + "\n")
+
+
 class BuildExt(build_ext):
     """build_ext with the compiler's own flags, and OpenMP where it compiles and links."""
 
@@ -321,5 +332,5 @@ if __name__ == "__main__":  # where processes are not forked, Cython's import th
             build_dir="build",
             nthreads=os.cpu_count() or 1,
         ),
-        cmdclass={"build_ext": BuildExt},
+        cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     )

@@ -40,8 +40,7 @@ Each room's ``__init__`` says what lives there. docs/architecture.md follows a p
 weights through them, and has a glossary.
 """
 
-from int8blas import calibration
-from int8blas import onnx as onnx
+from int8blas import calibration, onnx
 from int8blas._former import name_former_places
 from int8blas._version import __version__
 from int8blas.convolution.convolution import Convolution
@@ -122,6 +121,7 @@ __all__ = [
     "move_strides",
     "nearest",
     "num_threads",
+    "onnx",
     "pack_b",
     "quantize",
     "quantize_bias",

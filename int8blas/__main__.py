@@ -6,7 +6,17 @@ from typing import NoReturn
 
 from int8blas import __version__, show_config
 from int8blas._bench import command
+from int8blas._version import commit
 from int8blas.onnx import command as onnx_command
+
+
+class Version(argparse.Action):
+    """Prints the version and the commit, which is asked for only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        known = commit()
+        print(f"int8blas {__version__}{f' ({known})' if known else ''}")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,7 +30,7 @@ def main() -> int:
     parser = Parser(
         prog="python -m int8blas", description="Exact 8-bit integer matrix multiplication for NumPy arrays."
     )
-    parser.add_argument("--version", action="version", version=f"int8blas {__version__}")
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version, and the commit if it is known")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="config, if there is none")
     summary = "print the version, the CPU, instruction sets and threads"
     commands.add_parser("config", help=summary, description=f"{summary.capitalize()}.")

@@ -1,1 +1,26 @@
-__version__ = "0.1.0"
+"""The version, which is stated here and checked or derived elsewhere, and the commit."""
+
+import subprocess
+from pathlib import Path
+
+__version__ = "0.2.0.dev0"
+
+PACKAGE = Path(__file__).resolve().parent
+# `setup.py` writes this file into a wheel that is built from a checkout.
+BUILT_FROM = PACKAGE / "_commit.txt"
+
+
+def describe(root: Path) -> str:
+    """Return `git describe` of a checkout, such as ``v0.1.0-12-g1234567``; empty if `root` is not the top of one."""
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--tags", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # no git, or not the user's checkout
+        return ""
+
+
+def commit() -> str:
+    """Return the commit that the package runs from or was built from; empty if it was built from an sdist."""
+    return BUILT_FROM.read_text().strip() if BUILT_FROM.exists() else describe(PACKAGE.parent)

@@ -385,8 +385,3 @@ def test_a_wrong_scope_is_refused(scope):
         with pytest.raises(ValueError, match=rf"^scope must be 'thread' or 'process', got {re.escape(repr(scope))}$"):
             int8blas.num_threads(*arguments, scope=scope)
     assert (int8blas.num_threads(), int8blas.num_threads(scope="process")) == before
-
-
-def test_the_module_says_its_version():
-    process = run_python("-m", "int8blas", "--version")
-    assert (process.returncode, process.stdout, process.stderr) == (0, f"int8blas {int8blas.__version__}\n", "")

@@ -16,7 +16,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 def public_names():
     """What the reference has: names of the package, and those of its modules behind theirs."""
-    yield from {*int8blas.__all__} - {"calibration", "__version__"}
+    yield from {*int8blas.__all__} - {"calibration", "onnx", "__version__"}
     yield from calibration.__all__
     yield from (f"onnx.{name}" for name in int8blas.onnx.__all__)
 

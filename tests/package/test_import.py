@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pathlib
 import re
 import sys
 
@@ -26,6 +27,7 @@ PUBLIC = (
 
 IMPORT = """
 import json
+import pathlib
 import sys
 
 import numpy
@@ -64,3 +66,10 @@ def test_members_of_packed_b_are_documented():
         assert f"\n{attribute} : " in documentation
     for method in ("unpack", "save", "load"):
         assert inspect.getdoc(getattr(int8blas.PackedB, method))
+
+
+def test_promises_name_every_module_with_public_names():
+    promises = (pathlib.Path(__file__).parents[2] / "docs" / "promises.md").read_text()
+    assert {"calibration", "onnx"} <= set(int8blas.__all__)
+    for name in ("int8blas", "int8blas.calibration", "int8blas.onnx"):
+        assert f"`{name}.__all__`" in promises
