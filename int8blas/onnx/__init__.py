@@ -12,6 +12,7 @@ A file becomes a network, a plan, and then runs without the file::
           -> lookups      functions of one byte as tables     sizes    what follows from shapes
           -> model        load; Model: feeds are checked, and the calls called
 
+    saturation      where other kernels would saturate
     explain         what a plan does                 stored         networks in files of int8blas and pickles
     command         python -m int8blas onnx          evaluator      operators for onnx's own evaluator
 

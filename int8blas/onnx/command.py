@@ -73,10 +73,14 @@ def run(options: argparse.Namespace) -> int:
         compare(model.run(None, feeds), sessions, feeds, [port.name for port in model.get_outputs()])
         counts = model.saturations(feeds)
         found = {name: count for name, count in counts.items() if count}
-        print(f"{len(found)} of {len(counts)} products of matrices saturate sums of two products in 16 bits, as "
+        print(f"{len(found)} of {len(counts)} products of uint8 and int8 saturate sums of two products in 16 bits, as "
               f"onnxruntime's do on CPUs without VNNI{':' if found else ''}")  # fmt: skip
         for name, count in found.items():
             print(f"    {name}: {count} sums")
+        if counts.not_counted:
+            print("not counted:")
+        for name, reason in counts.not_counted.items():
+            print(f"    {name}: {reason}")
     if options.bench:
         runs: dict[str, Callable[[], Any]] = {"int8blas": partial(model.run, None, feeds)}
         runs |= {name: partial(session.run, None, feeds) for name, session in sessions.items()}

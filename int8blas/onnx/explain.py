@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from int8blas.gemm.saturation import would_saturate
 from int8blas.onnx import dynamic, integer, microsoft
 from int8blas.onnx.graph import Node
-from int8blas.onnx.plan import Plan, Step
+from int8blas.onnx.plan import Plan
 from int8blas.onnx.table import DOMAIN
 
 # Operators of whose inputs some are bytes.
@@ -96,34 +93,3 @@ def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
         yield Call(node.label, node.kind, arithmetic, seconds, node.parts or (node.label,), node.reason)
         for each in plans:
             yield from calls_of(each, times)
-
-
-# Products of bytes, and which of their inputs are multiplied.
-PRODUCTS = {
-    "MatMulInteger": (0, 1), "com.microsoft.MatMulIntegerToFloat": (0, 1), "QLinearMatMul": (0, 3),
-    "com.microsoft.QGemm": (0, 3), "com.microsoft.QAttention": (0, 1),
-}  # fmt: skip
-
-
-def saturations(plan: Plan, arguments: Sequence[Any]) -> dict[str, int]:
-    """In one run, of each product of uint8 and an int8 matrix how many sums of two products do not fit 16 bits, by the
-    name of its node: kernels that add so saturate there.
-    """
-    counts: dict[str, int] = {}
-
-    def around(step: Step) -> Any:
-        places = PRODUCTS.get(step.node.kind)
-
-        def call(*inputs: Any) -> Any:
-            a, b = (inputs[place] for place in places or (0, 0))
-            if places and a.dtype == np.uint8 and b.dtype == np.int8 and b.ndim == 2 and a.ndim > 1:
-                turned = [step.node.attributes.get(name, 0) for name in ("transA", "transB")]
-                rows = (a.T if turned[0] else a).reshape(-1, b.shape[1 if turned[1] else 0])
-                name = step.node.name or step.node.outputs[0]
-                counts[name] = counts.get(name, 0) + would_saturate(rows, b, trans_b=turned[1]).count
-            return step.call(*inputs)
-
-        return call if places else step.call
-
-    plan.watched(around).run(arguments)
-    return counts

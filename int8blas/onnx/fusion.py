@@ -453,7 +453,9 @@ def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list
         new = rewrite(pattern, node)
         if new is not None:
             made = [new] if isinstance(new, Node) else new
-            replaced[made[-1].outputs[0]] = [replace(each, parts=pattern.parts_of(each)) for each in made]
+            replaced[made[-1].outputs[0]] = [
+                replace(each, parts=pattern.parts_of(each), origin=node.label) for each in made
+            ]
     nodes: list[Node] = []
     for node in graph.nodes:
         taken = [name for name in node.outputs if name in replaced]

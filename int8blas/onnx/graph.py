@@ -42,8 +42,9 @@ class Value:
 class Node:
     """One node: an operator, the names of what it takes and gives ("" for what is left out), and its attributes.
 
-    One that takes the place of nodes of the file has their names in `parts`. One that is no part of a pattern of bytes,
-    though its operator could be, says in `reason` why not.
+    One that takes the place of nodes of the file has their names in `parts`, and in `origin` the name of the one that
+    the pattern was found by, such as a product. One that is no part of a pattern of bytes, though its operator could
+    be, says in `reason` why not.
     """
 
     operator: str
@@ -54,6 +55,7 @@ class Node:
     name: str = ""
     parts: tuple[str, ...] = ()
     reason: str = ""
+    origin: str = ""
 
     @property
     def label(self) -> str:

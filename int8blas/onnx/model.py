@@ -12,11 +12,12 @@ from int8blas.core.arrays import as_array
 from int8blas.core.file import register, save
 from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
-from int8blas.onnx.explain import ModelExplanation, explained, saturations
+from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
 from int8blas.onnx.plan import WRONG, Plan, check_operators, make_plan, wrong
 from int8blas.onnx.reader import read
+from int8blas.onnx.saturation import Saturations, saturations
 from int8blas.onnx.stored import network_of, plain
 
 # onnxruntime's names of types.
@@ -174,7 +175,7 @@ class Model:
         with np.errstate(all="ignore"), Recycling():
             return explained(plan, arguments)
 
-    def saturations(self, feeds: Mapping[str, Any]) -> dict[str, int]:
+    def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
         """Find where kernels that add two products in 16 bits would saturate.
 
         Such kernels are onnxruntime's on CPUs without VNNI; those of int8blas are exact.
@@ -186,9 +187,23 @@ class Model:
 
         Returns
         -------
-        dict of str to int
-            Of each product of uint8 and an int8 matrix, by the name of its node, how many sums of two products do not
-            fit 16 bits, as :func:`int8blas.would_saturate` counts them. Convolutions and LSTMs are not looked at.
+        Saturations
+            A dict: for each node of the file that multiplies uint8 and int8, by its name or that of its first output,
+            how many sums of two products do not fit 16 bits, as :func:`int8blas.would_saturate` counts them. Nodes
+            that are computed together with others count too. The windows of a convolution have their channels side by
+            side; an LSTM has a product of its source and one of its state at each step. The attribute `not_counted` is
+            a dict with the reason for each product of other 8-bit integers, and for each depthwise convolution.
+
+        Examples
+        --------
+        >>> import numpy as np, int8blas.onnx, onnx.parser
+        >>> model = int8blas.onnx.load(onnx.parser.parse_model('''
+        ...     <ir_version: 8, opset_import: ["": 18]>
+        ...     product (uint8[n, 2] a) => (float[n, 1] y) <int8[2, 1] w = {127, 127}, float s = {0.01}> {
+        ...         sums = MatMulInteger(a, w) real = Cast<to = 1>(sums) y = Mul(real, s)
+        ...     }'''))
+        >>> model.saturations({"a": np.array([[255, 255], [0, 0]], np.uint8)})
+        {'sums': 1}
         """
         plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"):

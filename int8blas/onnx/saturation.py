@@ -1,0 +1,155 @@
+"""Where kernels that add two products in 16 bits would saturate: the matrices that each node of a plan multiplies, also
+where it is one with other nodes, and how many sums of two of their products do not fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.convolution.im2col import im2col
+from int8blas.gemm.saturation import would_saturate
+from int8blas.onnx.graph import Array, Node
+from int8blas.onnx.integer import dynamic_quantize_linear
+from int8blas.onnx.microsoft import DOMAIN as MICROSOFT
+from int8blas.onnx.plan import Plan, Step
+from int8blas.onnx.recurrent import directions_of, turned
+from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.windows import LAYOUTS, padding_of
+
+Pairs = Iterator[tuple[Array, Array]]
+
+
+class Saturations(dict[str, int]):
+    """How many sums of two products do not fit 16 bits, by the name of the node that multiplies.
+
+    Attributes
+    ----------
+    not_counted : dict of str to str
+        Why other products of 8-bit integers are not counted, by the names of their nodes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.not_counted: dict[str, str] = {}
+
+
+class Product(NamedTuple):
+    """Where a node has its factors, and how it multiplies them."""
+
+    a: int
+    b: int
+    pairs: Callable[[Product, Node, Sequence[Any], Array], Pairs]
+    # The input that is the zero point of A, with which a convolution pads its images; None where the node quantizes A.
+    a_zero: int | None = None
+
+
+def matrices(a: Array, b: Array) -> Pairs:
+    """The matrices of two stacks, as numpy.matmul multiplies them."""
+    a, b = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+    if b.ndim == 2:
+        yield a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b
+        return
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(b, (*lead, *b.shape[-2:]))
+    for i in np.ndindex(*lead):
+        yield a[i], b[i]
+
+
+def of_matrices(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
+    a, b = inputs[product.a], inputs[product.b]
+    turned_a, turned_b = (node.attributes.get(name, 0) for name in ("transA", "transB"))
+    return matrices(a.T if turned_a else a, b.T if turned_b else b)
+
+
+def of_quantized(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
+    return matrices(dynamic_quantize_linear(inputs[product.a])[0], inputs[product.b])
+
+
+def of_windows(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
+    """The windows of each image, channels side by side, and the weights in this order, for each group of channels."""
+    x, w = inputs[product.a], inputs[product.b]
+    zero: Any = inputs[product.a_zero] if product.a_zero is not None and product.a_zero < len(inputs) else None
+    if product.a_zero is None:
+        x, _scale, zero = dynamic_quantize_linear(x)
+    n, groups = w.ndim - 2, node.attributes.get("group", 1)
+    strides, dilations = (node.attributes.get(name) or (1,) * n for name in ("strides", "dilations"))
+    spans = [d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    auto_pad = node.attributes.get("auto_pad", "NOTSET")
+    padding = padding_of(x.shape[2:], spans, strides, node.attributes.get("pads"), auto_pad)
+    filters = np.moveaxis(w.reshape(groups, -1, *w.shape[1:]), 2, -1).reshape(groups, w.shape[0] // groups, -1)
+    for image in x:
+        rows = im2col(
+            image[None], w.shape[2:], strides=strides, padding=padding, dilation=dilations, groups=groups,
+            layout=LAYOUTS[n - 1], padding_value=0 if zero is None else int(zero.reshape(-1)[0]),
+        )  # fmt: skip
+        yield from matrices(rows.reshape(groups, -1, filters.shape[2]), filters.swapaxes(1, 2))
+
+
+def of_steps(product: Product, node: Node, inputs: Sequence[Any], y: Array) -> Pairs:
+    """The source, and the states before each step, which are the results of the step before."""
+    x, w, r = inputs[:3]
+    lengths, h = (*inputs[4:6], None, None)[:2]
+    source = dynamic_quantize_linear(x)[0]
+    for d, backward in enumerate(directions_of(node.attributes.get("direction", "forward"))):
+        yield from matrices(source, w[d])
+        results = turned(y[:, d], lengths) if backward else y[:, d]
+        state = np.zeros_like(results[0]) if h is None else h[d]
+        for step, result in enumerate(results):
+            yield dynamic_quantize_linear(state)[0], r[d]
+            state = result if lengths is None else np.where((step < lengths)[:, None], result, state)
+
+
+PRODUCTS = {
+    "MatMulInteger": Product(0, 1, of_matrices), f"{MICROSOFT}.MatMulIntegerToFloat": Product(0, 1, of_matrices),
+    "QLinearMatMul": Product(0, 3, of_matrices), f"{MICROSOFT}.QGemm": Product(0, 3, of_matrices),
+    f"{MICROSOFT}.QAttention": Product(0, 1, of_matrices),
+    f"{MICROSOFT}.DynamicQuantizeMatMul": Product(0, 1, of_quantized),
+    f"{DOMAIN}.DynamicMatMul": Product(0, 1, of_quantized),
+    "ConvInteger": Product(0, 1, of_windows, 2), f"{DOMAIN}.ConvIntegerToFloat": Product(0, 1, of_windows, 3),
+    "QLinearConv": Product(0, 3, of_windows, 2), f"{DOMAIN}.DynamicConv": Product(0, 1, of_windows),
+    f"{MICROSOFT}.DynamicQuantizeLSTM": Product(0, 1, of_steps),
+}  # fmt: skip
+
+
+def reason_against(product: Product, node: Node, inputs: Sequence[Any]) -> str:
+    """Why the sums of a node are not counted; "" if they are."""
+    a, b = (inputs[place].dtype for place in (product.a, product.b))
+    if a == np.int8 or b != np.int8:
+        kind = a.name if a.itemsize == 1 else "uint8"
+        return f"its factors are {kind} and {b.name}, whose products are not added in 16 bits"
+    weights = inputs[product.b]
+    alone = (
+        product.pairs is of_windows and weights.shape[1] == 1 and weights.shape[0] == node.attributes.get("group", 1)
+    )
+    return "it is depthwise: channels are convolved alone, by no product of matrices" if alone else ""
+
+
+def saturations(plan: Plan, arguments: Sequence[Any]) -> Saturations:
+    """Count, in one run, the sums of two products that do not fit 16 bits. Each turn of a subgraph counts."""
+    counts = Saturations()
+
+    def around(step: Step) -> Any:
+        product = PRODUCTS.get(step.node.kind)
+        if product is None:
+            return step.call
+        name = step.node.origin or step.node.label
+
+        def call(*inputs: Any) -> Any:
+            results = step.call(*inputs)
+            reason = reason_against(product, step.node, inputs)
+            if reason:
+                counts.not_counted[name] = reason
+                return results
+            first = results[0] if isinstance(results, tuple) else results
+            found = (would_saturate(*pair, limit=0).count for pair in product.pairs(product, step.node, inputs, first))
+            counts[name] = counts.get(name, 0) + sum(found)
+            return results
+
+        return call
+
+    plan.watched(around).run(arguments)
+    return counts
