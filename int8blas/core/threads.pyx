@@ -88,13 +88,10 @@ cdef struct Shares:
     int64_t left[MOST_THREADS]
 
 
-cdef struct InTurn:
-    Parts first, second
-
-
 cdef struct Region:
-    # Of a region with so many threads: when the calling thread has begun it, and when it has done its part, in ticks.
-    int threads
+    # Threads that work, and threads of the runtime's team: the others have nothing to do, see csrc/core/team.h.
+    int threads, team
+    # When the calling thread has begun the region, and when it has done its part, in ticks.
     int64_t start, done
 
 
@@ -110,13 +107,19 @@ cdef int region_threads(int wanted) noexcept nogil:
     i8_store(region_ran, True)
     if wanted > mine.tried or (i8_load(i8_teams_fill_room) and wanted > mine.last):
         threads = i8_make_team(wanted)
-    mine.last = mine.used = threads
+    mine.used = threads
+    mine.last = max(threads, mine.last) if i8_load(i8_teams_fill_room) else threads
     return threads
 
 
 cdef inline void begin_region(Region *region, int threads) noexcept nogil:
-    region.threads, region.start = threads, i8_ticks()
+    region.threads, region.team, region.start = threads, i8_my_team.last, i8_ticks()
     region.done = region.start
+
+
+cdef inline int workers(const Region *region) noexcept nogil:
+    """Threads that work in a region which runs; the runtime may have given fewer than were asked for."""
+    return min(region.threads, i8_omp_team_size())
 
 
 cdef inline void note_done(Region *region) noexcept nogil:
@@ -213,7 +216,7 @@ cdef void run_shares(Shares *s, int threads) noexcept nogil:
     cdef Region region
     cdef int thread
     begin_region(&region, threads)
-    for thread in prange(threads, num_threads=threads, schedule="static"):
+    for thread in prange(threads, num_threads=region.team, schedule="static"):
         do_share(s, thread, threads)
         if threadid() == 0:
             note_done(&region)
@@ -234,22 +237,27 @@ cdef int do_rest(Shares *s) noexcept nogil:
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
     """Parts of two kinds, which have their memory: all of the first are done before any of the second begins."""
-    cdef InTurn turns
+    cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
+    cdef Region region
     threads = region_threads(threads)
     if threads == 1:
         run_parts(first, job, first_parts, 1)
         run_parts(second, job, second_parts, 1)
         return
-    turns.first, turns.second = Parts(first, job, first_parts), Parts(second, job, second_parts)
-    run_region(do_in_turn, &turns, threads)
+    begin_region(&region, threads)
+    with parallel(num_threads=region.team):
+        do_own_parts(&firsts, threadid(), workers(&region))
+        i8_omp_barrier()
+        do_own_parts(&seconds, threadid(), workers(&region))
+        if threadid() == 0:
+            note_done(&region)
+    end_region(&region)
 
 
-cdef void do_in_turn(const void *turns, int thread, int threads) noexcept nogil:
-    """A thread's parts of both kinds."""
-    cdef const InTurn *t = <const InTurn *>turns
-    do_parts(&t.first, first_part(&t.first, thread, threads), first_part(&t.first, thread + 1, threads))
-    i8_omp_barrier()
-    do_parts(&t.second, first_part(&t.second, thread, threads), first_part(&t.second, thread + 1, threads))
+cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
+    """A thread's parts; none for a thread that has nothing to do."""
+    if thread < threads:
+        do_parts(p, first_part(p, thread, threads), first_part(p, thread + 1, threads))
 
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
@@ -274,8 +282,9 @@ cdef void run_region(member_fn function, const void *job, int threads) noexcept 
     """`run_team` with as many threads as `region_threads` has said."""
     cdef Region region
     begin_region(&region, threads)
-    with parallel(num_threads=threads):
-        function(job, threadid(), i8_omp_team_size())
+    with parallel(num_threads=region.team):
+        if threadid() < threads:
+            function(job, threadid(), workers(&region))
         if threadid() == 0:
             note_done(&region)
     end_region(&region)

@@ -1,7 +1,10 @@
 """Where threads cannot be made: a call uses as many as there are, and the process goes on."""
 
+import contextlib
 import functools
+import os
 import sys
+from pathlib import Path
 
 import pytest
 from processes import SANITIZED, run_python
@@ -21,11 +24,11 @@ mmap.mmap(-1, 1 << 33)
 """
 
 LIMITED = """
-import os, resource, sys, threading
+import mmap, os, resource, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import int8blas
-kind, most = sys.argv[1], int(sys.argv[2])
+kind, most, group = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 user = 20000 + os.getpid() % 40000  # one who has no other threads, as a rule
 a, b = np.full((1024, 512), 3, np.uint8), np.full((512, 1024), -5, np.int8)
 packed = int8blas.pack_b(b)
@@ -39,6 +42,10 @@ def limit():
     if kind == "address space":
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (most << 20),) * 2)
+    elif kind == "cgroup":
+        for name, value in ("pids.max", most), ("cgroup.procs", os.getpid()):
+            with open(os.path.join(group, name), "w") as file:
+                file.write(str(value))
     else:
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
         if os.geteuid() == 0:
@@ -106,16 +113,45 @@ int8blas.matmul(a, b, out=out)
 print(few <= most, still == few, int8blas.num_threads())
 """
 
-# Regions of a few threads and of many in turn: the runtime ends threads, and makes new ones at once.
+# Regions of a few threads and of many in turn, and less room than there was when threads were tried.
 IN_TURN = """
+few, steps = np.ones((200, 1000), np.float32), np.ones((20, 16, 256), np.uint8)
+states, gram = recurrent(steps)[0], int8blas.syrk_u8s32(1, a[:200], trans=True)
+
+def numbers_of_threads():
+    return set(os.listdir("/proc/self/task"))
+
 limit()
 int8blas.num_threads(64)
-few = np.ones((200, 1000), np.float32)
-for _ in range(300):
+int8blas.matmul(a, b, out=out)
+before = numbers_of_threads()
+if kind == "address space":
+    taken = mmap.mmap(-1, 8 << 20)
+for _ in range(5):
     assert (int8blas.quantize(few, 1) == 1).all()
-    used = int8blas.num_threads()
+    assert (recurrent(steps)[0] == states).all()
+    assert (int8blas.syrk_u8s32(1, a[:200], trans=True) == gram).all()
     int8blas.matmul(a, b, out=out)
-print((out == -15 * 512).all(), used)
+print((out == -15 * 512).all(), int8blas.num_threads(), numbers_of_threads() == before)
+"""
+
+# A caller's threads have ended when another caller takes the room.
+SHRUNK = """
+few = np.ones((200, 1000), np.float32)
+
+def call(threads):
+    if threads:
+        int8blas.num_threads(threads)
+    int8blas.matmul(a, b, out=out)
+    return (out == -15 * 512).all(), int8blas.num_threads()
+
+with ThreadPoolExecutor(1) as pool:
+    assert pool.submit(call, 8).result() == (True, 8)
+    pool.submit(int8blas.quantize, few, 1).result()
+    limit()
+    right, first = call(64)
+    again, second = pool.submit(call, 0).result()
+print(right and again, first, second)
 """
 
 
@@ -125,11 +161,31 @@ def address_space_is_limited():
     return run_python("-c", TOO_MUCH).returncode != 0
 
 
+@contextlib.contextmanager
+def new_cgroup():
+    """The folder of a cgroup that counts processes and threads, which few users may make."""
+    root = Path("/sys/fs/cgroup")
+    folder = (root / "pids" if (root / "pids").exists() else root) / f"int8blas-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made: {error}")
+    try:
+        if not (folder / "pids.max").exists():
+            pytest.skip("the cgroup does not count threads")
+        yield folder
+    finally:
+        folder.rmdir()
+
+
 def run_limited(code, kind, most, **environment):
-    """The words that a process prints after a limit of its address space, or of its user's threads."""
+    """The words that a process prints after a limit of its address space, of its user's threads or of its cgroup's."""
     if kind == "address space" and (SANITIZED or not address_space_is_limited()):
         pytest.skip("the system does not limit the address space, or a sanitizer takes it up")
-    process = run_python("-c", LIMITED + code, kind, str(most), OPENBLAS_NUM_THREADS="1", **environment)
+    # Before the limit all is done by one thread.
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | environment
+    with new_cgroup() if kind == "cgroup" else contextlib.nullcontext() as group:
+        process = run_python("-c", LIMITED + code, kind, str(most), str(group), **environment)
     assert (process.returncode, process.stderr) == (0, "")
     return process.stdout.split()
 
@@ -149,7 +205,7 @@ def test_a_limit_of_the_address_space(megabytes):
 def test_a_limit_of_the_users_threads(most):
     right, threads = run_limited(PRODUCT, "threads", most)
     assert right == "True"
-    assert 1 <= int(threads) <= max(most, 2)  # packing has had two before
+    assert 1 <= int(threads) <= most
 
 
 @needs_openmp
@@ -162,11 +218,22 @@ def test_every_primitive_keeps_to_a_limit(kind, most):
 
 @needs_openmp
 @needs_linux
-@pytest.mark.parametrize(("kind", "most"), [("threads", 7), ("address space", 100)])
-def test_regions_that_shrink_and_grow_keep_to_a_limit(kind, most):
-    right, used = run_limited(IN_TURN, kind, most)
+@pytest.mark.parametrize(("kind", "most"), [("threads", 7), ("cgroup", 7), ("address space", 100)])
+def test_regions_that_shrink_and_grow_keep_their_threads_at_a_limit(kind, most):
+    right, used, same_threads = run_limited(IN_TURN, kind, most)
     assert right == "True"
     assert 2 < int(used) < 64
+    assert same_threads == "True"
+
+
+@needs_openmp
+@needs_linux
+@pytest.mark.parametrize("kind", ["threads", "cgroup"])
+def test_a_team_that_shrank_before_another_took_the_room_uses_what_is_left(kind):
+    right, first, second = run_limited(SHRUNK, kind, 12)
+    assert right == "True"
+    assert 2 < int(first) < 12
+    assert int(second) < 8
 
 
 @needs_openmp
@@ -185,7 +252,7 @@ def test_a_later_setting_tries_again():
 
 def test_the_trial_is_switched_off_and_on():
     for text in ("0", "1", ""):
-        process = run_python("-c", LIMITED + LAYERS.replace("limit()", ""), "none", "0", INT8BLAS_TRY_THREADS=text)
+        process = run_python("-c", LIMITED + LAYERS.replace("limit()", ""), "none", "0", "", INT8BLAS_TRY_THREADS=text)
         assert (process.returncode, process.stderr) == (0, "")
     for text in ("2", "no", "-1"):
         process = run_python("-c", "import int8blas", INT8BLAS_TRY_THREADS=text)

@@ -4,9 +4,10 @@
  * threads of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what
  * has worked. Where all threads of the process together have had as many at some time, nothing is tried.
  *
- * A smaller region lets the runtime's other threads end, and a larger one after it makes them again, while those that
- * end are still counted. So these are tried too: where there is room for both nothing more has to be done, and
- * where there is not, each region that is larger than the last one tries its threads again, and waits for the room. */
+ * The runtime ends threads that a smaller region does not ask for, and makes them again for the next larger one, while
+ * the system still counts those that end. So the trial asks for room for both. Without that room a region never asks
+ * the runtime for fewer threads than the last one: the additional threads stay and do nothing (see threads.pyx). No
+ * region waits for threads that end. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -23,7 +24,7 @@ enum { I8_MOST_THREADS = 1024 };
 typedef struct {
     int limit;  /* that num_threads has set; 0: none */
     int tried;  /* a region of so many threads has been had, or could be */
-    int last;   /* threads of the last region */
+    int last;   /* threads of the last region, and those that stayed for it with nothing to do */
     int most;   /* no more could be made when it was tried; 0: not known */
     int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
     double alone_until; /* no regions before this time, see threads.pyx; 0: none has been late */
@@ -40,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* There was no room for a team and for as many threads that end: a region larger than the last one asks again. */
+/* The last trial found no room for the threads of a team and for as many that end. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
@@ -63,11 +64,9 @@ enum {
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
     /* Address space that the threads leave to what they and the runtime allocate. */
     I8_TEAM_MARGIN = 16 << 20,
-    /* Looks for a thread that has been joined and is still counted; it is not for some microseconds. */
-    I8_TEAM_LOOKS = 10000,
-    /* Trials while threads of the last region end, and the microseconds between them. */
-    I8_TEAM_TRIALS = 200,
-    I8_TEAM_PAUSE = 1000
+    /* Looks for a thread that has been joined: the system counts it for some microseconds more, unless another process
+     * has its CPU. */
+    I8_TEAM_LOOKS = 10000
 };
 
 /* A file of a cgroup: a number, INT_MAX for "max" or a larger one, -1 if there is none. */
@@ -163,7 +162,7 @@ static void *i8_wait_at_gate(void *id)
     return NULL;
 }
 
-/* How many of `count` threads can be made, all at the same time. They are gone when this returns. */
+/* How many of `count` threads can be made, all at the same time. They have ended when this returns. */
 static int i8_try_threads(int count)
 {
     static pthread_t threads[I8_TRIED_THREADS];
@@ -185,12 +184,16 @@ static int i8_try_threads(int count)
         munmap(margin, I8_TEAM_MARGIN);
     }
     pthread_attr_destroy(&attributes);
+    int counted = 0; /* threads that the system counts still: they leave no room for the runtime's */
 #ifdef __linux__
-    for (int i = 0; i < made; ++i)
-        for (int looks = 0; looks < I8_TEAM_LOOKS && syscall(SYS_tgkill, getpid(), ids[i], 0) == 0; ++looks)
+    for (int i = 0; i < made; ++i) {
+        int looks = 0;
+        for (; looks < I8_TEAM_LOOKS && syscall(SYS_tgkill, getpid(), ids[i], 0) == 0; ++looks)
             sched_yield();
+        counted += looks == I8_TEAM_LOOKS;
+    }
 #endif
-    return made;
+    return made - counted;
 }
 
 /* Let the runtime make the threads of a team, inside the lock. */
@@ -228,64 +231,48 @@ static int i8_allowed_threads(int count)
     return i8_try_threads(count < most ? count : most);
 }
 
-/* The team of this many threads, or of fewer, that could be made beside a region's last one of `last` threads; all
- * teams together would have `others` threads that can end. */
+/* How many of `wanted` threads a region can have after one of `last` threads, while `others` threads of all teams end.
+ * The runtime has them when this returns. */
 static int i8_tried_team(int wanted, int last, int others)
 {
-    const int more = (wanted < I8_MOST_THREADS ? wanted : I8_MOST_THREADS) - last;
+    const int more = wanted - last;
     const int allowed = i8_allowed_threads(more + others);
     const int threads = last + (allowed < more ? allowed : more);
-    if (allowed < more + others)
-        I8_STORE(i8_teams_fill_room, 1);
+    I8_STORE(i8_teams_fill_room, allowed < more + others);
     if (threads > 1)
         i8_start_team(threads);
     return threads;
-}
-
-/* The team that was had before, of `wanted` threads, after a region of fewer: the others may not have ended yet. */
-static int i8_regrown_team(int wanted)
-{
-    const int last = i8_my_team.last > 1 ? i8_my_team.last : 1;
-    int more = 0;
-    pthread_mutex_lock(&i8_team_lock);
-    for (int trial = 0; trial < I8_TEAM_TRIALS && more < wanted - last; ++trial) {
-        if (trial)
-            usleep(I8_TEAM_PAUSE);
-        more = i8_allowed_threads(wanted - last);
-    }
-    if (more)
-        i8_start_team(last + more);
-    pthread_mutex_unlock(&i8_team_lock);
-    return last + more;
 }
 
 /* A region of `wanted` threads can be had, or of so many as are returned. */
 static int i8_make_team(int wanted)
 {
     i8_team *team = &i8_my_team;
-    const int before = team->tried > 1 ? team->tried : 1;
-    int threads;
+    const int before = team->tried > 1 ? team->tried : 1, last = team->last > 1 ? team->last : 1;
     if (!i8_tries_teams)
         return team->tried = wanted;
     if (team->most && wanted > team->most)
         wanted = team->most;
-    if (wanted <= team->tried)
-        return I8_LOAD(i8_teams_fill_room) && wanted > team->last ? i8_regrown_team(wanted) : wanted;
-    threads = wanted;
+    if (wanted > I8_MOST_THREADS)
+        wanted = I8_MOST_THREADS;
+    if (wanted <= last)
+        return wanted;
+    int tried = wanted > before ? wanted : before;
     pthread_once(&i8_team_once, i8_make_key);
     pthread_mutex_lock(&i8_team_lock);
-    const int others = i8_teams_now + wanted - before;
-    if (others > i8_teams_ever)
-        threads = i8_tried_team(wanted, team->last > 1 ? team->last : 1, others);
-    i8_teams_now += threads - before;
+    const int others = i8_teams_now + tried - before;
+    int threads = wanted;
+    if (others > i8_teams_ever || i8_teams_fill_room)
+        threads = i8_tried_team(wanted, last, others);
+    if (threads < wanted)
+        team->most = tried = threads;
+    i8_teams_now += tried - before;
     if (i8_teams_ever < i8_teams_now)
         i8_teams_ever = i8_teams_now;
     pthread_mutex_unlock(&i8_team_lock);
     if (i8_has_team_end)
-        pthread_setspecific(i8_team_end, (void *)(intptr_t)(threads - 1));
-    team->tried = threads;
-    if (threads < wanted)
-        team->most = threads;
+        pthread_setspecific(i8_team_end, (void *)(intptr_t)(tried - 1));
+    team->tried = tried;
     return threads;
 }
 #else
