@@ -37,7 +37,7 @@ from int8blas.gemm.plan cimport (
     plan_threads,
 )
 from int8blas.gemm.small_k cimport gemm_small_k
-from int8blas.gemm.small_values cimport unshifted
+from int8blas.gemm.small_values cimport suits_values
 from int8blas.gemm.squares cimport find_column_squares, packs_squares
 from int8blas.gemm.tiny cimport gemm_tiny, gemm_tiny_by_tiles, gemm_tiny_triangle, is_stored_by_tiles
 from int8blas.gemm.triangle cimport gemm_triangle, is_tiny_triangle, takes_triangle
@@ -250,7 +250,7 @@ cdef int multiply(const Gemm *g) noexcept nogil:
         gemm_tiny_triangle(g)
         return 0
     make_plan(g, &p)
-    if unshifted(g, &p, &other):
+    if suits_values(g, &p, &other):
         return multiply(&other)
     parts = part_count(&p.grid)
     if parts > 1 or p.k_parts > 1:

@@ -47,7 +47,7 @@ from int8blas.gemm.plan cimport (
     tile_rows,
 )
 from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
-from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range, unshifted
+from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range, small_triangle_dot, suits_values
 from int8blas.gemm.tiles cimport Choice, choose_dot
 from int8blas.gemm.triangle cimport triangle_bytes
 
@@ -186,10 +186,8 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     }
 
 
-cdef str name_of_choice(Choice c):
-    if c.is_split:
-        return "outliers"
-    return {I8_DOT4_SAT: "pairs", I8_DOT8: "two groups", I8_DOT_SMALL: "many groups"}.get(c.dot, "widened")
+cdef str name_of_dot(int dot):
+    return {I8_DOT4_SAT: "pairs", I8_DOT8: "two groups", I8_DOT_SMALL: "many groups"}.get(dot, "widened")
 
 
 cdef object count_choices(const Gemm *g, const Plan *p):
@@ -201,6 +199,7 @@ cdef object count_choices(const Gemm *g, const Plan *p):
     cdef cnp.ndarray memory = np.empty(round_up(g.k, I8_GROUP) * I8_PANEL, np.int8)
     cdef uint16_t *pair_sums = <uint16_t *>cnp.PyArray_DATA(sums)
     cdef uint8_t *data = <uint8_t *>cnp.PyArray_DATA(memory)
+    cdef Choice choice
     cdef int width
     s.k0, s.k, s.first = 0, g.k, 0
     s.pair_sums, s.certified = g.pair_sums, g.certified
@@ -218,7 +217,8 @@ cdef object count_choices(const Gemm *g, const Plan *p):
         find_range(g, p, &s, row, rows, 0, p.panels, &m)
         for i in range(ceil_div(p.panels, p.np)):
             equal_parts(p.panels, i, ceil_div(p.panels, p.np), &panel, &width)
-            name = name_of_choice(choose_dot(g, p, &s, &m, panel, width))
+            choice = choose_dot(g, p, &s, &m, panel, width)
+            name = "outliers" if choice.is_split else name_of_dot(choice.dot)
             counts[name] = counts.get(name, 0) + width
         row += rows
     return {name: counts[name] for name in MULTIPLY_ADDS if name in counts}
@@ -238,7 +238,7 @@ cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=
     split(1, 1, 1, False, &p.grid)
     if g.m and g.n:
         make_plan(g, &p)
-    if has_values and g.m and g.n and unshifted(g, &p, &plain):
+    if has_values and g.m and g.n and suits_values(g, &p, &plain):
         g = &plain
         make_plan(g, &p)
     threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
@@ -261,6 +261,11 @@ cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=
     workspace = thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0
     if path == "triangle":
         workspace = triangle_bytes(g, &p) // threads
+    multiply_adds = None
+    if g.spread != 0:
+        multiply_adds = {name_of_dot(small_triangle_dot(g, &i)): p.panels * (p.panels + 1) // 2}
+    elif has_values and path == "blocks" and p.may_widen and g.k:
+        multiply_adds = count_choices(g, &p)
     return Explanation(
         shape=shape,
         path=path,
@@ -277,12 +282,12 @@ cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=
         b_is_packed=g.packed is not NULL,
         a_in_place=bool(p.direct_a),
         a_shifted=g.a.flip != 0,
-        b_shifted=g.b.flip != 0 or g.b.zero == -SHIFT,
+        b_shifted=g.spread == 0 and (g.b.flip != 0 or g.b.zero == -SHIFT),
         wide_sums=bool(wide),
         may_widen=bool(p.may_widen),
         transposed=transposed,
         certified_panels=certified if p.may_widen else None,
         split_panels=(sum([g.split.panels[i] for i in range(panels)]), panels) if p.splits else None,
         a_quantized=False,
-        multiply_adds=count_choices(g, &p) if has_values and path == "blocks" and p.may_widen and g.k else None,
+        multiply_adds=multiply_adds,
     )

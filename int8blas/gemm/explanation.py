@@ -81,7 +81,8 @@ class Explanation:
         Without VNNI, on the path 'blocks', for how many panels of B in each block of rows of A the values of both allow
         which multiply-add: 'widened' (to 16 bits before), 'outliers' (a dense part and outliers), 'pairs' (sums of two
         products fit int16: one VPMADDUBSW), 'two groups' (so do those of two groups of four k) and 'many groups' (of
-        six at least). None where operands are not known before the call, as those of layers.
+        six at least). None where operands are not known before the call, as those of layers. On the path 'triangle',
+        for how many pairs of panels, if all values of A are so near one another that none is widened.
     """
 
     shape: tuple[int, int, int]
@@ -143,7 +144,10 @@ class Explanation:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
             lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
         missing = "dot product" if self.isa == "neon" else "VNNI"
-        if self.may_widen and self.path == "triangle":
+        if self.multiply_adds and self.path == "triangle":
+            way = MULTIPLY_ADDS[next(iter(self.multiply_adds))]
+            lines.append(f"  no {missing}, but small values: bytes less the smallest, once for both operands; {way}")
+        elif self.may_widen and self.path == "triangle":
             lines.append(f"  no {missing}: panels are widened to 16 bits, once for both operands")
         elif self.may_widen:
             how = "add two products in 16 bits" if self.isa == "neon" else "use VPMADDUBSW"

@@ -93,6 +93,9 @@ cdef struct Gemm:
     int *saturated              # set to 1 where an element of C is saturated; or NULL
     int threads                 # at most
     Half triangle               # of C, which alone is computed; B is A.T then
+    # PATH_TRIANGLE without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`; a spread of 0 if
+    # that is not known, else of at most LARGEST_S8 (small_values.pyx).
+    uint8_t lowest, spread
     # If not NULL, the output stage of a quantized primitive takes the place of alpha and beta, and C has its type;
     # with scales of the rows, or NULL. B is packed then.
     const i8_stage *stage

@@ -78,6 +78,7 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.image = NULL
     g.c_line = g.c_line_step = 0
     g.doubled = g.far = g.tries_memory = False
+    g.lowest = g.spread = 0
     g.to_s64 = False
     g.saturated = NULL
 

@@ -1,13 +1,14 @@
 # Products without VNNI whose sums fit s16 (see small_values.pyx).
 from libc.stdint cimport int64_t
 
-from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_SMALL, I8_MAX_PAIR_SUM
+from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_SMALL, I8_MAX_PAIR_SUM, i8_tile_fn
 from int8blas.gemm.block cimport Area, Slab
 from int8blas.gemm.plan cimport SPLIT_ROWS, Gemm, Plan
 
 cdef enum:
     LARGEST_16 = 32767          # of s16
     LARGEST_A = 255             # of A'
+    LARGEST_S8 = 127
     # What a certificate of B alone says, and LARGEST_A // CERTIFIED_SUM twice: 255 * 128 = 32640.
     CERTIFIED_SUM = 128
     # From how many groups on they are added in registers of their own (I8_DOT_SMALL), rather than two at a time
@@ -41,6 +42,18 @@ cdef inline int small_dot(int64_t groups, bint few_rows) noexcept nogil:
     return I8_DOT8 if groups < SMALL_GROUPS else I8_DOT_SMALL
 
 
+cdef inline int small_triangle_dot(const Gemm *g, int64_t *groups) noexcept nogil:
+    """The multiply-add of a triangle whose values have a spread, and how many groups it adds in s16."""
+    groups[0] = groups_in_16_bits(g.spread, 2 * g.spread)
+    return small_dot(groups[0], False)
+
+
+cdef inline i8_tile_fn tile_of(const Gemm *g, int dot, int height, int width) noexcept nogil:
+    """The micro-kernel. Where tiles of small values are not nearly full, I8_DOT8 takes them, which adds two groups."""
+    cdef i8_tile_fn tile = g.kernels.gemm.tiles[dot].of[height - 1][width - 1]
+    return g.kernels.gemm.tiles[I8_DOT8].of[height - 1][width - 1] if tile is NULL else tile
+
+
 cdef inline int64_t pair_sum_of(const Slab *s, int64_t panel) noexcept nogil:
     """The largest pair sum of a panel of the slab, or more."""
     if s.pair_sums is not NULL:
@@ -61,4 +74,4 @@ cdef inline int64_t groups_of(const Gemm *g, const Plan *p, const Slab *s, const
 
 cdef void find_range(const Gemm *g, const Plan *p, const Slab *s, int64_t row, int64_t rows, int64_t panel,
                      int64_t panels, Area *m) noexcept nogil
-cdef bint unshifted(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil
+cdef bint suits_values(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil

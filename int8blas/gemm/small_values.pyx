@@ -8,17 +8,19 @@ is exact then. A large value costs the block of rows that it is in, or the panel
 
 A shift by 128 makes large values of small ones. It is left out where it need not be: of a u8 B with nothing above 127,
 whose bytes are s8 as they are, for all of B; of an s8 A for each block of rows, whose smallest value becomes 0.
+
+A triangle multiplies one matrix by itself. If its values span at most 127, each less the smallest is both a u8 and an
+s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
 """
 
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.gemm.operand cimport SHIFT, address
-from int8blas.gemm.plan cimport PATH_BLOCKS, is_made, zero_by_row
+from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_TRIANGLE, is_made, zero_by_row
 
 cdef enum:
     # Columns of C from which on A is looked at: a byte of it takes as long as that of a few columns.
     LOOK_COLUMNS = 48
-    LARGEST_S8 = 127
 
 
 cdef bint can_be_lowered(const Gemm *g, const Plan *p, const Slab *s) noexcept nogil:
@@ -49,6 +51,26 @@ cdef void find_range(const Gemm *g, const Plan *p, const Slab *s, int64_t row, i
     # No panel of what is lowered may be widened, which is done from where A lies: 127 times all pair sums fit.
     if lowers and found[1] - found[0] <= LARGEST_16 // I8_MAX_PAIR_SUM:
         m.largest, m.lowered = found[1] - found[0], found[0]
+
+
+cdef bint suits_values(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
+    """Set `other` to the same problem in a form that is faster for the values of its operands, if there is one."""
+    return is_small_triangle(g, p, other) if p.path == PATH_TRIANGLE else unshifted(g, p, other)
+
+
+cdef bint is_small_triangle(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
+    """Let `other` be a triangle that is multiplied in bytes rather than widened, if its values are near one another."""
+    cdef uint8_t found[2]
+    if not p.may_widen or g.m < SPLIT_ROWS or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
+        return False
+    found[0], found[1] = LARGEST_A, 0
+    g.kernels.packing.value_range(found, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.flip, LARGEST_S8)
+    if found[1] - found[0] > LARGEST_S8:
+        return False
+    other[0] = g[0]
+    # Values that are all the same are taken to be 0 or 1 more than the smallest.
+    other.lowest, other.spread = found[0], max(found[1] - found[0], 1)
+    return True
 
 
 cdef bint unshifted(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:

@@ -18,7 +18,6 @@ from int8blas.core.kernels cimport (
     i8_outlier_args,
     i8_output_args,
     i8_tile_args,
-    i8_tile_fn,
     i8_tile_output,
 )
 from int8blas.core.split cimport ceil_div, equal_parts, leading_share, round_up
@@ -36,7 +35,7 @@ from int8blas.gemm.block cimport (
 from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.plan cimport SPLIT_ROWS, Gemm, Plan, has_contiguous_rows, is_made
-from int8blas.gemm.small_values cimport groups_of, small_dot
+from int8blas.gemm.small_values cimport groups_of, small_dot, tile_of
 from int8blas.gemm.spans cimport MAX_SPANS, Place, Span, move_on, multiply_spans, place_of, spans_of
 
 cdef enum:
@@ -218,12 +217,6 @@ cdef void make_a(const Gemm *g, const Plan *p, const Workspace *w, int dot, cons
     if dot == I8_DOT2 and not made.wide:
         widen_rows(g, p, w, m.row, m.rows, m.k0, m.k)
         made.wide = True
-
-
-cdef inline i8_tile_fn tile_of(const Gemm *g, int dot, int height, int width) noexcept nogil:
-    """The micro-kernel. Where tiles of small values are not nearly full, I8_DOT8 takes them, which adds two groups."""
-    cdef i8_tile_fn tile = g.kernels.gemm.tiles[dot].of[height - 1][width - 1]
-    return g.kernels.gemm.tiles[I8_DOT8].of[height - 1][width - 1] if tile is NULL else tile
 
 
 cdef void set_a(const Gemm *g, const Plan *p, const Workspace *w, i8_tile_args *t, int dot, int64_t block,

@@ -2,8 +2,9 @@
 
 A is packed once, as B' is, for both operands: the micro-kernel reads rows of A out of panels too, as dwords that are 64
 bytes apart. Where it multiplies bytes, the other operand is the same panels XORed with 0x80, made while they are in the
-cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides. A matrix unit reads its
-rows of A as rows, which are packed beside the panels.
+cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides; if all values are near
+one another (small_values.pyx), one copy of bytes less the smallest value does. A matrix unit reads its rows of A as
+rows, which are packed beside the panels.
 
     gemm_triangle     for each slab: some blocks of K of all panels, or of those that a thread needs
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
@@ -41,9 +42,10 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
-from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.plan cimport UPPER, WHOLE, matrix_of
+from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
     # Panels that are packed at a time: whole cache lines of an A by columns.
@@ -59,6 +61,10 @@ cdef struct Triangle:
     const Gemm *g
     const Plan *p
     int dot
+    bint shares_panels          # A' and B' are the same bytes
+    uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
+    int64_t shift               # what that adds to the zero points of B'
+    int64_t small_groups        # I8_DOT_SMALL
     bint outer                  # zero points are left to the output stage, else they are in the start values
     int64_t panels              # of a cell, each way
     int64_t side                # rows, and columns, of a cell
@@ -66,7 +72,7 @@ cdef struct Triangle:
     int64_t tile_cells          # columns of cells that a tile has
     int64_t first_block, end_block      # of the slab
     ptrdiff_t panel_size, block_size    # bytes
-    # B' in panels, and A': the same XORed with 0x80, or both the same of s16; for a matrix unit as it packs A.
+    # B' in panels, and A': the same XORed with 0x80, or the very same; for a matrix unit as it packs A.
     int8_t *b
     uint8_t *a
     int64_t *sums               # of the columns of B'; NULL without zero points
@@ -98,7 +104,14 @@ cdef bint has_same_zeros(const Gemm *g) noexcept nogil:
 
 cdef bint widens(const Gemm *g) noexcept nogil:
     """Whether operands are widened to s16."""
-    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating
+    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.spread == 0
+
+
+cdef void choose_dot(const Gemm *g, Triangle *t) noexcept nogil:
+    """The multiply-add, and how many groups it adds in s16."""
+    t.dot, t.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
+    if g.spread != 0:
+        t.dot = small_triangle_dot(g, &t.small_groups)
 
 
 cdef bint stores_sums(const Gemm *g, const Plan *p) noexcept nogil:
@@ -147,11 +160,11 @@ cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
 cdef void carve_packed(const Gemm *g, const Plan *p, Triangle *t, char **memory) noexcept nogil:
     """Memory for A' and B' and what goes with them."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # One of A' and B' has a zero point where these are bytes, as they are 128 apart.
-    cdef bint has_zeros = not widens(g) or has_zero(&g.b)
+    # If A' and B' are 128 apart, one of them has a zero point.
+    cdef bint has_zeros = not t.shares_panels or g.b.zeros is not NULL or g.b.zero + t.shift != 0
     t.b = <int8_t *>carve(memory, p.slab_blocks * t.block_size)
     t.a = <uint8_t *>t.b
-    if not widens(g):
+    if not t.shares_panels:
         t.a = <uint8_t *>carve(memory, p.slab_blocks * t.block_size)
     t.sums = <int64_t *>carve(memory, 8 * columns if has_zeros else 0)
     t.row_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.outer else 0)
@@ -166,6 +179,9 @@ cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int 
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.outer = g.b.zeros is not NULL
+    t.shares_panels = widens(g) or g.spread != 0
+    t.flip = g.b.flip if g.spread == 0 else g.a.flip
+    t.shift = 0 if g.spread == 0 else SHIFT - g.lowest
     t.panels, t.side, t.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
     t.bands = ceil_div(p.panels, t.panels)
     t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
@@ -213,8 +229,8 @@ cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noex
     cdef const Gemm *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
-        bo = zero_of(&g.b, min(i, g.n - 1))
-        ao = bo if widens(g) else bo + SHIFT
+        bo = zero_of(&g.b, min(i, g.n - 1)) + t.shift
+        ao = bo if t.shares_panels else bo + SHIFT
         # The sum of A' - ao is that of B' - bo.
         term = t.sums[i] - g.k * bo
         if t.outer:
@@ -241,15 +257,17 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
     if k == 0:
         return
     g.kernels.packing.pack_panels(<uint8_t *>b, step, min(panels * I8_PANEL, g.n - column), k,
-                                  address(&g.b, k0, column), g.b.column, g.b.row, g.b.flip)
+                                  address(&g.b, k0, column), g.b.column, g.b.row, t.flip)
     for i in range(panels):
+        if g.lowest != 0:
+            g.kernels.packing.lower(<uint8_t *>b + i * step, size, g.lowest)
         if t.sums is not NULL:
             g.kernels.packing.panel_sums(some, b + i * step, groups)
             for j in range(I8_PANEL):
                 t.sums[column + i * I8_PANEL + j] += some[j]
         if widens(g):
             g.kernels.packing.widen_b(<int16_t *>(t.b + at + i * t.panel_size), b + i * step, groups)
-        elif not t.first_row <= (panel + i) // t.panels < t.end_row:
+        elif t.shares_panels or not t.first_row <= (panel + i) // t.panels < t.end_row:
             continue
         elif t.p.matrix is NULL:
             g.kernels.packing.pack_panel(t.a + at + i * t.panel_size, 1, 1, size, <uint8_t *>b + i * step, 0, 1,
@@ -311,7 +329,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
         part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
         part.row_init = a.row_init + first if a.row_init is not NULL else NULL
-        t.g.kernels.gemm.tiles[t.dot].of[height - 1][panels - 1](&part)
+        tile_of(t.g, t.dot, height, panels)(&part)
         number += part.tiles
 
 
@@ -321,6 +339,7 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
     a.a_tail = NULL
     a.fetch = a.ahead = NULL
     a.beside = a.in_turn = 0
+    a.small_groups = t.small_groups
     a.output = NULL
     a.row_init = t.row_init + row * t.side if is_last and t.row_init is not NULL else NULL
     a.col_init = t.col_init + column * t.side if is_last and t.col_init is not NULL else NULL
@@ -533,7 +552,7 @@ cdef int gemm_triangle(const Gemm *g, const Plan *p) noexcept nogil:
     cdef Triangle t
     cdef int parts = p.grid.row_parts
     t.g, t.p = g, p
-    t.dot = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact
+    choose_dot(g, &t)
     t.thread_size = 0
     lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # for the sizes
     t.memory = <char *>acquire(triangle_bytes(g, p))

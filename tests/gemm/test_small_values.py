@@ -217,3 +217,71 @@ def test_bools_sums_in_int64_and_a_long_k(isa, form, rng):
     assert_same(int8blas.matmul(a, packed, dtype=np.int64), a.astype(np.int64) @ b.astype(np.int64))
     a, b = rng.integers(-1, 2, (20, 70_000), np.int8), rng.integers(0, 2, (70_000, 64), np.uint8)
     assert_same(int8blas.matmul(a, B_FORMS[form](b)), reference.gemm(1, a, b))
+
+
+# Values of a matrix that is multiplied by its transpose, and what they allow: sums of two products of 127 * 127 fit 16
+# bits, and so do those of two groups up to 90 and of six up to 52.
+SPREADS = (
+    (0, 2, "many groups"), (0, 1, "many groups"), (-2, 2, "many groups"), (200, 252, "many groups"),
+    (0, 53, "two groups"), (-45, 45, "two groups"), (0, 91, "pairs"), (-64, 63, "pairs"), (128, 255, "pairs"),
+    (0, 128, "widened"), (-65, 63, "widened"), (7, 7, "many groups"), (0, 0, "many groups"),
+    (-128, -128, "many groups"),
+)  # fmt: skip
+
+
+def spread(rng, low, high, shape):
+    """Values from `low` to `high`, both of which occur, as the type that holds them."""
+    x = rng.integers(low, high + 1, shape)
+    x.flat[[5, -5]] = low, high
+    x[3] = high
+    return x.astype(np.int8 if low < 0 else np.uint8)
+
+
+@pytest.mark.parametrize(("low", "high", "_way"), SPREADS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_triangle_of_small_values_is_exact(isa, low, high, _way, order, rng):
+    for n, k in ((64, 97), (97, 515), (70, 4200), (33, 1030)):
+        a = np.asarray(spread(rng, low, high, (n, k)), order=order)
+        wide = a.astype(np.float64)  # whose sums are exact, too
+        syrk = int8blas.syrk_u8s32 if a.dtype == np.uint8 else int8blas.syrk_s8s32
+        zeros = rng.integers(np.iinfo(a.dtype).min, np.iinfo(a.dtype).max, n, endpoint=True).astype(np.int32)
+        for threads in (1, 3):
+            with int8blas.num_threads(threads):
+                for ao in (0, int(zeros[0]), zeros):
+                    centred = wide - np.reshape(ao, (-1, 1))
+                    expected = (centred @ centred.T).astype(np.int64)
+                    assert_same(int8blas.matmul(a, a.T, ao=ao, bo=ao), expected.astype(np.int32), n=n, k=k)
+                    assert_same(int8blas.matmul(a, a.T, ao=ao, bo=ao, dtype=np.int64), expected, n=n, k=k)
+                    assert_same(syrk(1, a, ao=ao), np.triu(expected).astype(np.int32), n=n, k=k)
+
+
+@pytest.mark.parametrize("isa_without_vnni", HERE)
+@pytest.mark.parametrize(("low", "high", "way"), SPREADS)
+def test_a_triangle_of_small_values_is_not_widened(isa_without_vnni, low, high, way, rng):
+    a = spread(rng, low, high, (100, 515))
+    with int8blas.use_isa(isa_without_vnni), int8blas.num_threads(1):
+        plan = int8blas.explain(a, a.T)
+    assert plan.path == "triangle"
+    assert plan.may_widen == (way == "widened")
+    assert plan.multiply_adds == (None if way == "widened" else {way: 7 * 8 // 2})
+    assert ("but small values" in str(plan)) == (way != "widened")
+
+
+def test_a_long_k_of_a_triangle_of_small_values(isa, rng):
+    a = spread(rng, -2, 2, (70, 140_000))
+    a[5] = 2
+    wide = a.astype(np.float64)
+    with int8blas.num_threads(1):
+        for ao in (0, -128):
+            expected = ((wide - ao) @ (wide - ao).T).astype(np.int64)
+            assert_same(int8blas.matmul(a, a.T, ao=ao, bo=ao, dtype=np.int64), expected)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_rest_of_the_formula_of_a_triangle_of_small_values(isa, lower, rng):
+    for low, high in ((-2, 2), (200, 252)):
+        a, c = spread(rng, low, high, (50, 130)), rng.integers(-999, 999, (50, 50), np.int32)
+        syrk = int8blas.syrk_u8s32 if a.dtype == np.uint8 else int8blas.syrk_s8s32
+        for ao in (0, 3, rng.integers(0, 99, 50, np.int32)):
+            expected = reference.syrk(-0.5, a, 1, c, lower=lower, ao=ao)
+            assert_same(syrk(-0.5, a, 1, c, lower=lower, ao=ao), expected)
