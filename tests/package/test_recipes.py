@@ -1,0 +1,199 @@
+"""The recipes of docs/howto/extend.md: their code compiles against this checkout and computes what it says."""
+
+import pathlib
+import pickle
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import numpy as np
+import pytest
+import reference
+from arrays import assert_same
+from layers import assert_same_bits
+
+import int8blas
+
+TESTS = pathlib.Path(__file__).parents[1]
+PACKAGE = pathlib.Path(int8blas.__file__).parent
+PAGE = (TESTS.parent / "docs" / "howto" / "extend.md").read_text()
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()
+
+pytestmark = pytest.mark.skipif(
+    not (PACKAGE / "csrc" / "gemm").exists() or sys.platform == "win32",
+    reason="recipes change a checkout, and are compiled by a Unix compiler",
+)
+
+SETUP = """
+import sys
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+place, names = sys.argv.pop(1), sys.argv.pop(1).split()
+places = {"include_dirs": [place + "/int8blas/csrc", numpy.get_include()], "extra_compile_args": ["-O1"]}
+extensions = [Extension(name, [name + ".pyx"], **places) for name in names]
+setup(name="recipe", ext_modules=cythonize(extensions, include_path=[place], compiler_directives={"language_level": 3}))
+"""
+
+
+def text_of(recipe):
+    """The section of the page that is a recipe."""
+    (text,) = re.findall(rf"^## {recipe}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    return text
+
+
+def code_of(recipe, language):
+    """The blocks of code in one language of a recipe."""
+    blocks = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", text_of(recipe), re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in blocks]
+
+
+def compiled(folder, *names):
+    """The last of some modules of Cython that lie in a folder, imported."""
+    (folder / "setup.py").write_text(SETUP)
+    command = [sys.executable, "setup.py", str(PACKAGE.parent), " ".join(names), "build_ext", "--inplace"]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    sys.path.insert(0, str(folder))
+    try:
+        return __import__(names[-1])
+    finally:
+        sys.path.remove(str(folder))
+
+
+# --- an instruction set ----------------------------------------------------------------------------------------------
+
+NEAREST = "dotprod" if platform.machine() in ("aarch64", "arm64") else "avx512vnni"
+
+
+def files_of(isa, source):
+    """The files of C that are those of an instruction set alone, by their names."""
+    return {path.relative_to(source).as_posix() for path in source.glob("*/*.[ch]") if path.stem.split("_")[-1] == isa}
+
+
+def test_an_instruction_set_has_the_files_that_the_recipe_lists():
+    listed = re.findall(r"csrc/(\w+/\w*<isa>\.[ch])", text_of("An instruction set"))
+    assert files_of(NEAREST, PACKAGE / "csrc") == {path.replace("<isa>", NEAREST) for path in listed}
+
+
+def test_a_copy_of_an_instruction_set_compiles(tmp_path):
+    source = tmp_path / "csrc"
+    shutil.copytree(PACKAGE / "csrc", source)
+    # Names, but neither the compiler's target nor comments.
+    names = re.compile(rf'(?<=isa/){NEAREST}(?=\.h)|(?<=I8_ISA ){NEAREST}|(?<=_){NEAREST}\b|(?<=name = "){NEAREST}')
+    units = [source / "isa" / "kernels.c"]
+    for name in files_of(NEAREST, source):
+        copy = source / name.replace(NEAREST, "copied")
+        copy.write_text(names.sub("copied", (source / name).read_text()))
+        units += [copy] if copy.suffix == ".c" else []
+    for name, place in (("names.h", "_kernels i8_(gemm|convolution)_ref,"), ("kernels.c", " i8_(kernels)_ref;")):
+        path = source / "isa" / name
+        text, count = re.subn(
+            place, lambda found: f"{found[0][:-1]}, i8_{found[1]}_copied{found[0][-1]}", path.read_text()
+        )
+        assert count == (2 if name == "names.h" else 1)
+        path.write_text(text.replace("    &i8_kernels_ref,", "    &i8_kernels_copied,\n    &i8_kernels_ref,"))
+    command = [*COMPILER, "-std=c11", "-O0", "-Wall", "-Werror", f"-I{source}", "-c"]
+    process = subprocess.run([*command, *map(str, units)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert len(units) == 5
+
+
+# --- a path ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def outer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("path")
+    source, *_ = code_of("A path", "cython")
+    (folder / "outer.pyx").write_text(source)
+    (declaration,) = re.findall(r"^cdef int gemm_outer.*(?=:$)", source, re.MULTILINE)
+    (folder / "outer.pxd").write_text(f"from int8blas.gemm.plan cimport Gemm, Plan\n\n{declaration}\n")
+    shutil.copy(TESTS / "package" / "recipe_outer.pyx", folder)
+    return compiled(folder, "outer", "recipe_outer").outer
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (70, 300), (300, 70), (32, 33)])
+@pytest.mark.parametrize("a_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("b_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("order", "CF")
+def test_a_path(outer, shape, a_type, b_type, order, rng, isa):
+    (m, n), low_a, low_b = shape, np.iinfo(a_type).min, np.iinfo(b_type).min
+    a = rng.integers(low_a, low_a + 256, (m, 1)).astype(a_type)
+    b = rng.integers(low_b, low_b + 256, (1, n)).astype(b_type)
+    ao, bo = rng.integers(low_a, low_a + 256, m), rng.integers(low_b, low_b + 256, n)
+    c = np.full((m, n), 99, np.int32, order=order)
+    outer(a, b, c, ao, bo)
+    assert_same(c, reference.exact_product(a, b, ao, bo).astype(np.int32))
+
+
+# --- a post-op -------------------------------------------------------------------------------------------------------
+
+EVALUATE = """
+#include "stage/stage_ref.c"
+void evaluate(int kind, float scale, float *y, long n)
+{
+    const i8_post_op op = {.kind = kind, .scale = scale};
+    i8_eltwise(&op, y, n);
+}
+int softsign(void) { return I8_SOFTSIGN; }
+"""
+
+
+def test_a_post_op(tmp_path, rng):
+    import ctypes
+
+    source = tmp_path / "csrc"
+    shutil.copytree(PACKAGE / "csrc", source)
+    (line,) = code_of("A post-op", "c")
+    (formula,) = code_of("A post-op", "python")
+    body, header = source / "stage" / "post_ops_body.h", source / "stage" / "stage.h"
+    body.write_text(body.read_text().replace("    case I8_ABS:", f"    {line}    case I8_ABS:", 1))
+    text, count = re.subn(
+        r"(enum \{[^}]*\bI8_RELU\b[^}]*?),?(\s*\})", r"\1, I8_SOFTSIGN\2", header.read_text(), count=1
+    )
+    assert count == 1
+    header.write_text(text)
+    (tmp_path / "evaluate.c").write_text(EVALUATE)
+    command = [*COMPILER, "-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", f"-I{source}", "evaluate.c"]
+    process = subprocess.run([*command, "-o", "evaluate.so", "-lm"], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    library = ctypes.CDLL(str(tmp_path / "evaluate.so"))
+    softsign = eval("{" + formula + "}", {"ONE": np.float32(1), "np": np})["softsign"]
+    x = np.concatenate([rng.normal(0, 100, 60).astype(np.float32), np.float32([0, -0.0, 3e38, -1e-40])])
+    y = x.copy()
+    library.evaluate(library.softsign(), ctypes.c_float(0.75), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(y.size))
+    assert_same_bits(y, np.float32(0.75) * softsign(x, None, None))
+
+
+# --- a primitive -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def projection(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("primitive")
+    (source,) = code_of("A primitive", "cython")
+    (folder / "projection.pyx").write_text(source)
+    return compiled(folder, "projection").Projection
+
+
+@pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32])
+def test_a_primitive(projection, dst_dtype, rng, isa):
+    weights = rng.integers(-128, 128, (33, 70), np.int8)
+    bias = rng.normal(0, 50, 33).astype(np.float32)
+    given = {
+        "dst_dtype": dst_dtype,
+        "scales": {"src": 0.02, "weights": np.linspace(0.01, 0.03, 33, dtype=np.float32), "dst": 0.5},
+        "zero_points": {"src": 7, "dst": 100},
+        "attributes": int8blas.Attributes(post_ops=[int8blas.ReLU(0.25)]),
+    }
+    x = rng.integers(0, 256, (9, 70), np.uint8)
+    expected = int8blas.InnerProduct(weights, bias, src_dtype=np.uint8, **given)(x)
+    layer = projection(weights, bias, **given)
+    for made in (layer, pickle.loads(pickle.dumps(layer))):
+        assert_same_bits(made(x), expected)
+    with pytest.raises(ValueError, match=r"^src must have shape \(n, 70\), got \(9, 71\)$"):
+        layer(np.zeros((9, 71), np.uint8))
