@@ -13,7 +13,7 @@ import numpy as np
 from int8blas.elementwise.functions import eltwise
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import Operator
-from int8blas.onnx.types import STRING, dtype_of
+from int8blas.onnx.types import STRING, dtype_of, wide
 from int8blas.stage.attributes import Eltwise
 
 FLOAT32 = np.dtype(np.float32)
@@ -38,16 +38,6 @@ def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
     if x.dtype.itemsize < 4:  # float16, bfloat16
         return np.asarray(eltwise(x.astype(np.float32), op)).astype(x.dtype)
     return function(x).astype(x.dtype)
-
-
-def wide(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of floats in at least float32, with the result in the type of its first argument."""
-
-    @functools.wraps(function)
-    def wrapper(x: Array, **attributes: Any) -> Array:
-        return np.asarray(function(x.astype(np.float32) if x.dtype.itemsize < 4 else x, **attributes), x.dtype)
-
-    return wrapper
 
 
 # ---------------------------------------------------------------------------------------- of two operands ------
@@ -90,15 +80,16 @@ def bit_shift(x: Array, y: Array, *, direction: str) -> Array:
     return np.asarray(np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y))
 
 
-def folded(function: Callable[[Any, Any], Any]) -> Callable[..., Array]:
+def folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """A function of any number of tensors."""
 
     def of_all(*arrays: Array) -> Array:
         return np.asarray(functools.reduce(function, arrays), arrays[0].dtype)
 
-    return of_all
+    return wide(of_all)
 
 
+@wide
 def mean(*arrays: Array) -> Array:
     return np.asarray(functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays)), arrays[0].dtype)
 
@@ -137,6 +128,7 @@ def swish(x: Array, *, alpha: float = 1.0) -> Array:
     return applied(x, post_op("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
 
 
+@wide
 def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
     kind = x.dtype.type
     return np.asarray(np.clip(x * kind(alpha) + kind(beta), kind(0), kind(1)))
@@ -182,7 +174,7 @@ def mish(x: Array) -> Array:
 
 @wide
 def shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
-    return np.asarray(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)))
+    return np.asarray(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)), x.dtype)
 
 
 @wide

@@ -1,5 +1,6 @@
 """Products of floats. float32 is int8blas's own, on the threads of all else: those of NumPy's BLAS would wait for their
-next product at the same time, each on a CPU that another has work for. Other types are NumPy's."""
+next product at the same time, each on a CPU that another has work for. 16-bit floats are multiplied as float32, and
+each result is rounded once. Other types are NumPy's."""
 
 from __future__ import annotations
 
@@ -12,15 +13,18 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct, real_matmul
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.types import wide
 from int8blas.stage.attributes import Attributes, Binary
 
 
+@wide
 def matmul(a: Array, b: Array) -> Array:
     if a.dtype == b.dtype == np.float32 and a.ndim > 1 and b.ndim > 1:
         return real_matmul(a, b)
     return np.asarray(np.matmul(a, b), a.dtype)
 
 
+@wide
 def gemm(
     a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 1.0,
     transA: int = 0, transB: int = 0,  # noqa: N803
@@ -33,6 +37,7 @@ def gemm(
     return y
 
 
+@wide
 def einsum(*arrays: Array, equation: str) -> Array:
     return np.asarray(np.einsum(equation, *arrays, optimize=len(arrays) > 1), arrays[0].dtype)
 

@@ -42,7 +42,7 @@ from int8blas.onnx.integer import (
 )
 from int8blas.onnx.operands import combined, of_columns
 from int8blas.onnx.table import Call, Operator, Site
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.types import BYTES, wide
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
 DOMAIN = "com.microsoft"
@@ -485,10 +485,12 @@ def embed_layer_norm(
     return y, count.astype(np.int32)
 
 
+@wide
 def fast_gelu(x: Array, bias: Array | None = None) -> Array:
     return elementwise.gelu(x if bias is None else x + bias, approximate="tanh")
 
 
+@wide
 def bias_gelu(x: Array, bias: Array) -> Array:
     return elementwise.gelu(x + bias)
 

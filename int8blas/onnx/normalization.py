@@ -10,13 +10,9 @@ import numpy as np
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, INFERENCE, Call, Operator, Site
+from int8blas.onnx.types import is_short, wide
 
 FLOAT = np.dtype(np.float32)
-
-
-def wide(x: Array) -> Array:
-    """At least float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def softmax(x: Array, *, axis: int = -1) -> Array:
@@ -28,8 +24,8 @@ def log_softmax(x: Array, *, axis: int = -1) -> Array:
 
 
 def softmax_along(x: Array, axis: int, log: bool) -> Array:
-    if x.dtype.itemsize <= 4:
-        return np.asarray(rows.softmax(wide(x), axis, log=log), x.dtype)
+    if x.dtype != np.float64:
+        return np.asarray(rows.softmax(x, axis, log=log), x.dtype)
     e = x - np.max(x, axis, keepdims=True)
     if log:
         return np.asarray(e - np.log(np.sum(np.exp(e), axis, keepdims=True)))
@@ -70,7 +66,7 @@ def layer_normalization(
         return rows.layer_norm(x, scale, bias, epsilon=epsilon)
     axis = axis + x.ndim if axis < 0 else axis
     width = math.prod(x.shape[axis:])
-    flat = wide(x).reshape(math.prod(x.shape[:axis]), width)
+    flat = (x.astype(np.float32) if is_short(x) else x).reshape(math.prod(x.shape[:axis]), width)
     if outputs == 1 and flat.dtype == np.float32 and scale.size == width and (bias is None or bias.size == width):
         shift = None if bias is None else bias.reshape(width)
         return np.asarray(rows.layer_norm(flat, scale.reshape(width), shift, epsilon=epsilon), x.dtype).reshape(x.shape)
@@ -94,11 +90,11 @@ def residual_normalization(
     return result
 
 
+@wide
 def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
     axis = axis + x.ndim if axis < 0 else axis
-    values = wide(x)
-    square = np.mean(values * values, tuple(range(axis, x.ndim)), keepdims=True)
-    return np.asarray(values / np.sqrt(square + values.dtype.type(epsilon)) * scale, x.dtype)
+    square = np.mean(x * x, tuple(range(axis, x.ndim)), keepdims=True)
+    return np.asarray(x / np.sqrt(square + x.dtype.type(epsilon)) * scale, x.dtype)
 
 
 def of_channels(values: Array, ndim: int) -> Array:
@@ -132,38 +128,42 @@ def batch_normalization(site: Site, *, epsilon: float = 1e-5, momentum: float = 
         means = (mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum))
         return (y, *(value.astype(mean.dtype) for value in means))[:outputs]
 
-    return train if training_mode else call
+    return wide(train if training_mode else call)
 
 
+@wide
 def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
-    values = wide(x)
     axes = tuple(range(2, x.ndim))
-    centered = values - np.mean(values, axes, keepdims=True)
-    deviation = np.sqrt(np.mean(centered * centered, axes, keepdims=True) + values.dtype.type(epsilon))
+    centered = x - np.mean(x, axes, keepdims=True)
+    deviation = np.sqrt(np.mean(centered * centered, axes, keepdims=True) + x.dtype.type(epsilon))
     return np.asarray(centered / deviation * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
 
 
+@wide
 def group_normalization(
     x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Array:
-    values = wide(x).reshape(x.shape[0], num_groups, -1)
+    values = x.reshape(x.shape[0], num_groups, -1)
     centered = values - np.mean(values, 2, keepdims=True)
     deviation = np.sqrt(np.mean(centered * centered, 2, keepdims=True) + values.dtype.type(epsilon))
     y = (centered / deviation).reshape(x.shape)
     return np.asarray(y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
 
 
+@wide
 def lp_normalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
     norm = np.sum(np.abs(x), axis, keepdims=True) if p == 1 else np.sqrt(np.sum(x * x, axis, keepdims=True))
     return np.asarray(np.where(norm == 0, 0, x / norm), x.dtype)
 
 
+@wide
 def mean_variance_normalization(x: Array, *, axes: Any = (0, 2, 3)) -> Array:
     centered = x - np.mean(x, tuple(axes), keepdims=True)
     deviation = np.sqrt(np.mean(centered * centered, tuple(axes), keepdims=True))
     return np.asarray(centered / (deviation + x.dtype.type(1e-9)), x.dtype)
 
 
+@wide
 def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
     before = (size - 1) // 2
     squares = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)])

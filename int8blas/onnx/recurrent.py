@@ -10,6 +10,7 @@ import numpy as np
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import Operator
+from int8blas.onnx.types import wide
 
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
@@ -192,6 +193,7 @@ def times(w: Array) -> Product:
     return lambda x: linear.matmul(x, transposed)
 
 
+@wide
 def lstm(
     x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
     c: Array | None = None, p: Array | None = None, *, activation_alpha: Sequence[float] | None = None,
@@ -207,6 +209,7 @@ def lstm(
     return found[:outputs]
 
 
+@wide
 def gru(
     x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None, *,
     activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
@@ -220,6 +223,7 @@ def gru(
     return found[:outputs]
 
 
+@wide
 def rnn(
     x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None, *,
     activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,

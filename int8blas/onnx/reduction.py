@@ -11,6 +11,7 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.shape import Ints, ints
 from int8blas.onnx.table import Operator
+from int8blas.onnx.types import wide
 
 Reduce = Callable[[Array, Any, bool], Any]
 
@@ -75,6 +76,7 @@ def arg(function: Callable[..., Any]) -> Callable[..., Array]:
 def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
     """CumSum and CumProd."""
 
+    @wide
     def operator(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
         along = int(np.asarray(axis).item())
         values = np.flip(x, along) if reverse else x
@@ -89,11 +91,12 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
     return operator
 
 
-REDUCTIONS: dict[str, Reduce] = {
+# Functions that choose an element.
+CHOICES: dict[str, Reduce] = {"ReduceMax": largest, "ReduceMin": smallest}
+# Functions that compute with several elements.
+SUMS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axis, keep: np.sum(x, axis, x.dtype, keepdims=keep),
     "ReduceMean": mean,
-    "ReduceMax": largest,
-    "ReduceMin": smallest,
     "ReduceProd": lambda x, axis, keep: np.prod(x, axis, x.dtype, keepdims=keep),
     "ReduceL1": lambda x, axis, keep: np.sum(np.abs(x), axis, keepdims=keep),
     "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(x * x, axis, keepdims=keep)),
@@ -103,7 +106,8 @@ REDUCTIONS: dict[str, Reduce] = {
 }
 
 OPERATORS = [
-    *(Operator(name, reduction(function), 1) for name, function in REDUCTIONS.items()),
+    *(Operator(name, reduction(function), 1) for name, function in CHOICES.items()),
+    *(Operator(name, reduction(wide(function)), 1) for name, function in SUMS.items()),
     Operator("ArgMax", arg(np.argmax), 1),
     Operator("ArgMin", arg(np.argmin), 1),
     Operator("CumSum", cumulative(np.add, 0), 11),

@@ -11,6 +11,7 @@ import numpy as np
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.table import INFERENCE, Call, Operator, Site
+from int8blas.onnx.types import wide
 
 Ints = Array | Sequence[int] | int | None
 
@@ -158,8 +159,10 @@ def gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
 REDUCE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def scatter(result: Array, index: tuple[Array, ...], updates: Array, reduction: str) -> Array:
-    """Put or fold updates into elements of `result`."""
+@wide
+def scatter(x: Array, updates: Array, *, index: tuple[Array, ...], reduction: str) -> Array:
+    """Put or fold updates into elements of a copy."""
+    result = x.copy()
     if reduction == "none":
         result[index] = updates
     else:
@@ -168,11 +171,11 @@ def scatter(result: Array, index: tuple[Array, ...], updates: Array, reduction: 
 
 
 def scatter_elements(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
-    return scatter(x.copy(), tuple(element_index(x, indices, axis)), updates, reduction)
+    return scatter(x, updates, index=tuple(element_index(x, indices, axis)), reduction=reduction)
 
 
 def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
-    return scatter(x.copy(), tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
+    return scatter(x, updates, index=tuple(np.moveaxis(indices, -1, 0)), reduction=reduction)
 
 
 def compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:

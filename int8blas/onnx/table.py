@@ -53,8 +53,7 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a prepared operator is: its node, those of the node's inputs that are constant, by position, and the weights
-    that nodes share."""
+    """Where a prepared operator is: its node, the node's constant inputs by place, and the weights that nodes share."""
 
     node: Node
     constants: Mapping[int, Array] = field(default_factory=dict)

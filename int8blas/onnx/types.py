@@ -1,7 +1,9 @@
-"""The numbers that ONNX has for types."""
+"""The numbers that ONNX has for types, and the arithmetic of 16-bit floats."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,3 +33,34 @@ def dtype_of(number: int) -> np.dtype[Any]:
     if number not in DTYPES:
         raise ValueError(f"type must be one of {', '.join(DTYPES.values())} or bfloat16, got number {number} of ONNX")
     return np.dtype(DTYPES[number])
+
+
+def is_short(x: Any) -> bool:
+    """Whether an array is of float16 or bfloat16."""
+    return isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+
+
+def wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function compute in float32 where its first argument is of float16 or bfloat16.
+
+    Its arguments of 16-bit floats become float32, and its results of float32 are rounded, once, to the type of the
+    first argument. So sums and what lies between two steps neither lose digits nor overflow.
+    """
+
+    @functools.wraps(function)
+    def wrapper(x: Any, *others: Any, **attributes: Any) -> Any:
+        if not is_short(x):
+            return function(x, *others, **attributes)
+        given = [each.astype(np.float32) if is_short(each) else each for each in (x, *others)]
+        results = function(*given, **attributes)
+        if isinstance(results, tuple):
+            return tuple(rounded(result, x.dtype) for result in results)
+        return rounded(results, x.dtype)
+
+    return wrapper
+
+
+def rounded(result: Any, dtype: np.dtype[Any]) -> Any:
+    """A result of floats in another type, any other as it is."""
+    floats = isinstance(result, (np.ndarray, np.floating)) and result.dtype.kind == "f"
+    return np.asarray(result, dtype) if floats else result

@@ -16,6 +16,7 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import lowest
 from int8blas.onnx.table import Operator
+from int8blas.onnx.types import wide
 
 Sizes = Sequence[int]
 # With 1, 2 and 3 spatial dimensions.
@@ -134,6 +135,7 @@ def has_channels_last(x: Array) -> bool:
     return x.ndim in TURNS and x.strides[1] == x.itemsize and x.shape[1] > 1
 
 
+@wide
 def conv(
     x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
@@ -175,6 +177,7 @@ def depthwise(image: Array, w: Array, at: Windows) -> Array:
     return y
 
 
+@wide
 def conv_transpose(
     x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, output_padding: Sizes | None = None,
@@ -283,6 +286,7 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     return found + plane
 
 
+@wide
 def average_pool(
     x: Array, *, kernel_shape: Sizes, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
@@ -318,6 +322,7 @@ def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
     return np.maximum(total, 1)
 
 
+@wide
 def global_mean(x: Array) -> Array:
     """The mean over all pixels; where channels lie side by side, all of them at once."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
