@@ -42,9 +42,17 @@ class Windows(NamedTuple):
     declared: tuple[tuple[int, int], ...] = ()
 
     def is_whole(self, spatial: Sizes) -> bool:
-        """Whether there is no room for more windows than there are, as ceil_mode may leave some out."""
+        """Whether there is no room for more windows than there are, as ceil_mode may leave some out, and each has an
+        element of the image."""
         all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
-        return all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
+        full = all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
+        return full and all(self.counted(d, n, (0, 0)).all() for d, n in enumerate(spatial))
+
+    def counted(self, d: int, size: int, padding: tuple[int, int]) -> Array:
+        """How many elements of each window along a dimension are in the image, or in so much padding around it."""
+        places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
+        places = places + np.arange(self.kernel[d]) * self.dilations[d]
+        return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
         """For each position in a window: it, and what all windows have there, in the padded image."""
@@ -313,12 +321,7 @@ def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
     window that has none counts as 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
-        before, after = at.declared[d] if with_padding else (0, 0)
-        first = at.padding[d][0]
-        line = np.zeros(size + sum(at.padding[d]))
-        line[first - before : first + size + after] = 1
-        taps = np.arange(at.outputs[d])[:, None] * at.strides[d] + np.arange(at.kernel[d]) * at.dilations[d]
-        total = total[..., None] * line[taps].sum(1)
+        total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
     return np.maximum(total, 1)
 
 

@@ -15,8 +15,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 FAMILIES = ("gemm", "packing", "matmul", "syrk", "neighbors", "convolution", "deconvolution", "inner_product",
-            "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder", "files",
-            *(["onnx_graphs", "onnx_bytes"] if find_spec("onnx") else []))  # fmt: skip
+            "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder", "files")  # fmt: skip
+if find_spec("onnx"):
+    FAMILIES += ("onnx_graphs", "onnx_quantization", "onnx_windows", "onnx_bytes")
 
 
 def family(name):

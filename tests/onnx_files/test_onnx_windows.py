@@ -74,7 +74,13 @@ def test_maxima_are_of_windows_that_auto_pad_lays_out(kind, spatial, padding, ce
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], reference_onnx.max_pool(x, **given))
 
 
-def test_the_mean_of_a_window_without_elements_is_zero():
-    model = loaded("""g (float[1,1,1] x) => (float y) {
-        y = AveragePool<kernel_shape = [4], dilations = [2], auto_pad = "SAME_UPPER">(x) }""", opset=19)  # fmt: skip
-    np.testing.assert_array_equal(model.run(None, {"x": np.ones((1, 1, 1), F)})[0], [[[0]]])
+@pytest.mark.parametrize(("operator", "dtype", "wanted"), [
+    ("AveragePool", F, 0), ("MaxPool", F, -np.inf), ("MaxPool", np.uint8, 0), ("MaxPool", np.int8, -128),
+])  # fmt: skip
+def test_a_window_without_elements_has_the_mean_0_and_the_lowest_maximum(operator, dtype, wanted):
+    """Its elements are on both sides of the only pixel."""
+    kind = "float" if dtype is F else np.dtype(dtype).name
+    text = f"""g ({kind}[1,1,1] x) => ({kind} y) {{
+        y = {operator}<kernel_shape = [4], dilations = [2], auto_pad = "SAME_UPPER">(x) }}"""
+    (y,) = loaded(text, opset=19).run(None, {"x": np.ones((1, 1, 1), dtype)})
+    np.testing.assert_array_equal(y, np.full((1, 1, 1), wanted, dtype))
