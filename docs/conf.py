@@ -54,7 +54,7 @@ def link_names(app, doctree):
     """In pages of prose, make `InnerProduct` and `InnerProduct(...)` links to the reference."""
     if app.env.docname.startswith(("api/", "migration")):  # which has the same names of other libraries
         return
-    names = {*int8blas.__all__} - {"sum"}  # a method of LayerQuantization too
+    names = {*int8blas.__all__} - {"sum", "onnx"}  # a method of LayerQuantization too, and a package and an extra
     for literal in list(doctree.findall(nodes.literal)):
         name = literal.astext().removeprefix("int8blas.").partition("(")[0]
         if name in names and not isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
