@@ -28,18 +28,23 @@ NEW_CAPSULE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char
 NUMPY_API = ctypes.cast(CAPSULE_POINTER(_ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
 SET_HANDLER = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(NUMPY_API[304])
 GET_HANDLER = ctypes.PYFUNCTYPE(ctypes.py_object)(NUMPY_API[305])
+ALLOCATE = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("PyMem_RawMalloc", ctypes.pythonapi))
 CAPSULE_NAME = b"mem_handler"
 NAME_BYTES, HANDLER_BYTES = 127, 128 + 5 * ctypes.sizeof(ctypes.c_void_p)  # of PyDataMem_Handler
 
 
 @pytest.fixture
 def own_handler():
-    """The name of a handler that the program sets: NumPy's functions."""
+    """The name of a handler that the program sets: NumPy's functions.
+
+    Nobody frees its memory: arrays made under a handler keep the capsule, and call the handler when they end, which those
+    of other fixtures do after this one.
+    """
     before = GET_HANDLER()
-    handler = ctypes.create_string_buffer(HANDLER_BYTES)
+    handler = ALLOCATE(HANDLER_BYTES)
     ctypes.memmove(handler, CAPSULE_POINTER(before, CAPSULE_NAME), HANDLER_BYTES)
     ctypes.memmove(handler, b"of the program".ljust(NAME_BYTES, b"\0"), NAME_BYTES)
-    SET_HANDLER(NEW_CAPSULE(ctypes.addressof(handler), CAPSULE_NAME, None))
+    SET_HANDLER(NEW_CAPSULE(handler, CAPSULE_NAME, None))
     yield "of the program"
     SET_HANDLER(before)
 
