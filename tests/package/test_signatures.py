@@ -244,8 +244,10 @@ def test_a_layer_has_the_signature_of_its_call():
 def test_help_has_the_signatures():
     text = pydoc.render_doc(int8blas.GRU, renderer=pydoc.plaintext)
     assert "class GRU" in text
-    assert "GRU(weights_layer, weights_iter, bias=None, *, linear_before_reset=False," in text
-    assert "__call__(self, /, src, h0=None, *, lengths=None, out=None)" in text
+    # Python 3.13 prints one parameter a line where all of them do not fit in one.
+    text = re.sub(r"[\s|]", "", text)
+    assert "GRU(weights_layer,weights_iter,bias=None,*,linear_before_reset=False," in text
+    assert "__call__(self,/,src,h0=None,*,lengths=None,out=None)" in text
 
 
 def test_a_subclass_has_the_signature_of_its_own_constructor():
