@@ -37,8 +37,8 @@ NAME_BYTES, HANDLER_BYTES = 127, 128 + 5 * ctypes.sizeof(ctypes.c_void_p)  # of 
 def own_handler():
     """The name of a handler that the program sets: NumPy's functions.
 
-    Nobody frees its memory: arrays made under a handler keep the capsule, and call the handler when they end, which those
-    of other fixtures do after this one.
+    Nobody frees its memory. An array keeps the capsule of its handler alone, and calls the handler when it ends; arrays
+    of other fixtures end after this one.
     """
     before = GET_HANDLER()
     handler = ALLOCATE(HANDLER_BYTES)
