@@ -27,7 +27,7 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
 from int8blas.onnx.table import DOMAIN, Call, Operator, Site
-from int8blas.onnx.types import BYTES, FLOAT32, dtype_of
+from int8blas.onnx.types import BYTES, FLOAT32, dtype_of, is_short
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
@@ -69,22 +69,34 @@ def quantize_linear(
     dtype = zero_point.dtype
     if dtype.kind not in "iu":
         raise ValueError(f"y_zero_point must be an integer of 8 to 32 bits, got {dtype.name}")
-    scale = y_scale.astype(np.float32)
-    if x.dtype != np.float32 or dtype not in BYTES or block_size or y_scale.ndim > 1 or not regular(scale):
+    kind = type_of_division(y_scale, precision)
+    x, y_scale = x.astype(kind, copy=False), y_scale.astype(kind, copy=False)
+    if kind != np.float32 or dtype not in BYTES or block_size or y_scale.ndim > 1 or not regular(y_scale):
         return quantized(x, y_scale, zero_point, axis, block_size)
     over = along(y_scale, x.ndim, axis, "y_scale")
-    factor = scale.reshape(-1) if over is not None else scale.reshape(())
+    factor = y_scale.reshape(-1) if over is not None else y_scale.reshape(())
     zero = zero_point.reshape(-1) if over is not None and zero_point.size > 1 else zero_point.reshape(-1)[0]
     return np.asarray(quantize(x, factor, zero, dtype, axis=over, scheme="onnx"))
+
+
+def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
+    """The type in which QuantizeLinear divides: `precision` if it is given, else that of the scale; float64 for a scale
+    of integers."""
+    kind = dtype_of(precision) if precision else scale.dtype if scale.dtype.kind not in "iu" else np.dtype(np.float64)
+    if kind.kind not in "fV":
+        raise ValueError(f"precision must be a type of floats, got {kind.name}")
+    return kind
 
 
 def prepared_quantize(
     site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1
 ) -> Call:
     """One constant scale and zero point are looked at once."""
-    general = functools.partial(quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
+    general = functools.partial(
+        quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
+    )
     scale, zero = (site.constants.get(i) for i in (1, 2))
-    if scale is None or zero is None or not plain(scale, zero) or block_size:
+    if scale is None or zero is None or not plain(scale, zero) or block_size or precision not in (0, FLOAT32):
         return general
     factor, shift, dtype = scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype
 
@@ -139,12 +151,10 @@ def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero:
 
 
 def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: int) -> Array:
-    """QuantizeLinear in NumPy, in the type of x or that of the scale, whichever has more bits. NaN becomes the zero
-    point, as in int8blas."""
+    """QuantizeLinear in NumPy, of x and a scale of one type. NaN becomes the zero point, as in int8blas."""
     limits = np.iinfo(zero_point.dtype)
     factor, zero = spread(scale, x, axis, block_size), spread(zero_point, x, axis, block_size)
-    kind = np.result_type(x.dtype if x.dtype.kind == "f" else scale.dtype, scale.dtype)
-    rounded = np.nan_to_num(np.rint(np.divide(x, factor, dtype=kind)).astype(np.float64)) + zero
+    rounded = np.nan_to_num(np.rint(x / factor).astype(np.float64)) + zero
     return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
@@ -167,7 +177,8 @@ def dequantize_linear(
     dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
     if not plain or not regular(x_scale) or x_scale.ndim > 1:
         difference = x.astype(np.int64) - spread(zero_point, x, axis, block_size)
-        factor = spread(x_scale, x, axis, block_size)
+        # 16-bit floats do not have all differences: the product is rounded to them.
+        factor = spread(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
         return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
     over = along(x_scale, x.ndim, axis, "x_scale")
     shape = (-1,) if over is not None else ()

@@ -11,7 +11,7 @@ import numpy as np
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.integer import dynamic_quantize_linear, quantize_linear, regular
 from int8blas.onnx.shape import reshape
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.types import BYTES, FLOAT32
 
 MICROSOFT = "com.microsoft"
 
@@ -136,6 +136,8 @@ class Pattern:
         node = self.makers.get(name)
         if node is None or node.operator != "DequantizeLinear" or node.attributes.get("block_size"):
             return None
+        if node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
+            return None
         scale, zero = self.constant(node.inputs[1]), self.zero_of(node)
         if scale is None or scale.dtype != np.float32 or zero is None or zero.dtype not in dtypes or scale.ndim > 1:
             return None
@@ -153,7 +155,7 @@ class Pattern:
         """The QuantizeLinear behind a node, with one constant scale and zero point; a Relu may be between them."""
         relu = self.only_taker(node, {"Relu"})
         last = self.only_taker(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
-        if last is None:
+        if last is None or last.attributes.get("precision", FLOAT32) not in (0, FLOAT32):
             return None
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:

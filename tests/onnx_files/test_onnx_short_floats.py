@@ -1,9 +1,11 @@
-"""Sums of float16 and bfloat16: they are exact in float32 here, and rounded once to the type of the result."""
+"""float16 and bfloat16: sums, which are exact in float32 here and rounded once, and quantization of any two types."""
 
 import numpy as np
 import pytest
-from onnx_models import loaded
+from onnx import numpy_helper
+from onnx_models import loaded, model_of
 
+import int8blas.onnx
 from int8blas.core.arrays import bfloat16_dtype
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(bfloat16_dtype())}
@@ -71,3 +73,70 @@ def test_a_sum_of_squares_beyond_float16_does_not_overflow():
         y = ReduceL2(x, a) z = LpNormalization<axis = 0>(x) }""").run(None, {"x": x})
     np.testing.assert_array_equal(y, 8000)
     np.testing.assert_array_equal(z, 0.125)
+
+
+# ------------------------------------------------------------------------------------------------- quantization ------
+
+ALL = {"float": np.dtype(np.float32), **TYPES}
+NUMBERS = {"float": 1, "float16": 10, "bfloat16": 16}
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("precision", [None, *ALL])
+@pytest.mark.parametrize("scale_kind", ALL)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_quantization_divides_in_the_type_of_its_scale_or_precision(kind, scale_kind, precision, constant):
+    scale = np.array(0.37, ALL[scale_kind])
+    x = np.concatenate([np.random.default_rng(0).normal(0, 30, 2000), np.arange(-60, 60) * (float(scale) / 2)])
+    x = x.astype(ALL[kind])
+    division = ALL[precision or scale_kind]
+    inputs = f"{kind}[n] x" if constant else f"{kind}[n] x, {scale_kind} s"
+    proto = model_of(
+        f"""g ({inputs}) => (int8[n] y) {{ z = Constant<value = int8 {{3}}>()
+        y = QuantizeLinear<precision = {NUMBERS.get(precision, 0)}>(x, s, z) }}""",
+        opset=23,
+    )
+    if constant:
+        proto.graph.initializer.append(numpy_helper.from_array(scale, "s"))
+    (y,) = int8blas.onnx.load(proto).run(None, {"x": x} if constant else {"x": x, "s": scale})
+    quotient = (x.astype(division) / scale.astype(division)).astype(np.float64)
+    np.testing.assert_array_equal(y, np.clip(np.rint(quotient) + 3, -128, 127))
+
+
+@pytest.mark.parametrize("output", [None, *ALL])
+@pytest.mark.parametrize("scale_kind", ALL)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32"])
+def test_a_dequantization_rounds_its_product_once(dtype, scale_kind, output):
+    limits = np.iinfo(dtype)
+    x = np.linspace(max(limits.min, -(10**7)), min(limits.max, 10**7), 999).astype(dtype)
+    scale = np.array(0.0037, ALL[scale_kind])
+    zero = np.array(0 if dtype == "int32" else 17, dtype)
+    model = loaded(f"""g ({dtype}[n] x, {scale_kind} s, {dtype} z) => ({output or scale_kind}[n] y) {{
+        y = DequantizeLinear<output_dtype = {NUMBERS.get(output, 0)}>(x, s, z) }}""", opset=23)  # fmt: skip
+    (y,) = model.run(None, {"x": x, "s": scale, "z": zero})
+    assert y.dtype == ALL[output or scale_kind]
+    product = (x.astype(np.int64) - zero).astype(np.float32) * scale.astype(np.float32)
+    np.testing.assert_array_equal(y, product.astype(ALL[output or scale_kind]))
+
+
+def test_a_precision_of_integers_is_refused():
+    model = loaded("g (float[n] x, float s) => (uint8[n] y) { y = QuantizeLinear<precision = 6>(x, s) }", opset=23)
+    with pytest.raises(ValueError, match="precision must be a type of floats, got int32"):
+        model.run(None, {"x": np.ones(2, np.float32), "s": np.float32(1)})
+
+
+@pytest.mark.parametrize("attributes", [("", "<precision = 10>"), ("<output_dtype = 10>", "")])
+def test_quantizations_of_other_types_stay_as_they_are_written(attributes):
+    """An operator between them computes in that type: an operator of bytes would not."""
+    first, last = attributes
+    kind = "float16" if first else "float"
+    model = loaded(f"""g (uint8[n] a, uint8[n] b) => (uint8[n] y) <float s = {{0.37}}, uint8 z = {{3}}> {{
+        p = DequantizeLinear{first}(a, s, z) q = DequantizeLinear{first}(b, s, z) r = Add(p, q)
+        y = QuantizeLinear{last}(r, s, z) }}""", opset=23)  # fmt: skip
+    assert "com.microsoft.QLinearAdd" not in [call.operator for call in model.explain()]
+    a, b = np.random.default_rng(0).integers(0, 256, (2, 5000), np.uint8)
+    p, q = ((x.astype(np.float32) - 3) * np.float32(0.37) for x in (a, b))
+    r = (p.astype(ALL[kind]).astype(np.float32) + q.astype(ALL[kind]).astype(np.float32)).astype(ALL[kind])
+    division = np.float16 if last else np.float32
+    wanted = np.rint((r.astype(division) / division(0.37)).astype(np.float64)) + 3
+    np.testing.assert_array_equal(model.run(None, {"a": a, "b": b})[0], np.clip(wanted, 0, 255))
