@@ -1,27 +1,25 @@
-"""Builds the extension modules; everything else about the package is in pyproject.toml.
+"""Build the extension modules; pyproject.toml has everything else about the package.
 
 Environment variables read here:
 
-INT8BLAS_NO_OPENMP=1        build without OpenMP (every call then runs on one thread)
-INT8BLAS_DEVELOP=1          warnings in our C are errors, and modules keep the names of their functions
-INT8BLAS_SANITIZE=1         AddressSanitizer and UndefinedBehaviorSanitizer (see CONTRIBUTING.md)
-INT8BLAS_SANITIZE=thread    ThreadSanitizer, which does not see what OpenMP orders: with INT8BLAS_NO_OPENMP=1
-INT8BLAS_COVERAGE=1         count how often each line runs (see docs/trust.md)
-INT8BLAS_AVXVNNI_AS_EVEX=1  assemble the avxvnni kernels so that an AVX512-VNNI CPU runs them, to test them there
-CYTHON_CACHE_DIR=FOLDER     keep there what Cython makes, for other checkouts
+INT8BLAS_NO_OPENMP=1   build without OpenMP (every call then runs on one thread)
+INT8BLAS_DEVELOP=1     treat warnings in our C as errors, and keep the names of functions in the modules
+INT8BLAS_FLAGS="..."   arguments for compiler and linker in place of our optimization (CONTRIBUTING.md has some)
+INT8BLAS_CACHE=FOLDER  share translated and compiled files between checkouts; the default is the folder `build`
 """
 
-import functools
 import gc
 import hashlib
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,166 +30,97 @@ from setuptools.command.build_py import build_py
 
 PACKAGE = Path("int8blas")
 CSRC = PACKAGE / "csrc"
-# Functions that are not bound as Python's are built-in ones: less C, and faster calls. What can be pickled has a
-# __reduce__ of its own.
+CACHE = Path(os.environ.get("INT8BLAS_CACHE", "build")).absolute()
+FLAGS = os.environ.get("INT8BLAS_FLAGS", "").split()
+NO_OPENMP, DEVELOP = (os.environ.get(f"INT8BLAS_{name}", "0") not in ("", "0") for name in ("NO_OPENMP", "DEVELOP"))
+# Functions without Python's binding need less C and are called faster. Every class that pickles has a __reduce__.
+# Coverage finds the lines of .pyx files by comments, which are a fifth of the C.
 DIRECTIVES = {
     "language_level": 3,
     "cdivision": True,
-    "embedsignature": True,
-    "embedsignature.format": "clinic",
     "binding": False,
     "auto_pickle": False,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+    "emit_code_comments": "--coverage" in FLAGS,
 }
-# Of NumPy's C API what 2.1 has: the oldest that pyproject.toml takes.
-MACROS = [
-    ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
-    ("NPY_TARGET_VERSION", "NPY_2_1_API_VERSION"),
-    ("CYTHON_USE_TYPE_SPECS", "1"),
-]
-# In loops that fill the registers GCC copies sums from one to another, two copies for a multiply-add at worst, on the
-# ports that multiply. These keep it from that; other compilers need not know them.
-REGISTERS = ["-frename-registers", "-fira-region=all"]
-# Two members of a struct that are set one by one and copied as one vector make the copy wait until both are in the
-# cache, longer than small products take to set up.
-SCALARS = ["-fno-tree-slp-vectorize"]
-# A loop of a few instructions takes up to a quarter longer where it lies across two lines of the instruction cache. So
-# functions begin a line, and do not change their speed with the code before them; so do short loops of what Cython
-# writes, or half a line. The loops of kernels are longer.
-LINES = ["-falign-functions=64"]
-SHORT_LOOPS = ["-falign-loops=32"]
-# How far GCC goes for what Cython writes. With functions in line, what runs in each execution of a layer or a search is
-# as fast with -O1 as with -O3, and takes half the time to compile; what checks arguments and sets kernels up is as fast
-# with -Og, in a third. Not the paths of gemm, which are a twentieth slower, nor loops over elements.
-IN_LINE = ("-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining")
-EXECUTION = ("-O1", *IN_LINE)
-SET_UP = ("-Og", *IN_LINE)
-LEVELS = {
-    "convolution": {
-        "depthwise filters groups im2col layer lines window_sums": EXECUTION,
-        "convolution deconvolution dynamic_images explain": SET_UP,
-    },
-    "core": {"arrays split threads": EXECUTION, "machine results verbose": SET_UP},
-    "elementwise": {"functions fused gather normalization pooling quantization_factors": SET_UP},
-    "gemm": {"saturation": EXECUTION, "explain matmul packing syrk": SET_UP},
-    "layers": {
-        "dynamic_steps real_attention real_product recurrent": EXECUTION,
-        "dynamic_lstm inner_product rnn": SET_UP,
-    },
-    "neighbors": {"distances in_place nearest search squares": EXECUTION},
-    "stage": {"by_range columns output_stage quantized_layer requantization": SET_UP},
-}
-LEVEL_OF = {
-    PACKAGE / room / f"{name}.pyx": level
-    for room, levels in LEVELS.items()
-    for names, level in levels.items()
-    for name in names.split()
-}
-# The vectors of portable kernels are arrays, which GCC takes apart into numbers with -O3: half as fast. Tiles that
-# saturate gain nothing by it but a third of their code.
-LESS = ("-O2",)
-STRIP = "-Wl,--strip-all"
-# What GCC reads once for all files, not a quarter of a second for each kernel, and a twentieth for each module.
+# NumPy's C API as of version 2.1, the oldest that pyproject.toml accepts.
+MACROS = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_1_API_VERSION")]
+MACROS += [("CYTHON_USE_TYPE_SPECS", "1")]
+# GCC reads these headers once, precompiled: a quarter of a second less for each kernel.
 INTRINSICS = "#include <immintrin.h>\n"
 PYTHON = "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <structmember.h>\n#include <frameobject.h>\n"
-INCLUDE = re.compile(r'^ *# *include "(.+)"', re.MULTILINE)
-PROBE = "int probe(void) { return 0; }"
-OPENMP_PROBE = """
-#include <omp.h>
-int probe(void) { int n = 0;
-#pragma omp parallel reduction(+ : n)
-n += omp_get_max_threads() > 0;
-return n == 0; }
-"""
+
+# -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction. -g0 overrides
+# Python's own -g: debug information would be four fifths of a wheel.
+COMMON = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+COMMON += FLAGS or ["-O3", "-g0"]
+# Functions begin at a cache line, so that the speed of a loop does not depend on the code before it. In loops that use
+# every register GCC copies sums between registers, up to two copies a multiply-add: the other arguments stop it.
+KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
+# Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
+# its members were stored one by one; such a load waits for the stores.
+MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
+# Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time; modules that only
+# check arguments are as fast with -Og, in a third. The paths of gemm would lose 5 %, and loops over elements more.
+INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
+LEVELS = [
+    (
+        "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|"
+        "gemm/saturation|layers/(dynamic_steps|real_attention|real_product|recurrent)|neighbors/",
+        ["-O1", *INLINE],
+    ),
+    (
+        "convolution/|core/(machine|results|verbose)|gemm/(explain|matmul|packing|syrk)|layers/|stage/|"
+        "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)",
+        ["-Og", *INLINE],
+    ),
+    # GCC's -O3 takes the arrays that are the vectors of portable kernels apart into numbers, and doubles the size of
+    # saturating tiles for nothing.
+    ("objects/(.*[-_]ref$|saturating-)", ["-O2"]),
+]
 
 
-def flag(name):
-    """Whether an environment variable is set to something other than 0."""
-    return os.environ.get(name, "0") not in ("", "0")
+def digest(*parts):
+    """Return a short name for the content of `parts`."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
 
 
-def sanitizers():
-    """GCC's arguments for what INT8BLAS_SANITIZE asks for.
-
-    The kernels are long without a branch, and compilers take minutes for a check in line at every access: so the checks
-    are calls, and those that AddressSanitizer makes too are left out. Python's own flags have -fwrapv, which would
-    switch the check of signed overflow off.
-    """
-    if os.environ["INT8BLAS_SANITIZE"] == "thread":
-        return ["-fsanitize=thread"]
-    undefined = ["-fsanitize=address,undefined", "-fno-sanitize=null,object-size", "-fno-sanitize-recover=undefined"]
-    return [*undefined, "-fno-wrapv", "--param", "asan-instrumentation-with-call-threshold=0"]
+@cache
+def text_of(path):
+    """Return a source without the note on top in which Cython names NumPy's folder."""
+    return path.read_text().rpartition("END: Cython Metadata */")[2]
 
 
-def extension(path):
-    """The extension module of a .pyx file."""
-    return Extension(
-        ".".join(path.with_suffix("").parts),
-        [str(path), *map(str, LINKED.get(path, []))],
-        include_dirs=[str(CSRC), np.get_include()],
-        define_macros=MACROS,
-    )
+def headers(source, unit):
+    """Return the headers of ours that a C file includes, directly or not, when it is compiled for a unit."""
+    found, new = set(), {source}
+    while new:
+        text = "".join(map(text_of, new)).replace("I8_PASTE(vectors, I8_SET)", f"vectors_{unit}")
+        names = re.findall(r'^ *# *include (?:"|I8_STRING\()([^")]+)', text.replace("I8_SET", str(unit)), re.MULTILINE)
+        new = {CSRC / name for name in names if (CSRC / name).exists()} - found
+        found |= new
+    return sorted(found)
 
 
-# One module alone links the kernels: tables and the selected one exist once in the process, and the other modules
-# reach them by cimport.
-MEMORY = CSRC / "core/memory.c"
-LINKED = {
-    PACKAGE / "core/memory.pyx": [MEMORY],
-    PACKAGE / "core/kernels.pyx": sorted(set(CSRC.glob("*/*.c")) - {MEMORY}),
-}
-EXTENSIONS = [extension(path) for path in sorted(PACKAGE.rglob("*.pyx"))]
+def units(source):
+    """Return the instruction sets or vector widths that a C file is compiled for, or [None]."""
+    for header, kind in (("set", "SET"), ("width", "WIDTH")):
+        if f'#include "isa/{header}.h"' in text_of(source):
+            return sorted(set(re.findall(rf"\b{kind}\((\w+)\)", text_of(CSRC / "isa/list.h"))) - {kind})
+    return [None]
 
 
-@functools.cache
-def headers(path):
-    """The headers of ours that a file of C includes, and that these include."""
-    named = (CSRC / name for name in INCLUDE.findall(path.read_text()))
-    found = {header for header in named if header.exists()}
-    return found.union(*map(headers, found))
-
-
-@functools.cache
-def includes_intrinsics(path):
-    """Whether a header of ours that a file of C includes includes the intrinsics of x86."""
-    return any(INTRINSICS in header.read_text() for header in headers(path))
-
-
-@functools.cache
-def digest_of(path):
-    """What tells a file's content from any other, but for Cython's notes on top, which have NumPy's folder."""
-    return hashlib.sha256(path.read_bytes().rpartition(b"END: Cython Metadata */")[2]).hexdigest()
-
-
-def make(path, made_of, write):
-    """Call `write` to write a file, unless it is there and made of the same, which a note beside it has."""
-    note = path.with_suffix(".txt")
-    if not (path.exists() and note.exists() and note.read_text() == repr(made_of)):
-        note.unlink(missing_ok=True)
-        write()
-        note.write_text(repr(made_of))
-
-
-class Objects:
-    """A compiler's `compile` that works side by side, and only where an object is not made of the same already."""
-
-    def __init__(self, compiler, pool, arguments_for):
-        self.compiler, self.compile = compiler, compiler.compile
-        self.pool, self.arguments_for = pool, arguments_for
-
-    def __call__(self, sources, **options):
-        return list(self.pool.map(lambda source: self.object(Path(source), **options), sources))
-
-    def object(self, source, output_dir, extra_postargs=(), depends=(), **options):
-        """The object of one source."""
-        arguments = [*extra_postargs, *self.arguments_for(source)]
-        (path,) = self.compiler.object_filenames([str(source)], output_dir=output_dir)
-        # pip has NumPy in another folder each time.
-        others = {name: value for name, value in options.items() if name != "include_dirs"}
-        files = [digest_of(file) for file in (source, *sorted(headers(source)))]
-        made_of = (files, arguments, others, np.__version__, vars(self.compiler)["compiler_so"])
-        write = functools.partial(self.compile, [str(source)], output_dir=output_dir, extra_postargs=arguments)
-        make(Path(path), made_of, functools.partial(write, **options))
-        return path
+def keep(folder, name, write):
+    """Return the path of `name` in a folder of the cache; write(folder) writes it unless the folder is there."""
+    folder = CACHE / folder
+    if not folder.exists():
+        # Counts of coverage go to the folder in which the compiler wrote an object.
+        new = folder if "--coverage" in FLAGS else folder.with_name(f"{folder.name}.{os.getpid()}")
+        new.mkdir(parents=True)
+        write(new)
+        new.rename(folder)
+    return folder / name
 
 
 class BuildPy(build_py):
@@ -204,131 +133,145 @@ class BuildPy(build_py):
 
 
 class BuildExt(build_ext):
-    """build_ext with the compiler's own flags, and OpenMP where it compiles and links."""
-
-    def finalize_options(self):
-        super().finalize_options()
-        self.parallel = self.parallel or os.cpu_count()
-        if self.editable_mode:
-            # Objects stay for the next time, as they do without pip.
-            self.build_temp = str(Path("build", f"temp.{self.plat_name}-{sys.implementation.cache_tag}"))
+    """Compile the files whose content, headers or arguments are new, on all cores, and link them."""
 
     def build_extensions(self):
-        msvc = self.compiler.compiler_type == "msvc"
-        compile_args, link_args = self.openmp_flags(msvc)
-        if msvc:
-            compile_args += ["/O2", "/std:c11", "/fp:precise"]
-        else:
-            # -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction.
-            compile_args += ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
-            compile_args += ["-fno-trapping-math"]
-            if flag("INT8BLAS_COVERAGE"):
-                compile_args += ["-O1", "-g0", "--coverage"]
-                link_args += ["--coverage"]
-            elif not flag("INT8BLAS_SANITIZE"):
-                compile_args += ["-O3", "-g0"]  # Python's own flags ask for debug information, four fifths of a wheel
-        if flag("INT8BLAS_AVXVNNI_AS_EVEX"):
-            compile_args.append("-DI8_AVXVNNI_AS_EVEX")
-        if flag("INT8BLAS_SANITIZE"):
-            compile_args += ["-O1", "-g1", "-fno-var-tracking", "-fno-omit-frame-pointer", *sanitizers()]
-            link_args += sanitizers()
-        if not any([msvc, *map(flag, ("INT8BLAS_DEVELOP", "INT8BLAS_SANITIZE", "INT8BLAS_COVERAGE"))]):
-            # Names that nothing links to are a twentieth of a wheel.
-            link_args += [STRIP] if self.links(PROBE, [], [STRIP]) else []
-        for ext in self.extensions:
-            ext.extra_compile_args = list(compile_args)
-            ext.extra_link_args = list(link_args)
-        own_args, cython_args = self.known(LINES + REGISTERS), self.known(LINES + SHORT_LOOPS + SCALARS)
-        known = {level: self.known(level) for level in (EXECUTION, SET_UP, LESS)}
-        if flag("INT8BLAS_DEVELOP") and not msvc:
-            own_args += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
+        self.msvc = self.compiler.compiler_type == "msvc"
+        self.command = [] if self.msvc else list(vars(self.compiler)["compiler_so"])
+        self.key = (self.command, vars(self.compiler).get("linker_so"), np.__version__, sys.version)
+        openmp, link_openmp = self.openmp_flags()
+        common = openmp + (["/O2", "/std:c11", "/fp:precise"] if self.msvc else COMMON)
+        self.kernels, self.modules = common + self.accepted(KERNELS), common + self.accepted(MODULES)
+        self.levels = [(re.compile(pattern), self.accepted(arguments)) for pattern, arguments in LEVELS if not FLAGS]
+        self.link_args = link_openmp + FLAGS
+        if not (FLAGS or DEVELOP):
+            self.link_args += self.accepted(["-Wl,--strip-all"])  # names that nothing links to, a twentieth of a wheel
+        elif DEVELOP and not self.msvc:
+            self.kernels += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
+        self.first = {INTRINSICS: self.precompile(INTRINSICS, *self.kernels)}
+        self.first[PYTHON] = self.precompile(PYTHON, *self.modules)
+        sources = [(ext, Path(source)) for ext in self.extensions for source in ext.sources]
+        jobs = [(ext, source, unit) for ext, source in sources for unit in units(source)]
+        jobs.sort(key=lambda job: CSRC not in job[1].parents)  # kernels take longest
+        with ThreadPoolExecutor(self.parallel or os.cpu_count()) as pool:
+            made = list(pool.map(lambda job: self.object(*job), jobs))
+            objects = [[path for path, job in zip(made, jobs, strict=True) if job[0] is ext] for ext in self.extensions]
+            list(pool.map(self.link, self.extensions, objects))
 
-        intrinsics = self.precompiled("intrinsics.h", INTRINSICS, compile_args + own_args)
-        python = self.precompiled("python.h", PYTHON, compile_args + cython_args)
+    def object(self, ext, source, unit):
+        """Return the object of a C file for a unit."""
+        used = headers(source, unit)
+        ours = CSRC in source.parents
+        first = PYTHON if not ours else INTRINSICS if any(INTRINSICS in text_of(path) for path in used) else None
+        name = f"{source.stem}-{unit}" if unit else source.stem
+        where = f"objects/{name}" if ours else source.relative_to("build/int8blas").as_posix()
+        level = next((level for pattern, level in self.levels if pattern.match(where)), [])
+        macros = [*ext.define_macros, *([("I8_SET", unit)] if unit else [])]
+        arguments = [*(self.kernels if ours else self.modules), *level]
+        key = digest([text_of(path) for path in (source, *used)], arguments, first, macros, self.key)
 
-        def arguments_for(source):
-            """The compiler's arguments beyond those of all, for one file of C."""
-            if CSRC in source.parents:
-                level = LESS if source.stem.endswith("_ref") or source.stem.startswith("saturating_") else None
-                return own_args + (intrinsics if includes_intrinsics(source) else []) + known.get(level, [])
-            level = LEVEL_OF.get(source.relative_to("build").with_suffix(".pyx"))
-            return cython_args + python + known.get(level, [])
+        def write(folder):
+            self.compiler.compile(
+                [str(source)],
+                output_dir=str(folder),
+                macros=macros,
+                include_dirs=ext.include_dirs,
+                extra_postargs=[*arguments, *self.first.get(first, [])],
+            )
 
-        for ext in self.extensions:
-            # This file too: the arguments may be others. Then `Objects` looks which objects they are for.
-            used = {str(header) for source in ext.sources for header in headers(Path(source))}
-            ext.depends = ["setup.py", *sorted(used)]
-        with ThreadPoolExecutor(self.parallel) as pool:
-            self.compiler.compile = Objects(self.compiler, pool, arguments_for)
-            super().build_extensions()
+        return str(keep(Path("objects", f"{name}-{key}"), self.compiler.object_filenames([str(source)])[0], write))
 
-    def openmp_flags(self, msvc):
-        """(compile, link) flags that turn OpenMP on, empty lists if it is switched off or does not work."""
-        if flag("INT8BLAS_NO_OPENMP"):
+    def link(self, ext, objects):
+        """Link a module from its objects, and copy it to where setuptools expects it."""
+        path = Path(self.get_ext_fullpath(ext.name))
+
+        def write(folder):
+            self.compiler.link_shared_object(
+                objects,
+                str(folder / path.name),
+                libraries=self.get_libraries(ext),
+                library_dirs=self.library_dirs,
+                extra_postargs=self.link_args,
+                export_symbols=self.get_export_symbols(ext),
+                build_temp=str(folder),
+            )
+
+        key = digest([os.path.relpath(name, CACHE) for name in objects], self.link_args, self.key)
+        module = keep(Path("modules", f"{ext.name}-{key}"), path.name, write)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # a process may have mapped it
+        shutil.copy(module, path)
+
+    def openmp_flags(self):
+        """Return (compile, link) arguments that turn OpenMP on; empty lists if it is off or does not work."""
+        if NO_OPENMP:
             return [], []
-        if msvc:
-            candidates = [(["/openmp"], [])]
-        elif sys.platform == "darwin":
-            candidates = [(["-fopenmp"], ["-fopenmp"]), (["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
-        else:
-            candidates = [(["-fopenmp"], ["-fopenmp"])]
+        candidates = [(["/openmp"], [])] if self.msvc else [(["-fopenmp"], ["-fopenmp"])]
+        if sys.platform == "darwin":
+            candidates.append((["-Xpreprocessor", "-fopenmp"], ["-lomp"]))
+        probe = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }"
         for compile_args, link_args in candidates:
-            if self.links(OPENMP_PROBE, compile_args, link_args):
-                return list(compile_args), list(link_args)
+            if self.links(compile_args, link_args, probe):
+                return compile_args, link_args
         warnings.warn("OpenMP does not compile and link here: int8blas is built for one thread", stacklevel=2)
         return [], []
 
-    def known(self, arguments):
-        """Those of GCC's arguments that the compiler knows."""
-        if self.compiler.compiler_type == "msvc":  # which ignores what it does not know
+    def accepted(self, arguments):
+        """Return the GCC arguments that the compiler accepts."""
+        if self.msvc:  # which ignores unknown arguments
             return []
-        if self.links(PROBE, ["-Werror", *arguments], []):
-            return list(arguments)
-        return [argument for argument in arguments if self.links(PROBE, ["-Werror", argument], [])]
+        if self.links(arguments, arguments):
+            return arguments
+        return [argument for argument in arguments if self.links([argument], [argument])]
 
-    def precompiled(self, name, text, arguments):
-        """Arguments that include a header that the compiler reads here and now; none where it can not."""
-        if self.compiler.compiler_type == "msvc":
-            return []
-        folder = Path(self.build_temp, "precompiled").absolute()
-        header, made = folder / name, folder / f"{name}.gch"
-        compiler = [*vars(self.compiler)["compiler_so"], *arguments, *(f"-I{path}" for path in self.include_dirs)]
-        command = [*compiler, "-x", "c-header", str(header), "-o", str(made)]
-        use = ["-include", str(header), "-fpch-preprocess"]
-        folder.mkdir(parents=True, exist_ok=True)
-        header.write_text(text)
-        try:
-            read = functools.partial(subprocess.run, command, check=True, capture_output=True)
-            make(made, (command, text, sys.version), read)
-        except (OSError, subprocess.CalledProcessError):
-            return []
-        if self.links(PROBE, [*arguments, "-Werror", "-Winvalid-pch", *use], []):
-            return use
-        made.unlink(missing_ok=True)  # a later version of the compiler takes none of an earlier one
-        return []
-
-    def links(self, source, compile_args, link_args):
-        """Whether C source compiles and links with the given flags, as a module does: LDFLAGS is for those alone."""
+    def links(self, compile_args, link_args, source="int probe(void) { return 0; }"):
+        """Return whether C source compiles and links as a module does."""
+        strict = [] if self.msvc else ["-Werror"]
         with tempfile.TemporaryDirectory() as tmp:
-            path = Path(tmp) / "probe.c"
+            path = Path(tmp, "probe.c")
             path.write_text(source)
             try:
-                objects = self.compiler.compile([str(path)], output_dir=tmp, extra_postargs=compile_args)
-                self.compiler.link_shared_object(objects, str(Path(tmp) / "probe"), extra_postargs=link_args)
+                objects = self.compiler.compile([str(path)], output_dir=tmp, extra_postargs=strict + compile_args)
+                self.compiler.link_shared_object(objects, str(Path(tmp, "probe")), extra_postargs=link_args)
             except Exception:  # distutils' errors have no common base class that setuptools exports
                 return False
         return True
 
+    def precompile(self, text, *arguments):
+        """Return arguments that include a header of this text, precompiled where the compiler can do that."""
+
+        def write(folder):
+            (folder / "first.h").write_text(text)
+            command = [*self.command, *arguments, *(f"-I{path}" for path in self.include_dirs), "-x", "c-header"]
+            if not self.msvc:
+                subprocess.run([*command, "first.h", "-o", "first.h.gch"], cwd=folder, check=False, capture_output=True)
+
+        header = keep(Path("headers", digest(text, arguments, self.key)), "first.h", write)
+        return ["-include", str(header)] if header.with_name("first.h.gch").exists() else []
+
+
+# One module links the kernels, so that their tables and the selected one exist once in the process; the other modules
+# reach them by cimport.
+MEMORY = CSRC / "core/memory.c"
+LINKED = {"core/memory.pyx": [MEMORY], "core/kernels.pyx": sorted(set(CSRC.glob("*/*.c")) - {MEMORY})}
+EXTENSIONS = [
+    Extension(
+        ".".join(path.with_suffix("").parts),
+        [str(path), *map(str, LINKED.get(path.relative_to(PACKAGE).as_posix(), []))],
+        include_dirs=[str(CSRC), np.get_include()],
+        define_macros=MACROS,
+    )
+    for path in sorted(PACKAGE.rglob("*.pyx"))
+]
 
 if __name__ == "__main__":  # where processes are not forked, Cython's import this file
     gc.disable()  # Cython's trees are full of references: looking for cycles takes a third of it and frees a third
     setup(
         ext_modules=cythonize(
             EXTENSIONS,
-            # Lines of .pyx files as comments are a fifth of the C, and what coverage knows lines by.
-            compiler_directives=DIRECTIVES | {"emit_code_comments": flag("INT8BLAS_COVERAGE")},
-            force=flag("INT8BLAS_COVERAGE"),
-            cache=os.environ.get("CYTHON_CACHE_DIR", False),
+            compiler_directives=DIRECTIVES,
+            force="--coverage" in FLAGS,
+            cache=str(CACHE / "cython") if "INT8BLAS_CACHE" in os.environ else False,
             build_dir="build",
             nthreads=os.cpu_count() or 1,
         ),

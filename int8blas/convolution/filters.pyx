@@ -119,7 +119,7 @@ cdef int64_t all_products(const PackingJob *j) noexcept nogil:
 
 cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
-    return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.thread_work, threads)
+    return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.tuning.thread_work, threads)
 
 
 cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:

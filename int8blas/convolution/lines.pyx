@@ -332,7 +332,7 @@ cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
     """As many threads as the work pays for, of those that there are."""
     cdef double elements = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs
     cdef double work = elements * (j.g.k + STAGE_WORK)
-    return paid_threads(work, j.g.kernels.thread_work, threads)
+    return paid_threads(work, j.g.kernels.tuning.thread_work, threads)
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:

@@ -608,15 +608,18 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_neighbors_kernels:
         int64_t (*above[3])(const i8_above_args *) noexcept nogil
 
-    ctypedef struct i8_kernels:
-        const char *name
-        int (*supported)() noexcept nogil
+    ctypedef struct i8_tuning:
         int64_t kc
         int64_t a_bytes
         int64_t nc
         double thread_work
         int64_t tiny_work
         int64_t few_rows_limit
+
+    ctypedef struct i8_kernels:
+        const char *name
+        int (*supported)() noexcept nogil
+        i8_tuning tuning
         const i8_gemm_kernels *gemm
         const i8_matrix *matrix
         const i8_convolution_kernels *convolution

@@ -153,8 +153,8 @@ def kernel_info():
     info = {
         "isa": kernels.name.decode(),
         "tile": (kernels.gemm.mr, kernels.gemm.np * I8_PANEL),
-        "block of k": kernels.kc,
-        "block of A": f"{kernels.a_bytes >> 10} KiB",
+        "block of k": kernels.tuning.kc,
+        "block of A": f"{kernels.tuning.a_bytes >> 10} KiB",
         "exact by": {I8_DOT4: "one multiply-add", I8_DOT2: "certified panels, or widening"}[kernels.gemm.exact],
     }
     if kernels.matrix is not NULL:

@@ -83,13 +83,13 @@ cdef int64_t SLAB_BYTES = 4 << 20
 
 cdef int64_t block_k(const Gemm *g) noexcept nogil:
     """k of a block: at most a quarter of the L2 cache for the panels of a tile."""
-    return min(g.kernels.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
+    return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 
 cdef int64_t block_panels(const Gemm *g) noexcept nogil:
     """Panels that a thread finishes first if K is split: the table's, or as many fewer as an L2 cache is smaller than
     the 1 MiB that holds their sums."""
-    return max(<int64_t>1, min(g.kernels.nc, g.kernels.nc * g.machine.l2 >> 20))
+    return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
 cdef int64_t matrix_a_limit(const Gemm *g) noexcept nogil:

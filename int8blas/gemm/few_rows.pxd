@@ -15,7 +15,7 @@ cdef enum:
 cdef inline bint takes_few_rows(const Gemm *g) noexcept nogil:
     """Whether rows of B are read in place: A has few rows, and those of B are contiguous."""
     cdef int64_t width = g.kernels.gemm.few_rows_columns, repeated
-    if g.packed is not NULL or g.b.column != 1 or g.m > g.kernels.few_rows_limit or g.n < width:
+    if g.packed is not NULL or g.b.column != 1 or g.m > g.kernels.tuning.few_rows_limit or g.n < width:
         return False
     if g.m <= g.kernels.gemm.few_rows_mr:
         return True

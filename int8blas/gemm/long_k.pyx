@@ -219,7 +219,7 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
     """How many threads the product of two vectors is worth, of so many."""
     cdef double work = <double>d.k
-    threads = <int>min(<double>threads, 1 + max(work / d.kernels.thread_work, 2 * work / LONG_THREAD_BYTES))
+    threads = <int>min(<double>threads, 1 + max(work / d.kernels.tuning.thread_work, 2 * work / LONG_THREAD_BYTES))
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
 
 

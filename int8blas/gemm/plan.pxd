@@ -230,7 +230,7 @@ cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogi
 cdef inline int64_t block_a_bytes(const Gemm *g) noexcept nogil:
     """Bytes of a block of A: at most half of the L2 cache, as panels of B share it, and less where the block may be
     widened to 16 bits."""
-    return min(g.kernels.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
+    return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
 # From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
@@ -299,7 +299,7 @@ cdef inline const i8_matrix *matrix_of(const Gemm *g) noexcept nogil:
 cdef inline double thread_work(const Gemm *g) noexcept nogil:
     """Multiply-adds that pay for one more thread."""
     cdef const i8_matrix *matrix = matrix_of(g)
-    return g.kernels.thread_work if matrix is NULL else matrix.thread_work
+    return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
 
 # Bytes of a thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
@@ -326,7 +326,7 @@ cdef inline int64_t busy_threads(const Gemm *g, double least, int64_t vectors) n
 
 cdef inline double least_work(const Gemm *g) noexcept nogil:
     """As thread_work, but twice as many where few rows would read B in place, which comes more slowly than packed."""
-    return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.few_rows_limit else 1)
+    return thread_work(g) * (2 if g.packed is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
 
 
 cdef inline ptrdiff_t size_of_c(const Gemm *g) noexcept nogil:
@@ -354,8 +354,8 @@ cdef inline bint is_product(const Gemm *g) noexcept nogil:
 cdef inline bint is_tiny(const Gemm *g) noexcept nogil:
     """Whether tiny computes the problem: it is small, and has no output stage of a primitive."""
     return (
-        g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tiny_work
-        and g.m * g.n * g.k <= g.kernels.tiny_work
+        g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tuning.tiny_work
+        and g.m * g.n * g.k <= g.kernels.tuning.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
         and g.stage is NULL and g.triangle == WHOLE and not is_small_k(g)
     )

@@ -32,7 +32,7 @@ cdef void plan_small_k(const Gemm *g, Plan *p) noexcept nogil:
     """Threads of PATH_SMALL_K, which packs next to nothing and is as fast as it writes C."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
-    cdef double pays = 1 + max(work / g.kernels.thread_work, <double>size / THREAD_BYTES)
+    cdef double pays = 1 + max(work / g.kernels.tuning.thread_work, <double>size / THREAD_BYTES)
     split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &p.grid)
     leave_out(&p.grid)
     p.stream = size >= STREAM_BYTES * part_count(&p.grid)

@@ -152,7 +152,7 @@ cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
     # Twice the work that pays for another thread elsewhere: threads meet twice, as each packs for all.
     p.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
-        2 * (g.kernels.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
+        2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
     p.own_rows = p.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * p.grid.row_parts
 

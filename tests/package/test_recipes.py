@@ -69,37 +69,23 @@ def compiled(folder, *names):
 NEAREST = "dotprod" if platform.machine() in ("aarch64", "arm64") else "avx512vnni"
 
 
-def files_of(isa, source):
-    """The files of C that are those of an instruction set alone, by their names."""
-    return {path.relative_to(source).as_posix() for path in source.glob("*/*.[ch]") if path.stem.split("_")[-1] == isa}
-
-
-def test_an_instruction_set_has_the_files_that_the_recipe_lists():
-    listed = re.findall(r"csrc/(\w+/\w*<isa>\.[ch])", text_of("An instruction set"))
-    assert files_of(NEAREST, PACKAGE / "csrc") == {path.replace("<isa>", NEAREST) for path in listed}
-
-
 def test_a_copy_of_an_instruction_set_compiles(tmp_path):
+    """A header and a row of the list are enough for every file that is compiled once for each instruction set."""
     source = tmp_path / "csrc"
     shutil.copytree(PACKAGE / "csrc", source)
-    # Names, but neither the compiler's target nor comments.
-    names = re.compile(rf'(?<=isa/){NEAREST}(?=\.h)|(?<=I8_ISA ){NEAREST}|(?<=_){NEAREST}\b|(?<=name = "){NEAREST}')
-    units = [source / "isa" / "kernels.c"]
-    for name in files_of(NEAREST, source):
-        copy = source / name.replace(NEAREST, "copied")
-        copy.write_text(names.sub("copied", (source / name).read_text()))
-        units += [copy] if copy.suffix == ".c" else []
-    for name, place in (("names.h", "_kernels i8_(gemm|convolution)_ref,"), ("kernels.c", " i8_(kernels)_ref;")):
-        path = source / "isa" / name
-        text, count = re.subn(
-            place, lambda found: f"{found[0][:-1]}, i8_{found[1]}_copied{found[0][-1]}", path.read_text()
-        )
-        assert count == (2 if name == "names.h" else 1)
-        path.write_text(text.replace("    &i8_kernels_ref,", "    &i8_kernels_copied,\n    &i8_kernels_ref,"))
-    command = [*COMPILER, "-std=c11", "-O0", "-Wall", "-Werror", f"-I{source}", "-c"]
-    process = subprocess.run([*command, *map(str, units)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    shutil.copy(source / "isa" / f"{NEAREST}.h", source / "isa" / "copied.h")
+    path = source / "isa" / "list.h"
+    text, count = re.subn(rf"SET\({NEAREST}\)", f"SET(copied) SET({NEAREST})", path.read_text())
+    assert count == 1
+    path.write_text(text)
+    units = [path for path in source.glob("*/*.c") if '"isa/set.h"' in path.read_text()]
+    assert {path.stem for path in units} == set(re.findall(r"csrc/\w+/(\w+)\.c`[,)]", text_of("An instruction set")))
+    command = [*COMPILER, "-std=c11", "-O0", "-Wall", "-Werror", f"-I{source}", "-DI8_SET=copied", "-shared", "-fPIC"]
+    command += [*map(str, units), str(source / "isa" / "cpu.c"), "-Wl,--unresolved-symbols=ignore-all"]
+    process = subprocess.run([*command, "-o", "copied.so"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
-    assert len(units) == 5
+    for table in ("kernels", "gemm", "convolution"):
+        assert f"i8_{table}_copied".encode() in (tmp_path / "copied.so").read_bytes()
 
 
 # --- a path ----------------------------------------------------------------------------------------------------------
@@ -133,7 +119,8 @@ def test_a_path(outer, shape, a_type, b_type, order, rng, isa):
 # --- a post-op -------------------------------------------------------------------------------------------------------
 
 EVALUATE = """
-#include "stage/stage_ref.c"
+#define I8_SET ref
+#include "stage/stage.c"
 void evaluate(int kind, float scale, float *y, long n)
 {
     const i8_post_op op = {.kind = kind, .scale = scale};

@@ -1,5 +1,5 @@
 /* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args.
- * convolution_table.h defines I8_STEP(acc, a, b), which adds the dots of 4 u8 and 4 s8 in every s32 lane, as
+ * convolution.c defines I8_STEP(acc, a, b), which adds the dots of 4 u8 and 4 s8 in every s32 lane, as
  * isa/shared_dots.h has them; or, with I8_PAIRED, those of pairs of s16, for weights that were widened.
  *
  * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products

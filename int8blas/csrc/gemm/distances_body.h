@@ -1,5 +1,5 @@
 /* Squared distances of few rows x and many rows y, contiguous in k and read in place (i8_distance_args in gemm.h).
- * gemm_table.h includes this file once, after long_k_body.h, whose copies, end of a row and folds these are.
+ * gemm.c includes this file once, after long_k_body.h, whose copies, end of a row and folds these are.
  *
  * With VNNI,
  *

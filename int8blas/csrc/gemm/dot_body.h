@@ -1,5 +1,5 @@
 /* The dot kernels, written once: many vectors contiguous in k, in place, by a few packed ones (i8_dot_args in
- * gemm.h). gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the
+ * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the
  * i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
  *
  * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.

@@ -1,5 +1,5 @@
 /* The row kernels, written once: few rows of A times a C-ordered B in place (i8_few_rows_args in gemm.h).
- * gemm_table.h includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and
+ * gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and
  * the i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8

@@ -1,5 +1,5 @@
 /* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
- * gemm_table.h includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
+ * gemm.c includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
  *
  * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all, or of two registers each) cover
  * the latency of a multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler

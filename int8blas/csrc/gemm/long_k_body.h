@@ -1,5 +1,5 @@
 /* The kernels of long K: few vectors by few others, all of them contiguous in k and read in place (i8_long_k_args in
- * gemm.h). gemm_table.h includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with
+ * gemm.h). gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with
  * i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
  * Each of the rows * columns sums has accumulators of its own; where these are few, several, so that one multiply-add

@@ -14,8 +14,8 @@
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)
 #define I8_COLUMN_PAIRS (I8_PANEL / 2)
 
-void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
-void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups)
+void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
+void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
 {
     for (; groups >= 2; groups -= 2, a += 8 * height) {
         uint32_t x[2 * I8_MR];

@@ -20,7 +20,6 @@
 #define I8_TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
 #define I8_TILE_DOT(sums, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : :)
 
-I8_TARGET_BEGIN(I8_AVX512)
 #include "isa/vectors_avx512.h"
 #include "stage/tile_output.h"
 

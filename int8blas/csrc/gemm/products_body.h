@@ -16,8 +16,8 @@
 #define I8_SET_ROWS 4
 #define I8_STEP_GROUPS 4
 
-void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
-void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups)
+void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
+void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
 {
     for (; groups >= I8_STEP_GROUPS; groups -= I8_STEP_GROUPS, a += 16 * height) {
         uint8_t x[16 * I8_MR];

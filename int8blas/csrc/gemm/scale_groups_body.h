@@ -21,7 +21,7 @@ I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
     const int width = np * I8_VECS;
     I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_zero();
 #if I8_PAIRED
-    I8_PASTE(I8_OF_ISA(dot4), add_products)(acc, t, 0, a, b, NULL, mr, np);
+    I8_PASTE(I8_OF_SET(dot4), add_products)(acc, t, 0, a, b, NULL, mr, np);
 #else
     i8_vec sums[I8_ROW_NP * I8_VECS];
     I8_FOR(j, width) sums[j] = i8_zero();

@@ -1,6 +1,6 @@
 /* The kernel of small K, written once: any number of rows of A times panels of B, K of at most 4 * I8_SMALL_K_GROUPS
  * (i8_small_k_args in gemm.h). There the time is that of writing C, so that A is what stays in registers: the panels
- * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. gemm_table.h
+ * of B, in the L1 cache, pass by one, two or four rows of it, and C is written along its rows. gemm.c
  * includes this file once, after isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
  *
  * rows * groups dwords of A, at most 16, and as many vectors of B as there are groups, of which all but one may be left

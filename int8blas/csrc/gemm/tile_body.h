@@ -1,4 +1,4 @@
-/* The micro-kernel, written once. tiles_table.h and saturating_table.h include this file once for each multiply-add,
+/* The micro-kernel, written once. tiles.c and saturating.c include this file once for each multiply-add,
  * after defining
  *
  *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>

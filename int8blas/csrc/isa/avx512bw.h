@@ -5,10 +5,12 @@
  * With all three on two ports the saturating or certified dot does 64 products of a row in 1.5 cycles (3 instructions),
  * the widened one in 2 (4 instructions).
  */
-I8_TARGET_BEGIN(I8_AVX512)
+#ifdef I8_X86_64
 #define I8_SMALL_K_GROUPS 2 /* tiles are faster from there on */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
-#define I8_ISA avx512bw
 #define I8_PAIRED 1
+#define I8_TUNING                                                                                                      \
+    {.kc = 512, .a_bytes = 96 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 12}
+#endif

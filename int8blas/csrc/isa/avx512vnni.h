@@ -6,7 +6,8 @@
  * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills around _mm512_dpbusd_epi32 in such a loop, so the
  * instruction is written as assembly where the compiler takes it.
  */
-I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+#ifdef I8_X86_64
+#define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 #include "isa/vectors_avx512.h"
 
 #if defined(__GNUC__)
@@ -15,6 +16,8 @@ I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
 #endif
-#define I8_ISA avx512vnni
 #define I8_PAIRED 0
 #define I8_MIXED 1
+#define I8_TUNING                                                                                                      \
+    {.kc = 4096, .a_bytes = 512 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 21, .few_rows_limit = 48}
+#endif

@@ -5,11 +5,12 @@
  * 12 accumulators cover 6 cycles of latency at two a cycle. With I8_AVXVNNI_AS_EVEX, a development option, the same
  * code is assembled with the EVEX encoding and runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
  */
+#ifdef I8_X86_64
 #ifdef I8_AVXVNNI_AS_EVEX
-I8_TARGET_BEGIN("avx2,f16c,fma,avx512f,avx512vl,avx512vnni")
+#define I8_TARGET "avx2,f16c,fma,avx512f,avx512vl,avx512vnni"
 #define I8_ENCODING "%{evex%} "
 #else
-I8_TARGET_BEGIN("avx2,f16c,fma,avxvnni")
+#define I8_TARGET "avx2,f16c,fma,avxvnni"
 #define I8_ENCODING "%{vex%} "
 #endif
 #include "isa/vectors_avx2.h"
@@ -19,6 +20,8 @@ I8_TARGET_BEGIN("avx2,f16c,fma,avxvnni")
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm256_dpbusd_avx_epi32(acc, a, b)
 #endif
-#define I8_ISA avxvnni
 #define I8_PAIRED 0
 #define I8_MIXED 1
+#define I8_TUNING                                                                                                      \
+    {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 3e6, .tiny_work = 1 << 20, .few_rows_limit = 48}
+#endif

@@ -36,8 +36,6 @@ static int may_use_tiles(void)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
-#else
-static int may_use_tiles(void) { return 0; }
 #endif
 
 enum { EAX, EBX, ECX, EDX };
@@ -48,10 +46,10 @@ static int detect(void)
     uint32_t leaf0[4], leaf1[4], leaf7[4], leaf7_1[4] = {0};
     cpuid(0, 0, leaf0);
     if (leaf0[EAX] < 7)
-        return 0;
+        return I8_CPU(ref);
     cpuid(1, 0, leaf1);
     if (!BIT(leaf1[ECX], 27) || !BIT(leaf1[ECX], 28)) /* OSXSAVE, AVX */
-        return 0;
+        return I8_CPU(ref);
     cpuid(7, 0, leaf7);
     if (leaf7[EAX] >= 1)
         cpuid(7, 1, leaf7_1);
@@ -64,11 +62,20 @@ static int detect(void)
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
     const int vnni = avx512 && BIT(leaf7[ECX], 11);
+    int found = I8_CPU(ref);
+    found |= avx2 ? I8_CPU(avx2) : 0;
+    found |= avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU(avxvnni) : 0;
+    found |= avx512 ? I8_CPU(avx512bw) : 0;
+    found |= avx512 && BIT(leaf7[ECX], 1) ? I8_CPU(avx512vbmi) : 0;
+    found |= vnni ? I8_CPU(avx512vnni) : 0;
+#ifdef I8_AMX
     const int tiles = (saved & 0x60000) == 0x60000 && BIT(leaf7[EDX], 24) && BIT(leaf7[EDX], 25); /* TILE, INT8 */
-    return (avx2 ? I8_CPU_AVX2 : 0) | (avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU_AVXVNNI : 0) |
-           (avx512 ? I8_CPU_AVX512BW : 0) | (vnni ? I8_CPU_AVX512VNNI : 0) |
-           (avx512 && BIT(leaf7[ECX], 1) ? I8_CPU_AVX512VBMI : 0) |
-           (vnni && tiles && may_use_tiles() ? I8_CPU_AMX : 0);
+    found |= vnni && tiles && may_use_tiles() ? I8_CPU(amx) : 0;
+#endif
+#ifdef I8_AVXVNNI_AS_EVEX
+    found |= vnni ? I8_CPU(avxvnni) : 0;
+#endif
+    return found;
 }
 
 /* CPUID takes microseconds where a hypervisor answers it: each thread asks once. */
@@ -208,10 +215,10 @@ static int has_i8mm(void) { return 0; }
 int i8_cpu_features(void)
 {
     const int dotprod = has_dotprod();
-    return I8_CPU_NEON | (dotprod ? I8_CPU_DOTPROD : 0) | (dotprod && has_i8mm() ? I8_CPU_I8MM : 0);
+    return I8_CPU(ref) | I8_CPU(neon) | (dotprod ? I8_CPU(dotprod) : 0) | (dotprod && has_i8mm() ? I8_CPU(i8mm) : 0);
 }
 #else
-int i8_cpu_features(void) { return 0; }
+int i8_cpu_features(void) { return I8_CPU(ref); }
 #endif
 
 #endif

@@ -1,13 +1,16 @@
-/* What the CPU and the operating system have of what the kernels ask for. */
+/* What the CPU and the operating system offer. */
 #ifndef I8_CPU_H
 #define I8_CPU_H
 
 #include <stdint.h>
 
-enum {
-    I8_CPU_AVX2 = 1, I8_CPU_AVXVNNI = 2, I8_CPU_AVX512BW = 4, I8_CPU_AVX512VNNI = 8, I8_CPU_AVX512VBMI = 16,
-    I8_CPU_AMX = 32, I8_CPU_NEON = 64, I8_CPU_DOTPROD = 128, I8_CPU_I8MM = 256
-};
+#include "isa/list.h"
+
+/* Bits of i8_cpu_features(): one for each instruction set of the list, and one for an extension that some CPUs have. */
+#define I8_NUMBER(set) I8_NUMBER_##set,
+enum { I8_SETS(I8_NUMBER) I8_NUMBER_avx512vbmi };
+#define I8_CPU(set) (1 << I8_NUMBER_##set)
+
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 

@@ -6,7 +6,12 @@
  *
  * u8 by s8 is a = (a - 128) + 128, the first by SDOT. Where 128 b is not added once for many a, it is 64 b twice.
  */
-I8_TARGET_BEGIN(I8_DOTPROD)
+#ifdef I8_AARCH64
+#ifdef __clang__
+#define I8_TARGET "neon,dotprod"
+#else
+#define I8_TARGET "arch=armv8.2-a+dotprod"
+#endif
 #include "isa/vectors_neon.h"
 
 #include "isa/dots_neon.h"
@@ -21,9 +26,11 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot_signed(i8_add_shift(acc, b), i8_xor(a, i8_set_8(0x80)), b)
 #define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b) /* a less 128 */
-#define I8_ISA dotprod
 #define I8_PAIRED 0
 #define I8_MIXED 0
 #define I8_ALIKE 1
 #define I8_ARRANGED_FLIP 0x80
 #define I8_PEAK_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
+#define I8_TUNING                                                                                                      \
+    {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 48}
+#endif

@@ -6,7 +6,12 @@
  *
  * With an element of a register SUDOT takes s8 by u8, the element: A is the latter.
  */
-I8_TARGET_BEGIN(I8_I8MM)
+#ifdef I8_AARCH64
+#ifdef __clang__
+#define I8_TARGET "neon,dotprod,i8mm"
+#else
+#define I8_TARGET "arch=armv8.2-a+dotprod+i8mm"
+#endif
 #include "isa/vectors_neon.h"
 
 #include "isa/dots_neon.h"
@@ -22,9 +27,11 @@ I8_INLINE int32x4_t i8_matmul(int32x4_t acc, i8_unit a, i8_unit b)
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot_mixed(acc, a, b)
 #define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b)
-#define I8_ISA i8mm
 #define I8_PAIRED 0
 #define I8_MIXED 1
 #define I8_ALIKE 1
 #define I8_ARRANGED_BODY "gemm/matmul_body.h"
 #define I8_ARRANGED_FLIP 0
+#define I8_TUNING                                                                                                      \
+    {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 48}
+#endif

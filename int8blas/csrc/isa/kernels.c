@@ -1,29 +1,9 @@
 /* The list of kernels that were built, and which of them a thread uses. "Built" is this list, "supported" a table's own
  * answer, "selected" the state below. */
-#include "core/compiler.h"
-#include "isa/kernels.h"
+#include "isa/names.h"
 
-extern const i8_kernels i8_kernels_amx, i8_kernels_avx512vnni, i8_kernels_avxvnni, i8_kernels_avx512bw, i8_kernels_avx2,
-    i8_kernels_i8mm, i8_kernels_dotprod, i8_kernels_neon, i8_kernels_ref;
-
-const i8_kernels *const i8_all_kernels[] = {
-#ifdef I8_X86_64
-#ifdef I8_AMX
-    &i8_kernels_amx,
-#endif
-    &i8_kernels_avx512vnni,
-    &i8_kernels_avxvnni,
-    &i8_kernels_avx512bw,
-    &i8_kernels_avx2,
-#endif
-#ifdef I8_AARCH64
-    &i8_kernels_i8mm,
-    &i8_kernels_dotprod,
-    &i8_kernels_neon,
-#endif
-    &i8_kernels_ref,
-    NULL,
-};
+#define I8_ADDRESS(set) &i8_kernels_##set,
+const i8_kernels *const i8_all_kernels[] = {I8_SETS(I8_ADDRESS) NULL};
 
 /* Set once, while the package is imported. */
 static const i8_kernels *process_default = &i8_kernels_ref;

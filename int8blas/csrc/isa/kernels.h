@@ -1,4 +1,4 @@
-/* What an instruction set offers: the kernels of each family, and the sizes that were measured with it. */
+/* The table of an instruction set: its name, its tuning, and the kernels of each family. */
 #ifndef I8_KERNELS_H
 #define I8_KERNELS_H
 
@@ -6,22 +6,18 @@
 #include "elementwise/elementwise.h"
 #include "gemm/gemm.h"
 #include "gemm/packing.h"
+#include "isa/tuning.h"
 #include "neighbors/neighbors.h"
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* `ref` fills every slot that a driver may call without asking. Blocking lives here and nowhere else. Families that
- * multiply belong to an instruction set; the others are shared by all of a vector width. */
+/* `ref` fills every slot that a driver may call without asking. Families that multiply belong to an instruction set;
+ * all instruction sets of a vector width share the other families. isa/table.c fills the table in. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */
 
-    int64_t kc;         /* k of a block, a multiple of 4 */
-    int64_t a_bytes;    /* of a block of A, which lives in L2 together with np panels of B, np * 16 * kc bytes */
-    int64_t nc;         /* panels that a thread finishes first if K is split: their sums are rows * nc * 64 bytes */
-    double thread_work; /* multiply-adds that pay for waking one more thread */
-    int64_t tiny_work;  /* multiply-adds up to which a problem is not worth planning */
-    int64_t few_rows_limit; /* rows of A up to which B is read in place */
+    i8_tuning tuning;
 
     const i8_gemm_kernels *gemm;
     const i8_matrix *matrix; /* or NULL */

@@ -7,7 +7,7 @@
  * Two products of s8 fit s16 unless all four factors are -128. So tiles take A less 128, and a column has lanes of its
  * own for each pair of its k, until these are added up at the end.
  */
-I8_TARGET_BEGIN(I8_NEON)
+#ifdef I8_AARCH64
 #include "isa/vectors_neon.h"
 
 /* The sums of four products of bytes in every lane, of equal signs; and of u8 and s8, widened. */
@@ -105,7 +105,6 @@ I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_signed(acc, i8_twice((int32x4_t)(a)), b) /* a less 128 */
 #define I8_DOT_APART(acc, a, b) (acc) = i8_dot_apart(acc, a, b)
-#define I8_ISA neon
 #define I8_PAIRED 0
 #define I8_MIXED 0
 #define I8_ALIKE 1
@@ -117,3 +116,6 @@ I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
 #define I8_HALF_STEP(acc, a, b) vpadalq_s16(acc, vmlal_high_s8(i8_low_products(I8_S8(a), I8_S8(b)), I8_S8(a), I8_S8(b)))
 #define I8_PEAK_STEP(acc, a, b)                                                                                        \
     (acc) = I8_VEC(I8_HALF_STEP(acc.low, a.low, b.low), I8_HALF_STEP(acc.high, a.high, b.high))
+#define I8_TUNING                                                                                                      \
+    {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 12}
+#endif

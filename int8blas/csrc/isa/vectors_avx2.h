@@ -1,5 +1,10 @@
 /* i8_vec for the 256-bit files: 8 lanes, 16 registers, a panel is 2 vectors. 6 x 16 takes 12 accumulators, 2 vectors of
  * B, 1 broadcast of A and 1 product: 16, with the vector of ones of the two-step dots in memory. */
+#ifdef I8_X86_64
+#ifndef I8_TARGET
+#define I8_TARGET "avx2,f16c,fma"
+#endif
+I8_TARGET_BEGIN(I8_TARGET)
 #include <immintrin.h>
 #include <string.h>
 
@@ -560,3 +565,4 @@ I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return _mm256_shuffle_
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(x, y, bits); }
+#endif

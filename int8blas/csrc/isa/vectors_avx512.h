@@ -1,5 +1,10 @@
 /* i8_vec for the AVX-512 files: 16 lanes, 32 registers. 8 x 48 takes 24 accumulators, 3 vectors of B, 1 broadcast of A,
  * and 1 product and 1 vector of ones for the two-step dots: 30. */
+#ifdef I8_X86_64
+#ifndef I8_TARGET
+#define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
+#endif
+I8_TARGET_BEGIN(I8_TARGET)
 #include <immintrin.h>
 #include <string.h>
 
@@ -473,3 +478,4 @@ I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_cvtepu32_ps(i8_sub(_mm512_set1_epi32(largest), i8_load(p))));
 }
+#endif

@@ -4,6 +4,15 @@
  *
  * Maxima and minima of f32 are those of MAXPS and MINPS, which give their second operand for NaN and for zeros of
  * either sign; FMAX and FMIN do not. */
+#ifdef I8_AARCH64
+#ifndef I8_TARGET
+#ifdef __clang__
+#define I8_TARGET "neon"
+#else
+#define I8_TARGET "+simd"
+#endif
+#endif
+I8_TARGET_BEGIN(I8_TARGET)
 #include <arm_neon.h>
 #include <string.h>
 
@@ -671,3 +680,4 @@ I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return i8_where(b
 
 #undef I8_BINARY
 #undef I8_UNARY
+#endif

@@ -4,6 +4,10 @@
 
 #include "stage/eltwise_body.h"
 
+/* The target is the program's own. */
+#undef I8_TARGET_END
+#define I8_TARGET_END
+
 #define I8_WIDTH_NAME ref
 #define I8_LANES 1
 #define I8_MR 4

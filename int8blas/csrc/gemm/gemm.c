@@ -1,7 +1,7 @@
-/* The table of the products of an instruction set with vectors. A gemm_<isa>.c includes this once, after its <isa>.h,
- * which defines what tiles_table.h names; the tiles are in a unit of their own.
- */
+/* The products of an instruction set with vectors, but for its tiles, which tiles.c has. */
+#include "isa/set.h"
 
+#ifdef I8_LANES
 #include "gemm/in_place_body.h"
 
 #ifndef I8_BY_PAIRS
@@ -19,15 +19,15 @@
 #endif
 #endif
 
-extern const i8_tiles I8_OF_ISA(dot4_tiles);
-extern const i8_scaled_tiles I8_OF_ISA(scaled_tiles);
+extern const i8_tiles I8_OF_SET(dot4_tiles);
+extern const i8_scaled_tiles I8_OF_SET(scaled_tiles);
 #if I8_PAIRED
-extern const i8_tiles I8_OF_ISA(dot2_tiles), I8_OF_ISA(dot8_tiles), I8_OF_ISA(dot_small_tiles);
+extern const i8_tiles I8_OF_SET(dot2_tiles), I8_OF_SET(dot8_tiles), I8_OF_SET(dot_small_tiles);
 #endif
 #ifdef I8_ARRANGED_FLIP
-extern const i8_tiles I8_OF_ISA(arranged_tiles);
+extern const i8_tiles I8_OF_SET(arranged_tiles);
 #ifdef I8_ARRANGED_BODY
-void I8_OF_ISA(arrange_a)(uint8_t *a, int height, int64_t groups);
+void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
 #endif
 #endif
 
@@ -112,14 +112,14 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .np = I8_NP,
     .row_np = I8_ROW_NP,
     .exact = I8_PAIRED ? I8_DOT2 : I8_DOT4,
-    .tiles[I8_DOT4] = &I8_OF_ISA(dot4_tiles),
+    .tiles[I8_DOT4] = &I8_OF_SET(dot4_tiles),
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
 #ifdef I8_ARRANGED_FLIP
-    .tiles[I8_DOT_ARRANGED] = &I8_OF_ISA(arranged_tiles),
+    .tiles[I8_DOT_ARRANGED] = &I8_OF_SET(arranged_tiles),
     .arranged_flip = I8_ARRANGED_FLIP,
 #ifdef I8_ARRANGED_BODY
-    .arrange_a = I8_OF_ISA(arrange_a),
+    .arrange_a = I8_OF_SET(arrange_a),
 #endif
 #endif
     .few_rows_mr = I8_FEW_ROWS_MR,
@@ -142,15 +142,17 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .small_k = i8_small_k,
 #if I8_PAIRED
-    .tiles[I8_DOT2] = &I8_OF_ISA(dot2_tiles),
-    .tiles[I8_DOT8] = &I8_OF_ISA(dot8_tiles),
-    .tiles[I8_DOT_SMALL] = &I8_OF_ISA(dot_small_tiles),
+    .tiles[I8_DOT2] = &I8_OF_SET(dot2_tiles),
+    .tiles[I8_DOT8] = &I8_OF_SET(dot8_tiles),
+    .tiles[I8_DOT_SMALL] = &I8_OF_SET(dot_small_tiles),
     .halve_row = i8_halve_row,
     .halve_centered = i8_halve_centered,
     .split_panel = i8_split_panel,
     .multiply_outliers = i8_multiply_outliers,
     .columns_of = i8_columns_of,
 #endif
-    .scaled_tiles = &I8_OF_ISA(scaled_tiles),
+    .scaled_tiles = &I8_OF_SET(scaled_tiles),
     .limits = I8_LIMITS,
 };
+I8_TARGET_END
+#endif

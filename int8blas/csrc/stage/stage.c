@@ -1,4 +1,7 @@
-/* The table of output stages, and of sources of real numbers, of a vector width. */
+/* Epilogues and sources of real numbers for a vector width. */
+#include "isa/width.h"
+
+#ifdef I8_LANES
 #include "stage/requantize_body.h"
 
 #include "stage/output_body.h"
@@ -18,3 +21,5 @@ const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .real_panel = i8_real_panel,
     .real_tile = i8_real_tile,
 };
+I8_TARGET_END
+#endif

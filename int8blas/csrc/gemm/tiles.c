@@ -1,27 +1,28 @@
-/* The tables of the tiles of an instruction set with vectors. A tiles_<isa>.c includes this once, after its <isa>.h,
- * which defines
+/* The tiles of an instruction set with vectors. isa/<set>.h defines
  *
- *   I8_ISA             its name
  *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
- *   I8_MIXED           without I8_PAIRED: 1 if that is one multiply-add; 0 if there are only those of one sign
- *   I8_DOT_BY_DWORD    optional: the same for a dword of A, of 4 u8, or less 128 without I8_MIXED
+ *   I8_MIXED           without I8_PAIRED: 1 if I8_DOT is one multiply-add of u8 by s8; 0 if operands have equal signs
+ *   I8_DOT_BY_DWORD    optional: I8_DOT for a dword of A, of 4 u8; less 128 without I8_MIXED
  *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: the same for a unit of B, 4 columns of two lanes each
- *   I8_ARRANGED_FLIP   optional, if there are tiles by I8_DOT_ARRANGED: what A' is XORed with for them
+ *   I8_ARRANGED_FLIP   optional, for tiles of I8_DOT_ARRANGED: the byte that A' is XORed with
  *   I8_ARRANGED_BODY   optional: the file that has their add_products and arrange_a; else they take I8_DOT_BY_DWORD
- *   I8_DIFFERENCES     optional, 1 if squares of differences are those of s16; else as I8_PAIRED
- *   I8_ALIKE           optional, 1 where there are those: i8_dot_signed and i8_dot_unsigned
- *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if that is neither I8_DOT nor i8_dot4_sat
- *   I8_BY_PAIRS        optional, 1 where few rows of A take pairs of rows of B: i8_pair_signed and i8_pair_unsigned
+ *   I8_DIFFERENCES     optional: 1 if squares of differences are squares of s16; else I8_PAIRED
+ *   I8_ALIKE           optional: 1 if there are i8_dot_signed and i8_dot_unsigned
+ *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if neither I8_DOT nor i8_dot4_sat is
+ *   I8_BY_PAIRS        optional: 1 if few rows of A take pairs of rows of B, by i8_pair_signed and i8_pair_unsigned
+ *   I8_TUNING          the initializer of an i8_tuning (isa/tuning.h)
  */
+#include "isa/set.h"
 
+#ifdef I8_LANES
 #include "gemm/tile_sizes.h"
 /* Products of a short K are made of tiles of half the height. */
 #define I8_DISTANCES_APART(mr) ((mr) > I8_MR / 2 && (mr) < I8_MR - 1)
 #define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1))
 #include "stage/tile_output.h"
 
-#define I8_PREFIX I8_OF_ISA(dot4)
+#define I8_PREFIX I8_OF_SET(dot4)
 #ifdef I8_DOT_BY_DWORD
 #define I8_A i8_dword
 #define I8_LOAD_A(p) (I8_MIXED ? i8_load_dword(p) : i8_load_flipped_dword(p))
@@ -36,30 +37,30 @@
 #define I8_WIDENS I8_PAIRED
 #define I8_ADDED I8_PAIRED
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_ISA(dot4_tiles) = I8_TILES(I8_OF_ISA(dot4));
+const i8_tiles I8_OF_SET(dot4_tiles) = I8_TILES(I8_OF_SET(dot4));
 
 #if I8_PAIRED
-#define I8_PREFIX I8_OF_ISA(dot2)
+#define I8_PREFIX I8_OF_SET(dot2)
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)
 #define I8_ADDED 1
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_ISA(dot2_tiles) = I8_TILES(I8_OF_ISA(dot2));
+const i8_tiles I8_OF_SET(dot2_tiles) = I8_TILES(I8_OF_SET(dot2));
 
-#define I8_PREFIX I8_OF_ISA(dot8)
+#define I8_PREFIX I8_OF_SET(dot8)
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #define I8_STEP_2(acc, a, b, c, d) (acc) = i8_dot8(acc, a, b, c, d)
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_ISA(dot8_tiles) = I8_TILES(I8_OF_ISA(dot8));
+const i8_tiles I8_OF_SET(dot8_tiles) = I8_TILES(I8_OF_SET(dot8));
 
-#define I8_PREFIX I8_OF_ISA(dot_small)
+#define I8_PREFIX I8_OF_SET(dot_small)
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #define I8_STEP_SMALL(acc, a, b) (acc) = i8_dot_16(acc, a, b)
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_ISA(dot_small_tiles) = I8_FULL_TILES(I8_OF_ISA(dot_small));
+const i8_tiles I8_OF_SET(dot_small_tiles) = I8_FULL_TILES(I8_OF_SET(dot_small));
 #endif
 
 #ifdef I8_ARRANGED_FLIP
-#define I8_PREFIX I8_OF_ISA(arranged)
+#define I8_PREFIX I8_OF_SET(arranged)
 #ifdef I8_ARRANGED_BODY
 #include I8_ARRANGED_BODY
 #else
@@ -70,10 +71,12 @@ const i8_tiles I8_OF_ISA(dot_small_tiles) = I8_FULL_TILES(I8_OF_ISA(dot_small));
 #endif
 #define I8_ARRANGED 1
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_ISA(arranged_tiles) = I8_ARRANGED_TILES(I8_OF_ISA(arranged));
+const i8_tiles I8_OF_SET(arranged_tiles) = I8_ARRANGED_TILES(I8_OF_SET(arranged));
 #endif
 
 #include "isa/shared_dots.h"
 
 #include "gemm/scale_groups_body.h"
-const i8_scaled_tiles I8_OF_ISA(scaled_tiles) = {.mr = I8_SCALED_MR, .of = I8_SCALED_TILES};
+const i8_scaled_tiles I8_OF_SET(scaled_tiles) = {.mr = I8_SCALED_MR, .of = I8_SCALED_TILES};
+I8_TARGET_END
+#endif

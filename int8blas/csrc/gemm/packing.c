@@ -1,4 +1,7 @@
-/* The table of packing of a vector width. */
+/* Packing for a vector width. */
+#include "isa/width.h"
+
+#ifdef I8_LANES
 #include "stage/transpose_store_body.h"
 
 #include "gemm/im2col_body.h"
@@ -25,3 +28,5 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .im2col = i8_im2col,
     .image_lines = i8_image_lines,
 };
+I8_TARGET_END
+#endif

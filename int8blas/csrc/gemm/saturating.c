@@ -1,4 +1,7 @@
-/* The tiles whose pair sums saturate to s16, of a vector width: VPMADDUBSW is in all of its instruction sets. */
+/* Tiles whose pair sums saturate to s16, for a vector width: all of its instruction sets have VPMADDUBSW. */
+#include "isa/width.h"
+
+#if defined(I8_LANES) && I8_LANES > 1
 #include "gemm/tile_sizes.h"
 #define I8_OUTPUT_APART(mr) 1
 #include "stage/tile_output.h"
@@ -9,3 +12,5 @@
 #include "gemm/tile_body.h"
 
 const i8_tiles I8_WIDTH_TABLE(saturating) = I8_TILES(i8_dot4_sat);
+I8_TARGET_END
+#endif

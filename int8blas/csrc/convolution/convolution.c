@@ -1,4 +1,7 @@
-/* The table of convolutions of an instruction set with vectors, as gemm_table.h is for products. */
+/* The convolutions of an instruction set with vectors. */
+#include "isa/set.h"
+
+#ifdef I8_LANES
 #include "stage/tile_output.h"
 
 #include "isa/shared_dots.h"
@@ -24,3 +27,5 @@ const i8_convolution_kernels I8_TABLE(convolution) = {
     .widen_grouped = i8_widen_grouped,
 #endif
 };
+I8_TARGET_END
+#endif

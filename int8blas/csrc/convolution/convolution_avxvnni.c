@@ -1,8 +1,0 @@
-#include "isa/names.h"
-
-#ifdef I8_X86_64
-#include "isa/avxvnni.h"
-
-#include "convolution/convolution_table.h"
-I8_TARGET_END
-#endif

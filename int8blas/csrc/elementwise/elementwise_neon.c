@@ -1,7 +1,0 @@
-#include "isa/names.h"
-
-#ifdef I8_AARCH64
-#include "isa/vectors_neon.h"
-
-#include "elementwise/elementwise_table.h"
-#endif

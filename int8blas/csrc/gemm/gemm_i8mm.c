@@ -1,8 +1,0 @@
-#include "isa/names.h"
-
-#ifdef I8_AARCH64
-#include "isa/i8mm.h"
-
-#include "gemm/gemm_table.h"
-I8_TARGET_END
-#endif

@@ -1,8 +1,0 @@
-#include "isa/names.h"
-
-#ifdef I8_AARCH64
-#include "isa/neon.h"
-
-#include "gemm/tiles_table.h"
-I8_TARGET_END
-#endif

@@ -1,0 +1,9 @@
+/* AMX: Sapphire Rapids and later. The kernels are those of AVX512-VNNI; the matrix unit (gemm/matrix_amx.c) multiplies
+ * large products. */
+#ifdef I8_AMX
+#define I8_KERNELS avx512vnni
+#define I8_WIDTH_NAME avx512
+#define I8_MATRIX &i8_amx
+#define I8_TUNING                                                                                                      \
+    {.kc = 4096, .a_bytes = 512 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 3 << 16, .few_rows_limit = 12}
+#endif

@@ -1,0 +1,5 @@
+/* The first header of a file that is compiled once for each instruction set, which setup.py names: -DI8_SET=avx2. Where
+ * the target lacks the set, or the set has no kernels of its own, the header leaves I8_LANES undefined. */
+#include "isa/names.h"
+
+#include I8_STRING(isa/I8_SET.h)

@@ -1,0 +1,18 @@
+/* The numbers of an instruction set that were measured rather than derived. Each isa/<set>.h has them, as I8_TUNING.
+ * Block sizes are upper limits: gemm/block_plan.pyx lowers them to the caches of the machine. */
+#ifndef I8_TUNING_H
+#define I8_TUNING_H
+
+#include <stdint.h>
+
+typedef struct {
+    int64_t kc;             /* k of a block; a multiple of 4 */
+    int64_t a_bytes;        /* bytes of a packed block of A, which shares the L2 cache with np panels of B */
+    int64_t nc;             /* panels that a thread finishes before the next ones if K has several blocks: their sums,
+                             * 64 bytes for each row and panel, stay in the L2 cache */
+    double thread_work;     /* multiply-adds that pay for waking one more thread */
+    int64_t tiny_work;      /* multiply-adds up to which a problem skips planning */
+    int64_t few_rows_limit; /* rows of A up to which the kernels read a plain B in place; 0 without such kernels */
+} i8_tuning;
+
+#endif
