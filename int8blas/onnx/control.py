@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from int8blas.onnx.graph import Array
+from int8blas.onnx.graph import Array, Value
 from int8blas.onnx.table import Operator
 
 if TYPE_CHECKING:
@@ -41,12 +41,16 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
         going, carried = bool(goes_on.item()), values[:count]
         for elements, value in zip(stacked, values[count:], strict=True):
             elements.append(value)
-    return results([*carried, *(stack(elements) for elements in stacked)])
+    ports = body.results[1 + count :]
+    return results([*carried, *(stack(elements, port) for elements, port in zip(stacked, ports, strict=True))])
 
 
-def stack(elements: Sequence[Array], axis: int = 0) -> Array:
-    """Elements along a new axis; none of them are an empty vector, as nothing is known of their shape."""
-    return np.stack(elements, axis) if elements else np.empty(0, np.float32)
+def stack(elements: Sequence[Array], port: Value) -> Array:
+    """Return elements along a new axis. For none, type and sizes are those the body says, and 0 for unknown sizes."""
+    if elements:
+        return np.stack(elements)
+    sizes = [size if isinstance(size, int) else 0 for size in port.shape or ()]
+    return np.empty((0, *sizes), np.float32 if port.dtype is None else port.dtype)
 
 
 def scan(
@@ -69,8 +73,12 @@ def scan(
         state = values[:states]
         for made, value in zip(stacked, values[states:], strict=True):
             made.append(value)
+    if not all(map(len, scanned)):  # the shapes are those of a turn
+        turn = body.run([*state, *(np.zeros(x.shape[1:], x.dtype) for x in scanned), *captured])
+        pairs = zip(turn[states:], out_axes, strict=True)
+        return results([*state, *(np.expand_dims(value, axis).take([], axis) for value, axis in pairs)])
     made_all = [
-        stack(values[::-1] if back else values, axis)
+        np.stack(values[::-1] if back else values, axis)
         for values, axis, back in zip(stacked, out_axes, backward_out, strict=True)
     ]
     return results([*state, *made_all])

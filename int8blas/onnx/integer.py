@@ -75,7 +75,7 @@ def quantize_linear(
         return quantized(x, y_scale, zero_point, axis, block_size)
     over = along(y_scale, x.ndim, axis, "y_scale")
     factor = y_scale.reshape(-1) if over is not None else y_scale.reshape(())
-    zero = zero_point.reshape(-1) if over is not None and zero_point.size > 1 else zero_point.reshape(-1)[0]
+    zero = zero_point.reshape(-1) if over is not None and zero_point.size != 1 else zero_point.reshape(-1)[0]
     return np.asarray(quantize(x, factor, zero, dtype, axis=over, scheme="onnx"))
 
 
@@ -377,7 +377,7 @@ def qlinear_conv(
     ) -> Array:  # fmt: skip
         acc = sums(x, w, x_zero_point, w_zero_point, bias)
         factor = (x_scale * w_scale / y_scale).astype(np.float32)
-        if factor.size > 1:
+        if factor.size != 1:
             factor = factor.reshape(-1, *[1] * (x.ndim - 2))
         return requantized(acc, factor, y_zero_point, 1)
 
@@ -460,7 +460,7 @@ class ConvolutionSums:
             padding = padding_of((0,) * n, (1,) * n, (1,) * n, self.pads, self.auto_pad)
         zero: dict[str, Any] = {}
         if zero_point is not None and zero_point.any():
-            zero["weights"] = zero_point.reshape(-1) if zero_point.size > 1 else zero_point.reshape(())
+            zero["weights"] = zero_point.reshape(-1) if zero_point.size != 1 else zero_point.reshape(())
         given: dict[str, Any] = {"dst_dtype": np.int32, "attributes": Attributes(zero_points={"src": 0})}
         if attributes:
             zero |= attributes.pop("zero_points")
@@ -509,7 +509,7 @@ class RoundingConvolutions:
     def __init__(self, sums: ConvolutionSums, site: Site) -> None:
         x_scale, x_zero, w_scale, y_scale, self.y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
         factor = (x_scale * w_scale / y_scale).astype(np.float32)
-        self.factor = factor.reshape(-1) if factor.size > 1 else factor.reshape(())
+        self.factor = factor.reshape(-1) if factor.size != 1 else factor.reshape(())
         self.x_zero = int(x_zero.reshape(-1)[0])
         self.sums = sums
         self.layers: dict[np.dtype[Any], Convolution] = {}

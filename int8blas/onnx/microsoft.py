@@ -432,7 +432,9 @@ def qattention(
     ) -> Any:  # fmt: skip
         batch, length, _ = x.shape
         projected = scaled(multiply(x, w, x_zero, w_zero), x_scale * w_scale, bias)
-        heads = projected.reshape(batch, length, 3, num_heads, -1).transpose(2, 0, 3, 1, 4)
+        heads = projected.reshape(batch, length, 3, num_heads, projected.shape[-1] // (3 * num_heads)).transpose(
+            2, 0, 3, 1, 4
+        )
         q, k, v = heads
         if past is not None:
             k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
@@ -442,7 +444,7 @@ def qattention(
         if hidden is not None:
             scores = scores + np.where(hidden, np.float32(mask_filter_value), np.float32(0))
         y = linear.matmul(normalization.softmax(scores), v)
-        y = y.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+        y = y.transpose(0, 2, 1, 3).reshape(batch, length, num_heads * y.shape[-1])
         return y if outputs == 1 else (y, np.stack([k, v]))
 
     return call
@@ -458,7 +460,7 @@ def masked(mask: Array | None, batch: int, length: int, total: int, causal: bool
             starts = mask[batch : 2 * batch, None] if mask.size == 2 * batch else 0
             hidden = ((at >= ends) | (at < starts))[:, None, None]
         elif mask.ndim in (2, 3):
-            hidden = (mask == 0).reshape(batch, 1, -1, total)
+            hidden = (mask == 0)[:, None, None] if mask.ndim == 2 else (mask == 0)[:, None]
         else:
             hidden = (mask == 0)[:, :, total - length : total, :total]
     if causal:

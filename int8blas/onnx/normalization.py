@@ -9,6 +9,7 @@ import numpy as np
 
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
+from int8blas.onnx.reduction import average
 from int8blas.onnx.table import DOMAIN, INFERENCE, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
 
@@ -49,6 +50,8 @@ def rows_from(x: Array, axis: int) -> Array:
 
 def hardmax(x: Array, *, axis: int = -1) -> Array:
     result = np.zeros_like(x)
+    if not x.size:
+        return result
     np.put_along_axis(result, np.expand_dims(np.argmax(x, axis), axis), 1, axis)
     return result
 
@@ -70,9 +73,9 @@ def layer_normalization(
     if outputs == 1 and flat.dtype == np.float32 and scale.size == width and (bias is None or bias.size == width):
         shift = None if bias is None else bias.reshape(width)
         return np.asarray(rows.layer_norm(flat, scale.reshape(width), shift, epsilon=epsilon), x.dtype).reshape(x.shape)
-    mean = np.mean(flat, 1, keepdims=True)
+    mean = average(flat, 1)
     centered = flat - mean
-    inverse = 1 / np.sqrt(np.mean(centered * centered, 1, keepdims=True) + flat.dtype.type(epsilon))
+    inverse = 1 / np.sqrt(average(centered * centered, 1) + flat.dtype.type(epsilon))
     y = (centered * inverse).reshape(x.shape) * scale
     y = np.asarray(y if bias is None else y + bias, x.dtype)
     lead = (*x.shape[:axis], *[1] * (x.ndim - axis))
@@ -93,7 +96,7 @@ def residual_normalization(
 @wide
 def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
     axis = axis + x.ndim if axis < 0 else axis
-    square = np.mean(x * x, tuple(range(axis, x.ndim)), keepdims=True)
+    square = average(x * x, tuple(range(axis, x.ndim)))
     return np.asarray(x / np.sqrt(square + x.dtype.type(epsilon)) * scale, x.dtype)
 
 
@@ -134,8 +137,8 @@ def batch_normalization(site: Site, *, epsilon: float = 1e-5, momentum: float = 
 @wide
 def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
     axes = tuple(range(2, x.ndim))
-    centered = x - np.mean(x, axes, keepdims=True)
-    deviation = np.sqrt(np.mean(centered * centered, axes, keepdims=True) + x.dtype.type(epsilon))
+    centered = x - average(x, axes)
+    deviation = np.sqrt(average(centered * centered, axes) + x.dtype.type(epsilon))
     return np.asarray(centered / deviation * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
 
 
@@ -143,9 +146,9 @@ def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: floa
 def group_normalization(
     x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Array:
-    values = x.reshape(x.shape[0], num_groups, -1)
-    centered = values - np.mean(values, 2, keepdims=True)
-    deviation = np.sqrt(np.mean(centered * centered, 2, keepdims=True) + values.dtype.type(epsilon))
+    values = x.reshape(x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups)
+    centered = values - average(values, 2)
+    deviation = np.sqrt(average(centered * centered, 2) + values.dtype.type(epsilon))
     y = (centered / deviation).reshape(x.shape)
     return np.asarray(y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
 
@@ -158,8 +161,8 @@ def lp_normalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
 
 @wide
 def mean_variance_normalization(x: Array, *, axes: Any = (0, 2, 3)) -> Array:
-    centered = x - np.mean(x, tuple(axes), keepdims=True)
-    deviation = np.sqrt(np.mean(centered * centered, tuple(axes), keepdims=True))
+    centered = x - average(x, tuple(axes))
+    deviation = np.sqrt(average(centered * centered, tuple(axes)))
     return np.asarray(centered / (deviation + x.dtype.type(1e-9)), x.dtype)
 
 

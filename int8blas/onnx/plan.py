@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
+from int8blas.onnx.graph import Array, Graph, Network, Node, Value, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
@@ -67,6 +67,8 @@ class Plan:
     # The steps whose results follow from the shapes of the inputs alone, and the slots of these, which nobody else has.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
+    # What the graph says of its outputs.
+    results: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
         self.others = [step for i, step in enumerate(self.steps) if i not in self.derived]
@@ -132,7 +134,7 @@ class Plan:
             plans = {name: plan.watched(around) for name, plan in step.plans.items()}
             inner = step._replace(call=functools.partial(step.call, **plans)) if plans else step
             steps.append(step._replace(call=around(inner)))
-        return Plan(steps, self.constants, self.inputs, self.outputs, self.derived, self.memory)
+        return replace(self, steps=steps)
 
 
 def check_operators(network: Network) -> None:
@@ -190,7 +192,8 @@ class Planner:
         outputs = [value.name for value in graph.outputs]
         calls = taken(calls, outputs)
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
-        return assembled(calls, constants, inputs, outputs, derived(facts, inputs, constants.keys()) - {*outputs})
+        from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
+        return replace(assembled(calls, constants, inputs, outputs, from_shapes), results=graph.outputs)
 
     def is_pure(self, node: Node) -> bool:
         """Whether a node makes the same of the same inputs, and has no graph of its own."""

@@ -29,11 +29,18 @@ def reduction(function: Reduce) -> Callable[..., Array]:
 
 
 def mean(x: Array, axis: Any, keep: bool) -> Any:
-    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1):
+    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1) and x.size:
         # A product with a vector is several times faster than NumPy's sum of rows.
-        result = matmul(x[None], np.full((x.shape[-1], 1), np.float32(1) / np.float32(max(x.shape[-1], 1))))[0]
+        result = matmul(x[None], np.full((x.shape[-1], 1), np.float32(1) / np.float32(x.shape[-1])))[0]
         return result if keep else result[..., 0]
-    return np.mean(x, axis, keepdims=keep)
+    return average(x, axis, keep)
+
+
+def average(x: Array, axis: Any, keep: bool = True) -> Array:
+    """Return numpy.mean, and NaN without a warning where it is that of nothing."""
+    if x.size:
+        return np.asarray(np.mean(x, axis, keepdims=keep))
+    return np.full(np.sum(x, axis, keepdims=keep).shape, np.nan, x.dtype if x.dtype.kind == "f" else np.float64)
 
 
 def log_sum_exp(x: Array, axis: Any, keep: bool) -> Any:

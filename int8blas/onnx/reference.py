@@ -4,6 +4,7 @@ package onnx when they run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -30,6 +31,9 @@ def referred(site: Site, **attributes: Any) -> Call:
     accepted: Callable[..., tuple[Any, ...]] = ACCEPTED.get(node.operator, as_given)
 
     def call(*inputs: Any) -> Any:
+        shape = EMPTY[node.operator](attributes, *inputs) if node.operator in EMPTY else ()
+        if 0 in shape:
+            return np.empty(shape, inputs[0].dtype if inputs[0].dtype.kind == "f" else np.float32)
         results = tuple(of_objects(result) for result in run(*accepted(*inputs)))
         return results[0] if len(results) == 1 else results
 
@@ -62,6 +66,12 @@ def with_limits(
 
 # Where onnx's implementation accepts less than the specification or onnxruntime, the function that makes its inputs.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "NonMaxSuppression": with_limits}
+# The shapes of results that onnx's implementation refuses to make where they are empty.
+EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
+    "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
+    "GridSample": lambda _, x, grid: (*x.shape[:2], *grid.shape[1:-1]),
+    "TfIdfVectorizer": lambda attributes, x: (*x.shape[:-1], 1 + max(attributes["ngram_indexes"])),
+}
 # Operators whose tests in onnx have the roundings of 16-bit floats between their steps.
 AS_WRITTEN = {"Attention"}
 # Names, and the first version that onnx's implementation is right for.

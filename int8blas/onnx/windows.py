@@ -14,7 +14,7 @@ from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
-from int8blas.onnx.reduction import lowest
+from int8blas.onnx.reduction import average, lowest
 from int8blas.onnx.table import Operator
 from int8blas.onnx.types import wide
 
@@ -202,8 +202,8 @@ def conv_transpose(
     cut = transposed_padding(spatial, full, steps, pads, auto_pad, output_shape)
     oc = w.shape[1] * group
     parts: Any = matmul(
-        w.reshape(group, w.shape[0] // group, -1).transpose(0, 2, 1),
-        x.reshape(x.shape[0], group, x.shape[1] // group, -1),
+        w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1),
+        x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(spatial)),
     ).reshape(x.shape[0], oc, *kernel, *spatial)
     y = np.zeros((x.shape[0], oc, *full), x.dtype)
     at = Windows(tuple(kernel), tuple(steps), tuple(dilation), (), tuple(spatial))
@@ -331,7 +331,7 @@ def global_mean(x: Array) -> Array:
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
         sums = sums_of_pixels(x)
         return (sums / np.float32(math.prod(x.shape[2:]))).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
-    return np.asarray(np.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)
+    return np.asarray(average(x, tuple(range(2, x.ndim))), x.dtype)
 
 
 def sums_of_pixels(x: Array) -> Array:
