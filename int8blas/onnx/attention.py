@@ -17,7 +17,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.patterns import Pattern
-from int8blas.onnx.table import DOMAIN, Operator
+from int8blas.onnx.table import DOMAIN, SAME_TYPE, Operator
 
 
 def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
@@ -79,4 +79,4 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales
     return matmul(softmax(y if mask is None else np.add(y, mask)), v)
 
 
-OPERATORS = [Operator("Attention", attention, domain=DOMAIN)]
+OPERATORS = [Operator("Attention", attention, domain=DOMAIN, traits=SAME_TYPE)]

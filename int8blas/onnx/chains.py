@@ -13,39 +13,21 @@ follows a convolution. Numbers are float32, and each function is rounded as the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.functions import binary, eltwise
-from int8blas.onnx import elementwise, lookups
+from int8blas.onnx import elementwise
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.operands import as_operand
+from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern
-from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
 from int8blas.stage.attributes import Binary
 
-# Operators of two operands of which one may be constant, and what they are as post-ops.
-BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
-SYMMETRIC = {"Add", "Mul", "Max", "Min"}
-# Operators whose result is of the type of their first input; some of them move elements alone.
-SAME_TYPE = {
-    "Abs", "Add", "AveragePool", "BatchNormalization", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvTranspose", "Div",
-    "Elu", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "HardSigmoid",
-    "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "Log", "LSTM", "GRU", "MatMul", "Max", "MaxPool", "Min",
-    "Mul", "Neg", "PRelu", "Pow", "Reciprocal", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice",
-    "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "com.microsoft.Gelu",
-}  # fmt: skip
-# Operators whose result is float32 where an input at this place is.
-TYPED_BY = {
-    "DequantizeLinear": 1, "com.microsoft.DequantizeLinear": 1, "com.microsoft.MatMulIntegerToFloat": 2,
-    "com.microsoft.DynamicQuantizeMatMul": 0, "com.microsoft.DynamicQuantizeLSTM": 0, "Where": 1,
-    f"{DOMAIN}.StoredMatMul": 0, f"{DOMAIN}.ConvIntegerToFloat": 2, f"{DOMAIN}.DynamicConv": 0,
-    f"{DOMAIN}.DynamicMatMul": 0, f"{DOMAIN}.Attention": 0, f"{DOMAIN}.ResidualNormalization": 0,
-}  # fmt: skip
+SYMMETRIC = {"add", "mul", "max", "min"}
 
 
 @dataclass
@@ -93,26 +75,16 @@ def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
 
 def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
     """The post-ops of a node of one operand."""
-    kind, value = node.kind, node.attributes.get
-    if kind == "Identity":
-        return []
-    if kind == "Clip":
+    if node.kind == "Clip":
         limits = limits_of(pattern, node)
         return None if limits is None else [elementwise.post_op("clip", *limits)]
-    if kind == "HardSigmoid":
-        return [elementwise.post_op("linear", value("alpha", 0.2), value("beta", 0.5)),
-                elementwise.post_op("clip", 0.0, 1.0)]  # fmt: skip
-    simple: Mapping[str, tuple[str, float | None]] = {
-        "Relu": ("relu", None), "LeakyRelu": ("relu", value("alpha", 0.01)), "Sigmoid": ("logistic", None),
-        "Tanh": ("tanh", None), "Elu": ("elu", value("alpha", 1.0)), "HardSwish": ("hardswish", None),
-        "Abs": ("abs", None), "Sqrt": ("sqrt", None), "com.microsoft.Gelu": ("gelu_erf", None),
-    }  # fmt: skip
-    return [elementwise.post_op(*simple[kind])] if kind in simple else None
+    post_op = TABLE.traits_of(node).post_op
+    return None if post_op is None else post_op(**node.attributes)
 
 
 def binary_op(node: Node, operand: Array) -> Binary:
     """The post-op of a node with a constant operand."""
-    return Binary(operand=operand, algorithm=BINARY[node.kind])
+    return Binary(operand=operand, algorithm=TABLE.traits_of(node).algorithm)
 
 
 def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
@@ -127,9 +99,10 @@ def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
 
 def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndim: int) -> Array | None:
     """The other operand of a node of two, as a post-op takes it."""
-    if node.kind not in BINARY or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
+    algorithm = TABLE.traits_of(node).algorithm
+    if not algorithm or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
         return None
-    if node.inputs[0] != name and node.kind not in SYMMETRIC:
+    if node.inputs[0] != name and algorithm not in SYMMETRIC:
         return None
     value = pattern.constant(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
     if value is None or value.dtype != np.float32 or not np.isfinite(value).all():
@@ -176,7 +149,8 @@ def float32_tensors(graph: Graph) -> set[str]:
     known.update(name for name, value in graph.constants.items() if value.dtype == np.float32)
     for node in graph.nodes:
         if makes_float32(node, known):
-            known.update(node.outputs[1:2] if node.kind == "DynamicQuantizeLinear" else node.outputs)
+            typed = node.outputs[: TABLE.traits_of(node).typed_results]
+            known.update(node.outputs[1:2] if node.kind == "DynamicQuantizeLinear" else typed)
     return known
 
 
@@ -186,15 +160,20 @@ def makes_float32(node: Node, known: set[str]) -> bool:
         return bool(node.attributes.get("to") == FLOAT32)
     if node.kind == "Constant":
         return getattr(node.attributes.get("value"), "dtype", None) == np.float32
-    at = 0 if node.kind in SAME_TYPE else TYPED_BY.get(node.kind, -1)
-    return node.kind == "DynamicQuantizeLinear" or (0 <= at < len(node.inputs) and node.inputs[at] in known)
+    if node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
+        return False
+    at = TABLE.traits_of(node).typed_by
+    return node.kind == "DynamicQuantizeLinear" or (
+        at is not None and at < len(node.inputs) and node.inputs[at] in known
+    )
 
 
 def functions_of_bytes(graph: Graph) -> set[str]:
     """The tensors that are functions of one byte, which tables are for: their bits are those of the nodes."""
     found: set[str] = set()
     for node in graph.nodes:
-        if node.kind in lookups.OF_BYTES or (node.kind in lookups.ELEMENTS and found.intersection(node.inputs)):
+        traits = TABLE.traits_of(node)
+        if traits.zero_points or (traits.elementwise and found.intersection(node.inputs)):
             found.update(node.outputs)
     return found
 
@@ -255,23 +234,4 @@ def pair_of(pattern: Pattern, node: Node, known: set[str]) -> str | None:
     """The operation of a node of two tensors of float32 that are not constant."""
     both = len(node.inputs) == 2 and node.inputs[0] != node.inputs[1] and known.issuperset(node.inputs)
     variable = both and not any(pattern.constant(name) is not None for name in node.inputs)
-    return BINARY.get(node.kind) if variable else None
-
-
-def chain(site: Site, *, ops: Any, ndim: int) -> Call:
-    return lambda x: at_least(np.asarray(eltwise(x, ops)), ndim)
-
-
-def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
-    return lambda a, b: at_least(np.asarray(binary(first, a, b, post_ops=ops)), ndim)
-
-
-def at_least(y: Array, ndim: int) -> Array:
-    """A result with at least so many dimensions."""
-    return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
-
-
-OPERATORS = [
-    Operator("Chain", chain, domain=DOMAIN, prepared=True),
-    Operator("ChainOfTwo", chain_of_two, domain=DOMAIN, prepared=True),
-]
+    return TABLE.traits_of(node).algorithm or None if variable else None

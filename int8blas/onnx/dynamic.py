@@ -17,7 +17,7 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import ConvolutionSums, source_given
 from int8blas.onnx.operands import as_operand
-from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.windows import TURNS
 from int8blas.stage.by_range import quantize_whole
 
@@ -66,6 +66,6 @@ def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
 
 
 OPERATORS = [
-    Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True),
-    Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True),
+    Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
+    Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
 ]

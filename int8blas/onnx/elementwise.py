@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.functions import eltwise
+from int8blas.elementwise.functions import binary, eltwise, look_up
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import STRING, dtype_of, wide
 from int8blas.stage.attributes import Eltwise
 
@@ -228,29 +229,90 @@ def where(condition: Array, x: Array, y: Array) -> Array:
     return np.asarray(np.where(condition, x, y))
 
 
+# ------------------------------------------------------------------------------------------------- chains ------
+
+
+def chain(site: Site, *, ops: Any, ndim: int) -> Call:
+    return lambda x: at_least(np.asarray(eltwise(x, ops)), ndim)
+
+
+def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
+    return lambda a, b: at_least(np.asarray(binary(first, a, b, post_ops=ops)), ndim)
+
+
+def table(site: Site, *, values: Array, dtype: Any, ndim: int) -> Call:
+    """Look bytes up."""
+
+    def call(x: Array) -> Array:
+        if x.dtype != dtype:
+            raise TypeError(f"bytes must be {dtype.name}, as their zero point is, got {x.dtype.name}")
+        return at_least(look_up(x, values), ndim)
+
+    return call
+
+
+def at_least(y: Array, ndim: int) -> Array:
+    """Return a result with at least this many dimensions."""
+    return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
+
+
+# ------------------------------------------------------------------------------------------------ operators ------
+
+# Post-ops that have the bits of an operator's function, from the operator's attributes.
+POST_OPS: dict[str, Callable[..., list[Eltwise]]] = {
+    "Relu": lambda: [post_op("relu")],
+    "LeakyRelu": lambda alpha=0.01: [post_op("relu", alpha)],
+    "Sigmoid": lambda: [post_op("logistic")],
+    "Tanh": lambda: [post_op("tanh")],
+    "Elu": lambda alpha=1.0: [post_op("elu", alpha)],
+    "Gelu": lambda approximate="none": [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")],
+    "Swish": lambda alpha=1.0: [post_op("swish", alpha)],
+    "HardSwish": lambda: [post_op("hardswish")],
+    "HardSigmoid": lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)],
+    "Abs": lambda: [post_op("abs")],
+    "Sqrt": lambda: [post_op("sqrt")],
+}
+ALGORITHMS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
+OTHER_TYPE = Traits(elementwise=True, sized_by=())
+OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())
+
+ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
+    (ELEMENTWISE, (
+        ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7), ("Mod", mod, 10),
+        ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11), ("BitwiseAnd", np.bitwise_and, 18),
+        ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18), ("BitwiseNot", np.bitwise_not, 18),
+        ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8), ("Sum", folded(np.add), 8), ("Mean", mean, 8),
+        ("Abs", np.abs, 6), ("Neg", np.negative, 6), ("Ceil", np.ceil, 6), ("Floor", np.floor, 6),
+        ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Sqrt", np.sqrt, 6), ("Exp", np.exp, 6), ("Log", np.log, 6),
+        ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7), ("Cos", np.cos, 7),
+        ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9), ("Asin", np.arcsin, 7),
+        ("Acos", np.arccos, 7), ("Atan", np.arctan, 7), ("Asinh", np.arcsinh, 9), ("Acosh", np.arccosh, 9),
+        ("Atanh", np.arctanh, 9), ("Relu", relu, 6), ("LeakyRelu", leaky_relu, 6), ("Sigmoid", sigmoid, 6),
+        ("Tanh", tanh, 6), ("Elu", elu, 6), ("Gelu", gelu, 20), ("Swish", swish, 24), ("HardSigmoid", hard_sigmoid, 6),
+        ("HardSwish", hard_swish, 14), ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12),
+        ("Softplus", softplus, 1), ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9),
+        ("ThresholdedRelu", thresholded_relu, 10),
+    )),
+    (OTHER_TYPE, (
+        ("And", np.logical_and, 7), ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Not", np.logical_not, 1),
+        ("Equal", np.equal, 7), ("Less", np.less, 7), ("Greater", np.greater, 7), ("LessOrEqual", np.less_equal, 12),
+        ("GreaterOrEqual", np.greater_equal, 12), ("IsNaN", np.isnan, 9), ("IsInf", is_inf, 10), ("Cast", cast, 6),
+        ("CastLike", cast_like, 15),
+    )),
+    (OF_CONDITION, [("Where", where, 9)]),
+]  # fmt: skip
 OPERATORS = [
     *(
-        Operator(name, function, since)
-        for name, function, since in (
-            ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7), ("Mod", mod, 10),
-            ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11), ("And", np.logical_and, 7),
-            ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Equal", np.equal, 7), ("Less", np.less, 7),
-            ("Greater", np.greater, 7), ("LessOrEqual", np.less_equal, 12), ("GreaterOrEqual", np.greater_equal, 12),
-            ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
-            ("BitwiseNot", np.bitwise_not, 18), ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8),
-            ("Sum", folded(np.add), 8), ("Mean", mean, 8), ("Where", where, 9),
-            ("Abs", np.abs, 6), ("Neg", np.negative, 6), ("Ceil", np.ceil, 6), ("Floor", np.floor, 6),
-            ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Sqrt", np.sqrt, 6), ("Exp", np.exp, 6), ("Log", np.log, 6),
-            ("Reciprocal", np.reciprocal, 6), ("Not", np.logical_not, 1), ("Erf", wide(erf), 9),
-            ("Sin", np.sin, 7), ("Cos", np.cos, 7), ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9),
-            ("Asin", np.arcsin, 7), ("Acos", np.arccos, 7), ("Atan", np.arctan, 7), ("Asinh", np.arcsinh, 9),
-            ("Acosh", np.arccosh, 9), ("Atanh", np.arctanh, 9), ("IsNaN", np.isnan, 9), ("IsInf", is_inf, 10),
-            ("Relu", relu, 6), ("LeakyRelu", leaky_relu, 6), ("Sigmoid", sigmoid, 6), ("Tanh", tanh, 6),
-            ("Elu", elu, 6), ("Gelu", gelu, 20), ("Swish", swish, 24), ("HardSigmoid", hard_sigmoid, 6),
-            ("HardSwish", hard_swish, 14),
-            ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12), ("Softplus", softplus, 1),
-            ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9),
-            ("ThresholdedRelu", thresholded_relu, 10), ("Cast", cast, 6), ("CastLike", cast_like, 15),
+        Operator(
+            name,
+            function,
+            since,
+            traits=replace(traits, post_op=POST_OPS.get(name), algorithm=ALGORITHMS.get(name, "")),
         )
+        for traits, rows in ROWS
+        for name, function, since in rows
     ),
-]  # fmt: skip
+    Operator("Chain", chain, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
+    Operator("Table", table, domain=DOMAIN, prepared=True, traits=SHAPED),
+    Operator("ChainOfTwo", chain_of_two, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
+]

@@ -41,6 +41,7 @@ from int8blas.onnx.graph import Array, Graph, Network, Node, needed, ordered
 from int8blas.onnx.integer import regular, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
+from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
 from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
@@ -53,8 +54,6 @@ REAL = "none of its inputs is dequantized"
 ENDING = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
-# Operators that give some of their input's elements.
-MOVES = {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Tile"}
 TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
 
 
@@ -185,7 +184,7 @@ STATIC: dict[str, Rewrite] = {
     "Gemm": rewritten_gemm,
     "GlobalAveragePool": of_one_input("QLinearGlobalAveragePool"),
     **{name: of_one_input(operator) for name, operator in TABLES.items()},
-    **dict.fromkeys(MOVES, moved),
+    **{kind: moved for kind, traits in TABLE.traits.items() if traits.moves},
     "MaxPool": pooled,
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import ints
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import SHAPED, Operator, Traits
 from int8blas.onnx.types import dtype_of
 
 
@@ -82,11 +82,11 @@ def random_normal_like(
 
 OPERATORS = [
     Operator("Constant", constant, 1),
-    Operator("ConstantOfShape", constant_of_shape, 9),
-    Operator("Range", arange, 11),
-    Operator("EyeLike", eye_like, 9),
+    Operator("ConstantOfShape", constant_of_shape, 9, traits=Traits(sized_by=(0,))),
+    Operator("Range", arange, 11, traits=Traits(typed_by=0, sized_by=(0, 1, 2))),
+    Operator("EyeLike", eye_like, 9, traits=SHAPED),
     Operator("RandomUniform", random_uniform, 1, pure=False),
     Operator("RandomNormal", random_normal, 1, pure=False),
-    Operator("RandomUniformLike", random_uniform_like, 1, pure=False),
-    Operator("RandomNormalLike", random_normal_like, 1, pure=False),
+    Operator("RandomUniformLike", random_uniform_like, 1, pure=False, traits=SHAPED),
+    Operator("RandomNormalLike", random_normal_like, 1, pure=False, traits=SHAPED),
 ]

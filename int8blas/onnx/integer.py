@@ -26,7 +26,7 @@ from int8blas.gemm.matmul import matmul
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
-from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import BYTES, FLOAT32, dtype_of, is_short
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
@@ -539,13 +539,17 @@ class RoundingConvolutions:
         return y.transpose(back)
 
 
+QUANTIZING = Traits(elementwise=True, sized_by=())
+DEQUANTIZING = Traits(elementwise=True, zero_points={0: 2}, typed_by=1, sized_by=())
+# Sums that are multiplied by a scale, which has the type of the result.
+SCALED = Traits(typed_by=2, sized_by=())
 OPERATORS = [
-    Operator("QuantizeLinear", prepared_quantize, 10, prepared=True),
-    Operator("DequantizeLinear", prepared_dequantize, 10, prepared=True),
-    Operator("DynamicQuantizeLinear", dynamic_quantize_linear, 11),
-    Operator("MatMulInteger", matmul_integer, 10, prepared=True),
-    Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True),
-    Operator("ConvInteger", conv_integer, 10, prepared=True),
-    Operator("QLinearConv", qlinear_conv, 10, prepared=True),
-    Operator("ConvIntegerToFloat", conv_to_float, domain=DOMAIN, prepared=True),
+    Operator("QuantizeLinear", prepared_quantize, 10, prepared=True, traits=QUANTIZING),
+    Operator("DequantizeLinear", prepared_dequantize, 10, prepared=True, traits=DEQUANTIZING),
+    Operator("DynamicQuantizeLinear", dynamic_quantize_linear, 11, traits=SHAPED),
+    Operator("MatMulInteger", matmul_integer, 10, prepared=True, traits=SHAPED),
+    Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True, traits=SHAPED),
+    Operator("ConvInteger", conv_integer, 10, prepared=True, traits=SHAPED),
+    Operator("QLinearConv", qlinear_conv, 10, prepared=True, traits=SHAPED),
+    Operator("ConvIntegerToFloat", conv_to_float, domain=DOMAIN, prepared=True, traits=SCALED),
 ]

@@ -12,7 +12,7 @@ from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct, real_matmul
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import DOMAIN, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import wide
 from int8blas.stage.attributes import Attributes, Binary
 
@@ -66,8 +66,8 @@ def stored_matmul(site: Site, *, dynamic: int = 0, ops: Any = ()) -> Call:
 
 
 OPERATORS = [
-    Operator("MatMul", matmul, 1),
-    Operator("Gemm", gemm, 7),
-    Operator("Einsum", einsum, 12),
-    Operator("StoredMatMul", stored_matmul, 1, domain=DOMAIN, prepared=True),
+    Operator("MatMul", matmul, 1, traits=SAME_TYPE),
+    Operator("Gemm", gemm, 7, traits=SAME_TYPE),
+    Operator("Einsum", einsum, 12, traits=SAME_TYPE),
+    Operator("StoredMatMul", stored_matmul, 1, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
 ]

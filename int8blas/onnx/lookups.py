@@ -10,24 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from int8blas.elementwise.functions import look_up
+from int8blas.onnx.elementwise import table
 from int8blas.onnx.graph import Array, Node
-from int8blas.onnx.table import DOMAIN, Call
+from int8blas.onnx.operators import TABLE
+from int8blas.onnx.table import DOMAIN, Call, Site
 from int8blas.onnx.types import BYTES
-
-# Operators of elements that take bytes, and where the zero points of these are among their inputs.
-OF_BYTES = {
-    "DequantizeLinear": {0: 2}, "com.microsoft.DequantizeLinear": {0: 2}, "com.microsoft.QLinearSigmoid": {0: 2},
-    "com.microsoft.QLinearLeakyRelu": {0: 2}, "com.microsoft.QLinearAdd": {0: 2, 3: 5},
-    "com.microsoft.QLinearMul": {0: 2, 3: 5},
-}  # fmt: skip
-# All operators of elements.
-ELEMENTS = {
-    *OF_BYTES, "QuantizeLinear", "com.microsoft.QuantizeLinear", "com.microsoft.Gelu", "Abs", "Add", "Ceil", "Celu",
-    "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",
-    "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus",
-    "Softsign", "Sqrt", "Sub", "Swish", "Tanh", "ThresholdedRelu",
-}  # fmt: skip
 
 
 class Function(NamedTuple):
@@ -63,7 +50,7 @@ class Tables:
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
         """An input that is not constant: a function, or bytes that begin one."""
         name = node.inputs[position]
-        zero_at = OF_BYTES.get(node.kind, {}).get(position)
+        zero_at = TABLE.traits_of(node).zero_points.get(position)
         if name in self.functions or zero_at is None or zero_at >= len(node.inputs):
             return self.functions.get(name)
         zero = constants.get(node.inputs[zero_at])
@@ -74,7 +61,7 @@ class Tables:
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
         """Take note of a node, which comes after those that it needs: the call that takes its place if it is a function
         from bytes to bytes."""
-        if node.kind not in ELEMENTS or len(node.outputs) != 1:
+        if not TABLE.traits_of(node).elementwise or len(node.outputs) != 1:
             return None
         arguments: list[Array | None] = []
         functions: list[Function] = []
@@ -106,16 +93,4 @@ class Tables:
         if values.dtype not in BYTES:
             return None
         looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name, parts)
-        return table(values, dtype, ndim), (source,), looked_up
-
-
-def table(values: Array, dtype: np.dtype[Any], ndim: int) -> Call:
-    """The call that looks bytes up."""
-
-    def call(x: Array) -> Array:
-        if x.dtype != dtype:
-            raise TypeError(f"bytes must be {dtype.name}, as their zero point is, got {x.dtype.name}")
-        y: Array = look_up(x, values)
-        return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
-
-    return call
+        return table(Site(looked_up), values=values, dtype=dtype, ndim=ndim), (source,), looked_up

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.onnx import elementwise, linear, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
+    DEQUANTIZING,
+    QUANTIZING,
+    SCALED,
     dequantize_linear,
     dynamic_quantize_linear,
     multiplication,
@@ -41,7 +45,7 @@ from int8blas.onnx.integer import (
     zero_of,
 )
 from int8blas.onnx.operands import combined, of_columns
-from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import BYTES, wide
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
@@ -501,19 +505,39 @@ def gelu(x: Array) -> Array:
     return elementwise.gelu(x)
 
 
-PREPARED: dict[str, Callable[..., Call]] = {
-    "QLinearAveragePool": prepared_average,
-    "QLinearSigmoid": sigmoid_table, "QLinearLeakyRelu": leaky_relu_table, "QGemm": qgemm,
-    "MatMulIntegerToFloat": matmul_to_float, "DynamicQuantizeMatMul": dynamic_matmul,
-    "DynamicQuantizeLSTM": dynamic_lstm, "QAttention": qattention, "QLinearAdd": add_bytes,
-    "QLinearMul": multiply_bytes, "QLinearSoftmax": softmax, "QLinearGlobalAveragePool": global_average,
-    "QuantizeLinear": prepared_quantize, "DequantizeLinear": prepared_dequantize,
-}  # fmt: skip
-PLAIN: dict[str, Callable[..., Any]] = {
-    "QLinearConcat": concat, "QLinearReduceMean": reduce_mean,
-    "QEmbedLayerNormalization": embed_layer_norm, "Gelu": gelu, "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
-}  # fmt: skip
+# Of one tensor of bytes by its zero point, and of two.
+BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
+OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
+
 OPERATORS = [
-    *(Operator(name, function, domain=DOMAIN, prepared=True) for name, function in PREPARED.items()),
-    *(Operator(name, function, domain=DOMAIN) for name, function in PLAIN.items()),
+    *(
+        Operator(name, function, domain=DOMAIN, prepared=True, traits=traits)
+        for name, function, traits in (
+            ("QuantizeLinear", prepared_quantize, QUANTIZING),
+            ("DequantizeLinear", prepared_dequantize, DEQUANTIZING),
+            ("QLinearSigmoid", sigmoid_table, BY_TABLE),
+            ("QLinearLeakyRelu", leaky_relu_table, BY_TABLE),
+            ("QLinearAdd", add_bytes, OF_TWO),
+            ("QLinearMul", multiply_bytes, OF_TWO),
+            ("QLinearAveragePool", prepared_average, SHAPED),
+            ("QLinearGlobalAveragePool", global_average, SHAPED),
+            ("QLinearSoftmax", softmax, SHAPED),
+            ("QGemm", qgemm, SHAPED),
+            ("QAttention", qattention, SHAPED),
+            ("MatMulIntegerToFloat", matmul_to_float, SCALED),
+            ("DynamicQuantizeMatMul", dynamic_matmul, SAME_TYPE),
+            ("DynamicQuantizeLSTM", dynamic_lstm, SAME_TYPE),
+        )
+    ),
+    *(
+        Operator(name, function, domain=DOMAIN, traits=traits)
+        for name, function, traits in (
+            ("QLinearConcat", concat, SHAPED),
+            ("QLinearReduceMean", reduce_mean, SHAPED),
+            ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),
+            ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
+            ("BiasGelu", bias_gelu, SAME_TYPE),
+            ("FastGelu", fast_gelu, SAME_TYPE),
+        )
+    ),
 ]

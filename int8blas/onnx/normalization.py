@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
-from int8blas.onnx.table import DOMAIN, INFERENCE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
 
 FLOAT = np.dtype(np.float32)
@@ -174,20 +175,22 @@ def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: f
     return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
 
 
+# The other results are statistics, which may be of another type.
+FIRST = replace(SAME_TYPE, typed_results=1)
 OPERATORS = [
-    Operator("ResidualNormalization", residual_normalization, domain=DOMAIN),
-    Operator("Softmax", softmax_of_rows, 1, 12),
-    Operator("Softmax", softmax, 13),
-    Operator("LogSoftmax", log_softmax_of_rows, 1, 12),
-    Operator("LogSoftmax", log_softmax, 13),
-    Operator("Hardmax", hardmax_of_rows, 1, 12),
-    Operator("Hardmax", hardmax, 13),
-    Operator("LayerNormalization", layer_normalization, 17),
-    Operator("RMSNormalization", rms_normalization, 23),
-    Operator("BatchNormalization", batch_normalization, 9, prepared=True),
-    Operator("InstanceNormalization", instance_normalization, 6),
-    Operator("GroupNormalization", group_normalization, 21),
-    Operator("LpNormalization", lp_normalization, 1),
-    Operator("MeanVarianceNormalization", mean_variance_normalization, 9),
-    Operator("LRN", lrn, 1),
+    Operator("ResidualNormalization", residual_normalization, domain=DOMAIN, traits=SAME_TYPE),
+    Operator("Softmax", softmax_of_rows, 1, 12, traits=SAME_TYPE),
+    Operator("Softmax", softmax, 13, traits=SAME_TYPE),
+    Operator("LogSoftmax", log_softmax_of_rows, 1, 12, traits=SAME_TYPE),
+    Operator("LogSoftmax", log_softmax, 13, traits=SAME_TYPE),
+    Operator("Hardmax", hardmax_of_rows, 1, 12, traits=SAME_TYPE),
+    Operator("Hardmax", hardmax, 13, traits=SAME_TYPE),
+    Operator("LayerNormalization", layer_normalization, 17, traits=FIRST),
+    Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),
+    Operator("BatchNormalization", batch_normalization, 9, prepared=True, traits=FIRST),
+    Operator("InstanceNormalization", instance_normalization, 6, traits=SAME_TYPE),
+    Operator("GroupNormalization", group_normalization, 21, traits=SAME_TYPE),
+    Operator("LpNormalization", lp_normalization, 1, traits=SAME_TYPE),
+    Operator("MeanVarianceNormalization", mean_variance_normalization, 9, traits=SAME_TYPE),
+    Operator("LRN", lrn, 1, traits=SAME_TYPE),
 ]

@@ -2,7 +2,6 @@
 
 from int8blas.onnx import (
     attention,
-    chains,
     control,
     dynamic,
     elementwise,
@@ -17,7 +16,6 @@ from int8blas.onnx import (
     resize,
     sequences,
     shape,
-    views,
     windows,
 )
 from int8blas.onnx.table import Table
@@ -27,9 +25,7 @@ TABLE = Table(
     dynamic.OPERATORS,
     microsoft.OPERATORS,
     elementwise.OPERATORS,
-    chains.OPERATORS,
     shape.OPERATORS,
-    views.OPERATORS,
     reduction.OPERATORS,
     linear.OPERATORS,
     attention.OPERATORS,

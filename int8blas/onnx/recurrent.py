@@ -9,7 +9,7 @@ import numpy as np
 
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import SAME_TYPE, Operator
 from int8blas.onnx.types import wide
 
 Function = Callable[[Array], Array]
@@ -237,4 +237,8 @@ def rnn(
     return found[:outputs]
 
 
-OPERATORS = [Operator("LSTM", lstm, 7), Operator("GRU", gru, 7), Operator("RNN", rnn, 7)]
+OPERATORS = [
+    Operator("LSTM", lstm, 7, traits=SAME_TYPE),
+    Operator("GRU", gru, 7, traits=SAME_TYPE),
+    Operator("RNN", rnn, 7, traits=SAME_TYPE),
+]

@@ -10,7 +10,7 @@ import numpy as np
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.shape import Ints, ints
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import SAME_TYPE, SHAPED, Operator, Traits
 from int8blas.onnx.types import wide
 
 Reduce = Callable[[Array, Any, bool], Any]
@@ -112,11 +112,12 @@ SUMS: dict[str, Reduce] = {
     "ReduceLogSumExp": log_sum_exp,
 }
 
+REDUCED = Traits(typed_by=0, sized_by=(1,))
 OPERATORS = [
-    *(Operator(name, reduction(function), 1) for name, function in CHOICES.items()),
-    *(Operator(name, reduction(wide(function)), 1) for name, function in SUMS.items()),
-    Operator("ArgMax", arg(np.argmax), 1),
-    Operator("ArgMin", arg(np.argmin), 1),
-    Operator("CumSum", cumulative(np.add, 0), 11),
-    Operator("CumProd", cumulative(np.multiply, 1), 26),
+    *(Operator(name, reduction(function), 1, traits=REDUCED) for name, function in CHOICES.items()),
+    *(Operator(name, reduction(wide(function)), 1, traits=REDUCED) for name, function in SUMS.items()),
+    Operator("ArgMax", arg(np.argmax), 1, traits=SHAPED),
+    Operator("ArgMin", arg(np.argmin), 1, traits=SHAPED),
+    Operator("CumSum", cumulative(np.add, 0), 11, traits=SAME_TYPE),
+    Operator("CumProd", cumulative(np.multiply, 1), 26, traits=SAME_TYPE),
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import Ints, ints
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import Operator, Traits
 
 
 class Way(NamedTuple):
@@ -162,8 +162,9 @@ def resize_of_version_10(x: Array, scales: Array, *, mode: str = "nearest") -> A
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
+SIZED = Traits(typed_by=0, sized_by=(1, 2, 3))
 OPERATORS = [
-    Operator("Upsample", resize_of_version_10, 9, 9),
-    Operator("Resize", resize_of_version_10, 10, 10),
-    Operator("Resize", resize, 11),
+    Operator("Upsample", resize_of_version_10, 9, 9, traits=SIZED),
+    Operator("Resize", resize_of_version_10, 10, 10, traits=SIZED),
+    Operator("Resize", resize, 11, traits=SIZED),
 ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from int8blas.core.results import KnownView
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.table import INFERENCE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits
 from int8blas.onnx.types import wide
 
 Ints = Array | Sequence[int] | int | None
@@ -265,16 +268,88 @@ def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
     return call
 
 
+class View:
+    """The call of a view. Several threads may call it at a time: what it knows is replaced as one.
+
+    Parameters
+    ----------
+    moves : sequence of (Callable, int)
+        Functions of an array and of so many other inputs.
+    """
+
+    def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
+        self.moves = moves
+        self.known: KnownView | None = None
+
+    def __call__(self, x: Array, *values: Any) -> Array:
+        known = None if self.known is None else self.known(x, values)
+        if known is not None:
+            return known
+        y, at = x, 0
+        for function, count in self.moves:
+            y = function(y, *values[at : at + count])
+            at += count
+        self.known = KnownView(x, y, values) if isinstance(y, np.ndarray) else None
+        return y
+
+
+def view(site: Site, *, moves: Any) -> Call:
+    bound = [(one_index if move.kind == "Gather" else VIEWS[move.kind], move) for move in moves]
+    return View([(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound])
+
+
+def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
+    """Take one index, without a copy unless there would be gaps between all elements."""
+    y = x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(index),)]
+    return y if y.itemsize in y.strides else y.copy()
+
+
+# Inputs that a view has at most.
+MOST_INPUTS = 32
+
+
+def moving(*sized_by: int, view: bool = False) -> Traits:
+    """Return the traits of an operator whose result has elements of its first input, and no other ones."""
+    return Traits(typed_by=0, moves=True, view=view, sized_by=sized_by)
+
+
+OF_SHAPE = Traits(of_shape=True, sized_by=())
+
 OPERATORS = [
-    Operator("Shape", shape, 1), Operator("Size", size, 1), Operator("Reshape", reshape, 5),
-    Operator("Flatten", flatten, 1), Operator("Transpose", transpose, 1), Operator("Squeeze", squeeze, 1),
-    Operator("Unsqueeze", unsqueeze, 1), Operator("Concat", concat, 4), Operator("Split", split, 2),
-    Operator("Slice", slices, 1), Operator("Expand", expand, 8), Operator("Tile", tile, 6), Operator("Pad", pad, 2),
-    Operator("Gather", gather, 1), Operator("GatherElements", gather_elements, 11),
-    Operator("GatherND", gather_nd, 11), Operator("Scatter", scatter_elements, 9, 10),
-    Operator("ScatterElements", scatter_elements, 11), Operator("ScatterND", scatter_nd, 11),
-    Operator("Compress", compress, 9), Operator("Trilu", trilu, 14), Operator("DepthToSpace", depth_to_space, 1),
-    Operator("SpaceToDepth", space_to_depth, 1), Operator("OneHot", one_hot, 9),
-    Operator("ReverseSequence", reverse_sequence, 10), Operator("TopK", top_k, 1), Operator("NonZero", non_zero, 9),
-    Operator("Identity", identity, 1), Operator("Dropout", dropout, 7, prepared=True, pure=False),
+    Operator("Shape", shape, 1, traits=OF_SHAPE),
+    Operator("Size", size, 1, traits=OF_SHAPE),
+    Operator("Reshape", reshape, 5, traits=moving(1, view=True)),
+    Operator("Flatten", flatten, 1, traits=moving(view=True)),
+    Operator("Transpose", transpose, 1, traits=moving(view=True)),
+    Operator("Squeeze", squeeze, 1, traits=moving(1, view=True)),
+    Operator("Unsqueeze", unsqueeze, 1, traits=moving(1, view=True)),
+    Operator("Expand", expand, 8, traits=moving(1, view=True)),
+    Operator("Slice", slices, 1, traits=moving(1, 2, 3, 4, view=True)),
+    Operator("Gather", gather, 1, traits=moving(view=True)),  # a view if it has one index
+    Operator("Tile", tile, 6, traits=moving(1)),
+    Operator("GatherElements", gather_elements, 11, traits=moving()),
+    Operator("GatherND", gather_nd, 11, traits=moving()),
+    Operator("DepthToSpace", depth_to_space, 1, traits=moving()),
+    Operator("SpaceToDepth", space_to_depth, 1, traits=moving()),
+    Operator("ReverseSequence", reverse_sequence, 10, traits=moving()),
+    Operator("Compress", compress, 9, traits=Traits(typed_by=0, moves=True)),
+    Operator("Identity", identity, 1, traits=replace(
+        moving(), elementwise=True, post_op=lambda: []
+    )),
+    Operator("Concat", concat, 4, traits=SAME_TYPE),
+    Operator("Split", split, 2, traits=Traits(typed_by=0, sized_by=(1,))),
+    Operator("Pad", pad, 2, traits=Traits(typed_by=0, sized_by=(1, 3))),
+    Operator("Trilu", trilu, 14, traits=SAME_TYPE),
+    Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),
+    Operator("ScatterElements", scatter_elements, 11, traits=SAME_TYPE),
+    Operator("ScatterND", scatter_nd, 11, traits=SAME_TYPE),
+    Operator("OneHot", one_hot, 9, traits=Traits(typed_by=2, sized_by=(1,))),
+    Operator("TopK", top_k, 1, traits=Traits(typed_by=0, typed_results=1, sized_by=(1,))),
+    Operator("NonZero", non_zero, 9),
+    Operator("Dropout", dropout, 7, prepared=True, pure=False,
+             traits=Traits(typed_by=0, typed_results=1, sized_by=())),
+    Operator("View", view, domain=DOMAIN, prepared=True,
+             traits=Traits(typed_by=0, sized_by=range(1, MOST_INPUTS + 1))),
 ]  # fmt: skip
+# The functions of operators that move no element in memory.
+VIEWS = {row.name: row.function for row in OPERATORS if row.traits.view}

@@ -9,28 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.onnx import chains, lookups, views
 from int8blas.onnx.graph import Node
-from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.operators import TABLE
 
-# Operators that tell a shape.
-TELL = {"Shape", "Size"}
-# Operators whose results' shapes follow from the shapes of their inputs, and from the values of those at these places.
-BY_VALUE: dict[str, Sequence[int]] = {
-    "Reshape": (1,), "Expand": (1,), "ConstantOfShape": (0,), "Tile": (1,), "Unsqueeze": (1,), "Squeeze": (1,),
-    "Range": (0, 1, 2), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "Split": (1,), "ReduceMean": (1,), "ReduceSum": (1,),
-    "ReduceMax": (1,), "ReduceMin": (1,), "ReduceProd": (1,), "TopK": (1,),
-    f"{DOMAIN}.View": range(1, views.MOST_INPUTS + 1),
-}  # fmt: skip
-# And those whose results' shapes follow from their inputs' shapes alone.
-BY_SHAPE = {
-    *lookups.ELEMENTS, *chains.SAME_TYPE, *chains.TYPED_BY, *TELL, "And", "ArgMax", "ArgMin", "Cast", "ConvInteger",
-    "DynamicQuantizeLinear", "Equal", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "IsNaN", "Less",
-    "LessOrEqual", "LogSoftmax", "MatMulInteger", "Mod", "Not", "Or", "QLinearConv", "QLinearMatMul", "Trilu", "Where",
-    "com.microsoft.QGemm", "com.microsoft.QLinearAveragePool", "com.microsoft.QLinearConcat",
-    "com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearSoftmax", f"{DOMAIN}.Chain",
-    f"{DOMAIN}.ChainOfTwo", f"{DOMAIN}.Table",
-} - BY_VALUE.keys()  # fmt: skip
 # What is remembered, in all, of one combination of shapes, and of how many.
 MOST_BYTES = 1 << 20
 COMBINATIONS = 8
@@ -52,9 +33,10 @@ def derived(
     """
     shaped, found = {*inputs, *constants, ""}, {*constants, ""}
     for node, names, pure in calls:
-        if pure and (found.issuperset(names) or (node.kind in TELL and shaped.issuperset(names))):
+        traits = TABLE.traits_of(node)
+        if pure and (found.issuperset(names) or (traits.of_shape and shaped.issuperset(names))):
             found.update(node.outputs)
-        places = BY_VALUE.get(node.kind, () if node.kind in BY_SHAPE else None)
+        places = traits.sized_by
         if (
             places is not None
             and shaped.issuperset(names)

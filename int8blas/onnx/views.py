@@ -10,27 +10,13 @@ Behind DequantizeLinear they move its bytes instead: there are fewer of these, a
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from int8blas.core.results import KnownView
-from int8blas.onnx import shape
-from int8blas.onnx.graph import Array, Graph, Node, needed
+from int8blas.onnx.graph import Graph, Node, needed
+from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern
-from int8blas.onnx.table import DOMAIN, Call, Operator, Site, attributes_of
-
-MOVES: dict[str, Callable[..., Array]] = {
-    "Expand": shape.expand, "Flatten": shape.flatten, "Gather": shape.gather, "Reshape": shape.reshape,
-    "Slice": shape.slices, "Squeeze": shape.squeeze, "Transpose": shape.transpose, "Unsqueeze": shape.unsqueeze,
-}  # fmt: skip
-# Operators that need no element.
-OF_SHAPE = {"Shape", "Size"}
-# Inputs that a view has at most, which sizes.py lists.
-MOST_INPUTS = 32
+from int8blas.onnx.shape import MOST_INPUTS, VIEWS
+from int8blas.onnx.table import DOMAIN, attributes_of
 
 
 def moved_graph(graph: Graph) -> Graph:
@@ -39,12 +25,12 @@ def moved_graph(graph: Graph) -> Graph:
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        known = node.kind in OF_SHAPE or is_move(pattern, node)
+        known = TABLE.traits_of(node).of_shape or is_move(pattern, node)
         maker = pattern.makers.get(node.inputs[0]) if known else None
         if maker is None or not moves_alone(pattern, maker):
             nodes.append(node)
             continue
-        if node.kind in OF_SHAPE:
+        if TABLE.traits_of(node).of_shape:
             nodes.append(replace(node, inputs=(maker.inputs[0],)))
             continue
         name = f"{node.outputs[0]} in bytes of int8blas"
@@ -63,7 +49,7 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
     if scale is None or scale.size != 1 or name in pattern.kept:
         return False
     return all(
-        (taker.operator == "QuantizeLinear" or taker.kind in OF_SHAPE or is_move(pattern, taker))
+        (taker.operator == "QuantizeLinear" or TABLE.traits_of(taker).of_shape or is_move(pattern, taker))
         and taker.inputs.index(name) == 0
         for taker in pattern.takers[name]
     )
@@ -97,52 +83,11 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
 
 def is_move(pattern: Pattern, node: Node) -> bool:
     """Whether a node moves no element of memory."""
-    if (
-        node.kind not in MOVES
-        or len(node.outputs) != 1
-        or not node.attributes.keys() <= attributes_of(MOVES[node.kind])
-    ):
+    if not TABLE.traits_of(node).view or len(node.outputs) != 1:
+        return False
+    if not node.attributes.keys() <= attributes_of(VIEWS[node.kind]):
         return False
     if node.kind != "Gather":
         return True
     index = pattern.constant(node.inputs[1])
     return index is not None and index.ndim == 0
-
-
-class View:
-    """The call of a view. Several threads may call it at a time: what it knows is replaced as one.
-
-    Parameters
-    ----------
-    moves : sequence of (Callable, int)
-        Functions of an array and of so many other inputs.
-    """
-
-    def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
-        self.moves = moves
-        self.known: KnownView | None = None
-
-    def __call__(self, x: Array, *values: Any) -> Array:
-        known = None if self.known is None else self.known(x, values)
-        if known is not None:
-            return known
-        y, at = x, 0
-        for function, count in self.moves:
-            y = function(y, *values[at : at + count])
-            at += count
-        self.known = KnownView(x, y, values) if isinstance(y, np.ndarray) else None
-        return y
-
-
-def view(site: Site, *, moves: Any) -> Call:
-    bound = [(one_index if move.kind == "Gather" else MOVES[move.kind], move) for move in moves]
-    return View([(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound])
-
-
-def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
-    """What Gather makes of one index: no copy, unless there would be gaps between all elements."""
-    y = x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(index),)]
-    return y if y.itemsize in y.strides else y.copy()
-
-
-OPERATORS = [Operator("View", view, domain=DOMAIN, prepared=True)]

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from int8blas.elementwise import pooling
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import SAME_TYPE, Operator
 from int8blas.onnx.types import wide
 
 Sizes = Sequence[int]
@@ -349,10 +350,10 @@ def global_pool(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 OPERATORS = [
-    Operator("Conv", conv, 1),
-    Operator("ConvTranspose", conv_transpose, 1),
-    Operator("MaxPool", max_pool, 1),
-    Operator("AveragePool", average_pool, 1),
-    Operator("GlobalAveragePool", global_mean, 1),
-    Operator("GlobalMaxPool", global_pool(np.max), 1),
+    Operator("Conv", conv, 1, traits=SAME_TYPE),
+    Operator("ConvTranspose", conv_transpose, 1, traits=SAME_TYPE),
+    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1)),
+    Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
+    Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
+    Operator("GlobalMaxPool", global_pool(np.max), 1, traits=SAME_TYPE),
 ]
