@@ -11,6 +11,9 @@
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
 #define I8_PAIRED 1
+/* Measured on one core of an AMD EPYC (Zen 4), exact, us a product:
+ *   tiny_work       128 x 128 x 128:  2^20 25.0, 2^21 26.5
+ *   few_rows_limit  12 and 24 x 1024 x 1024, read in place: 181 and 363; packed: 185 and 338 */
 #define I8_TUNING                                                                                                      \
     {.kc = 512, .a_bytes = 96 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 12}
 #endif
