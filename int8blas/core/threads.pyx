@@ -448,9 +448,10 @@ def stack_bytes(text):
     return size if size < 2**63 else 0
 
 
-def seconds_alone(wait=0.0, saved=0.0):
-    """For how long the calling thread begins no region, if it has waited so long for parts that saved it so much."""
-    cdef double now = i8_omp_seconds()
+def seconds_alone(wait=0.0, saved=0.0, time=None):
+    """For how long the calling thread begins no region, if it has waited so long for parts that saved it so much, at
+    this time of OpenMP's clock; now by default."""
+    cdef double now = i8_omp_seconds() if time is None else time
     set_alone(now, wait, saved)
     return max(0.0, i8_my_team.alone_until - now)
 

@@ -15,6 +15,7 @@ from processes import TIMEOUT_S, assert_a_forked_child_sends, forks_on_purpose, 
 from shapes import BLOCKED, SMALL_GRID
 
 import int8blas
+from int8blas.core.machine import machine
 from int8blas.core.threads import seconds_alone, threading_info
 
 THREADED = (256, 256, 256)
@@ -85,14 +86,15 @@ def test_late_threads_are_not_waited_for_again_at_once():
 
 
 def late_waits():
-    assert seconds_alone() == 0
-    assert seconds_alone(0.0009, 0) == 0, "too short to be a time slice"
-    assert seconds_alone(0.1, 0.2) == 0, "the others did more than that"
-    first = seconds_alone(0.01, 0.005)
-    again = [seconds_alone(0.002, 0) for _ in range(10)]
-    assert 0.01 < first < 0.021 < again[0] < 0.041
-    assert 0.1 < again[-1] < 0.201
-    assert 0 < seconds_alone() <= again[-1]
+    start = 1e6
+    assert seconds_alone(0, 0, start) == 0
+    assert seconds_alone(0.0009, 0, start) == 0, "too short to be a time slice"
+    assert seconds_alone(0.1, 0.2, start) == 0, "the others did more than that"
+    assert seconds_alone(0.01, 0.005, start) == pytest.approx(0.02)
+    again = [seconds_alone(0.002, 0, start + 0.03 + step / 1000) for step in range(10)]
+    assert again == pytest.approx([0.04, 0.08, 0.16, *[0.2] * 7])
+    assert seconds_alone(0, 0, start + 0.139) == pytest.approx(0.1)
+    assert seconds_alone(0.002, 0, start + 1) == pytest.approx(0.004), "not at once"
     return "as wanted"
 
 
@@ -117,7 +119,7 @@ finally:
 """
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not threading_info()["openmp"], reason="needs two CPUs and OpenMP")
+@pytest.mark.skipif(machine()["cores"] < 2 or not threading_info()["openmp"], reason="needs two CPUs and OpenMP")
 def test_a_process_whose_cpus_others_take_uses_one_thread():
     done = run_python("-c", BUSY, INT8BLAS_OVERSUBSCRIBE="0", INT8BLAS_NUM_THREADS="2")
     assert done.returncode == 0, done.stderr
