@@ -47,7 +47,7 @@ def vector(values: Array | None, ndim: int, axis: int, size: int) -> Array | Non
 
 def of_rows(values: Array) -> Array:
     """Return values of the rows of a matrix, where a vector has one for each row, in the shape that broadcasts."""
-    return values.reshape(-1, 1) if values.ndim == 1 and values.size > 1 else values
+    return values.reshape(-1, 1) if values.ndim == 1 and values.size != 1 else values
 
 
 def of_columns(values: Array, a: Array) -> Array:

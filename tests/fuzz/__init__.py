@@ -17,7 +17,7 @@ from importlib.util import find_spec
 FAMILIES = ("gemm", "packing", "matmul", "syrk", "neighbors", "convolution", "deconvolution", "inner_product",
             "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder", "files")  # fmt: skip
 if find_spec("onnx"):
-    FAMILIES += ("onnx_graphs", "onnx_quantization", "onnx_windows", "onnx_bytes")
+    FAMILIES += ("onnx_graphs", "onnx_operands", "onnx_quantization", "onnx_windows", "onnx_bytes")
 
 
 def family(name):

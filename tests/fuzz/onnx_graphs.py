@@ -24,7 +24,7 @@ MODELS = {
 
 def problem(draws):
     name, pair = draws.among(tuple(MODELS)), draws.among(SIGN_PAIRS)
-    m, n, k = draws.sizes(3, 13, empty=False)
+    m, n, k = draws.sizes(3, 13)
     feeds = {
         "a": draws.array(pair.a_dtype, (m, k)),
         "b": draws.array(pair.b_dtype, (n, k) if name == "transposed" else (k, n)),

@@ -117,6 +117,8 @@ PLACES = {
     "stacks": ((2, 3, 4), (2, 4, 5), (2, 3, 1), (2, 1, 5), (2, 1, 1)),
     "as many matrices as rows": ((3, 3, 4), (4, 5), (3, 1, 1), (5,), ()),
     "as many matrices as columns": ((5, 3, 4), (5, 4, 5), (), (5, 1, 1), ()),
+    "no rows": ((0, 4), (4, 5), (0,), (5,), ()),
+    "no columns": ((3, 4), (4, 0), (3,), (0,), ()),
     "a vector A": ((4,), (4, 5), (1,), (1, 5), ()),
     "a vector A and a stack": ((4,), (2, 4, 5), (), (2, 1, 5), ()),
     "a vector B": ((2, 3, 4), (4,), (2, 3, 1), (1,), ()),
@@ -149,12 +151,12 @@ def test_products_have_parameters_of_rows_and_columns(name, constant):
     fed = {"all": ("a",), "all but A": ("a", "sa", "za"), "none": tuple(values)}[constant]
     # One row, or one column, of a vector is a matrix.
     left, right = a.reshape(-1, a.shape[-1]) if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
-    rows = [x.reshape(-1, 1) if x.ndim == 1 and x.size > 1 else x for x in (sa, za)]
+    rows = [x.reshape(-1, 1) if x.ndim == 1 and x.size != 1 else x for x in (sa, za)]
     sums = (left.astype(np.int64) - rows[1]) @ (right.astype(np.int64) - zb)
     wanted = np.clip(np.rint(sums.astype(F) * (rows[0] * sb / sy)).astype(np.float64) + zy, 0, 255).astype(np.uint8)
     drop = tuple(axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1)
     equal(product("QLinearMatMul", values, fed), wanted.squeeze(drop))
-    if 1 not in (a.ndim, b.ndim) or max(za.size, zb.size) == 1:
+    if 1 not in (a.ndim, b.ndim) or za.size == zb.size == 1:
         integers = {key: values[key] for key in ("a", "b", "za", "zb")}
         equal(product("MatMulInteger", integers, [key for key in fed if key in integers]),
               sums.astype(np.int32).squeeze(drop))  # fmt: skip
