@@ -60,7 +60,8 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
         return name, 1.0
     for x, number in (maker.inputs, maker.inputs[::-1])[: 1 if maker.kind == "Div" else 2]:
         constant, value = pattern.constant(number), pattern.number(number)
-        if constant is None or value is None or constant.ndim > 2 or not math.isfinite(value) or value == 0:
+        # A number of two dimensions makes a matrix of a vector.
+        if constant is None or value is None or constant.ndim > 1 or not math.isfinite(value) or value == 0:
             continue
         if maker.kind == "Mul":
             return x, value

@@ -167,3 +167,12 @@ def test_operands_of_one_dimension_make_numbers_vectors(operation):
     text = f"g (float x) => (float y) {{ a = Add(x, c) {operation} }}"
     (y,) = run(text, {"c": np.array([2], F)}, {"x": np.array(-5, F)})
     assert y.shape == (1,)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_numbers_of_two_dimensions_make_matrices_in_attention(shape):
+    text = """g (float[4] q, float[4,5] k, float[5,6] v) => (float y) {
+        a = Mul(q, c) p = MatMul(a, k) w = Softmax<axis = -1>(p) y = MatMul(w, v) }"""
+    feeds = {"q": real(4), "k": real((4, 5)), "v": real((5, 6))}
+    (y,) = run(text, {"c": np.full(shape, 0.5, F)}, feeds)
+    assert y.shape == ((1, 6) if len(shape) == 2 else (6,))
