@@ -1,7 +1,7 @@
-/* The numbers of an instruction set that were measured rather than derived. Each isa/<set>.h has them, as I8_TUNING, with
- * the measurements that could be made. Block sizes are upper limits: gemm/block_plan.pyx lowers them to the caches of the
- * machine. Waking a thread takes some microseconds, and so as many multiply-adds as an instruction set does in that time:
- * of 150 random problems of 1 to 4 x 10^6 multiply-adds, half are 1.4x faster or more on two threads (AVX512-VNNI). */
+/* The numbers of an instruction set that were measured rather than derived. Each isa/<set>.h has them, as I8_TUNING,
+ * with the measurements that could be made. Block sizes are upper limits: gemm/block_plan.pyx lowers them to the caches
+ * of the machine. Waking a thread takes some microseconds, in which one core does 10^6 multiply-adds: of 150 random
+ * problems of 1 to 4 x 10^6, half are 1.4x faster or more on two threads (AVX512-VNNI). */
 #ifndef I8_TUNING_H
 #define I8_TUNING_H
 
