@@ -26,7 +26,7 @@ from int8blas.core.words import dtype_name, either, shown
 
 TENSORS = ("src", "weights", "dst")
 
-# Names of the element-wise functions in the order of csrc/stage/stage.h, and their formulas.
+# Names of the element-wise functions in the order of csrc/stage/eltwise_list.h, and their formulas.
 ELTWISE = {
     "relu": "x if x >= 0 else alpha * x",
     "tanh": "tanh(x)",
@@ -48,6 +48,7 @@ ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6,
 # Arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
 INTEGER_SCHEMES = ("doubling", "single")
+# In the order of csrc/stage/stage.h.
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 

@@ -14,40 +14,16 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
-    I8_ABS,
     I8_ADD,
-    I8_CLIP,
-    I8_DIV,
-    I8_ELU,
-    I8_EQ,
-    I8_GE,
-    I8_GELU_ERF,
-    I8_GELU_TANH,
-    I8_GT,
-    I8_HARDSWISH,
-    I8_LE,
-    I8_LINEAR,
-    I8_LOGISTIC,
-    I8_LT,
-    I8_MAX,
-    I8_MIN,
-    I8_MUL,
-    I8_NE,
+    I8_ELTWISE,
     I8_PRELU,
-    I8_RELU,
-    I8_ROUND,
     I8_ROUNDER,
-    I8_SQRT,
-    I8_SQUARE,
-    I8_SUB,
     I8_SUM,
-    I8_SWISH,
-    I8_TANH,
     I8_TYPE_BF16,
     I8_TYPE_F16,
     I8_TYPE_F32,
-    I8_TYPE_S8,
     I8_TYPE_S32,
+    I8_TYPE_S8,
     I8_TYPE_U8,
     i8_post_op,
 )
@@ -65,19 +41,13 @@ from int8blas.stage.columns cimport (
 )
 from int8blas.stage.requantization cimport check_requantization, set_requantization
 from int8blas.core.words import dtype_error
-from int8blas.stage.attributes import INTEGER_SCHEMES, TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
+from int8blas.stage.attributes import BINARY, ELTWISE, INTEGER_SCHEMES, TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
 
 cnp.import_array()
 
-cdef dict ELTWISE_KINDS = {
-    "relu": I8_RELU, "tanh": I8_TANH, "logistic": I8_LOGISTIC, "elu": I8_ELU, "gelu_erf": I8_GELU_ERF,
-    "gelu_tanh": I8_GELU_TANH, "swish": I8_SWISH, "hardswish": I8_HARDSWISH, "clip": I8_CLIP, "abs": I8_ABS,
-    "square": I8_SQUARE, "sqrt": I8_SQRT, "linear": I8_LINEAR, "round": I8_ROUND,
-}
-cdef dict BINARY_KINDS = {
-    "add": I8_ADD, "sub": I8_SUB, "mul": I8_MUL, "div": I8_DIV, "min": I8_MIN, "max": I8_MAX, "ge": I8_GE, "gt": I8_GT,
-    "le": I8_LE, "lt": I8_LT, "eq": I8_EQ, "ne": I8_NE,
-}
+# The kernels have post-ops in the order of these names.
+cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
+cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
 # Masks that a primitive with one output channel for each column can have, and the length that each stands for.
 cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}

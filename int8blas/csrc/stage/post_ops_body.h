@@ -39,58 +39,50 @@ I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
     return found;
 }
 
+static void i8_relu_run(float *y, int64_t n, float alpha, float scale)
+{
+    if (alpha == 0 && scale == 1)
+        I8_MAP(x < 0 ? 0.0f : x);
+    else if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
+        I8_MAP(scale * (x < 0 ? 0.0f : x));
+    else
+        I8_MAP(scale * (x < 0 ? alpha * x : x));
+}
+
+static void i8_any_logistic_run(float *y, int64_t n, float scale)
+{
+    if (i8_any_below(y, n, 1.0f, I8_FAR))
+        I8_MAP(scale * i8_times_logistic(1.0f, x));
+    else
+        i8_logistic_run(y, n, scale);
+}
+
 I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
 {
-    i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
+    if (i8_any_below(y, n, 1.0f, -9.9f)) /* where -2u is 85 */
+        I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
+    else
+        i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
 }
 
 I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
 {
-    i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
+    if (alpha == 0) /* and not alpha * x, which is NaN for infinities */
+        I8_MAP(scale * (x * 0.5f));
+    else if (i8_any_below(y, n, alpha, I8_FAR))
+        I8_MAP(scale * i8_times_logistic(x, alpha * x));
+    else
+        i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
 }
 
 static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 {
     const float alpha = op->alpha, beta = op->beta, scale = op->scale;
     switch (op->kind) {
-    case I8_RELU:
-        if (alpha == 0 && scale == 1)
-            I8_MAP(x < 0 ? 0.0f : x);
-        else if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
-            I8_MAP(scale * (x < 0 ? 0.0f : x));
-        else
-            I8_MAP(scale * (x < 0 ? alpha * x : x));
-        break;
-    case I8_TANH: i8_tanh_run(y, n, scale); break;
-    case I8_LOGISTIC:
-        if (i8_any_below(y, n, 1.0f, I8_FAR))
-            I8_MAP(scale * i8_times_logistic(1.0f, x));
-        else
-            i8_logistic_run(y, n, scale);
-        break;
-    case I8_ELU: I8_MAP(scale * (x < 0 ? alpha * i8_expm1_down(i8_negative(x)) : x)); break;
-    case I8_GELU_ERF: I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x))); break;
-    case I8_GELU_TANH:
-        if (i8_any_below(y, n, 1.0f, -9.9f)) /* where -2u is 85 */
-            I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
-        else
-            i8_gelu_run(y, n, scale);
-        break;
-    case I8_SWISH:
-        if (alpha == 0) /* and not alpha * x, which is NaN for infinities */
-            I8_MAP(scale * (x * 0.5f));
-        else if (i8_any_below(y, n, alpha, I8_FAR))
-            I8_MAP(scale * i8_times_logistic(x, alpha * x));
-        else
-            i8_swish_run(y, n, alpha, scale);
-        break;
-    case I8_HARDSWISH: I8_MAP(scale * i8_hardswish(x, alpha * x + beta)); break;
-    case I8_CLIP: I8_MAP(scale * (x < alpha ? alpha : x > beta ? beta : x)); break;
-    case I8_ABS: I8_MAP(scale * fabsf(x)); break;
-    case I8_SQUARE: I8_MAP(scale * (x * x)); break;
-    case I8_SQRT: I8_MAP(scale * sqrtf(x)); break;
-    case I8_LINEAR: I8_MAP(scale * (alpha * x + beta)); break;
-    case I8_ROUND: I8_MAP(scale * rintf(x)); break;
+#define I8_ELTWISE_CASE(name, code)                                                                                    \
+    case I8_##name: code; break;
+        I8_ELTWISES(I8_ELTWISE_CASE)
+#undef I8_ELTWISE_CASE
     default: break;
     }
 }
@@ -133,7 +125,7 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
 /* Any of them; z is the operand of those that have one. */
 static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
 {
-    if (op->kind < I8_RELU)
+    if (op->kind < I8_ELTWISE)
         i8_with_operand(op, y, z, n);
     else
         i8_eltwise(op, y, n);

@@ -4,6 +4,7 @@
 #define I8_STAGE_H
 
 #include "core/types.h"
+#include "stage/eltwise_list.h"
 
 /* Adding this rounds numbers of up to 2**22 in magnitude to integers, half to even, and takes the others no nearer to
  * bytes. */
@@ -29,11 +30,11 @@ typedef struct {
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
 
-/* Post-ops: those with an operand first, then the element-wise ones, y = scale * f(y). */
+/* Post-ops: those with an operand first, then the element-wise ones, whose first is I8_ELTWISE. */
+#define I8_ELTWISE_NAME(name, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
-    I8_RELU, I8_TANH, I8_LOGISTIC, I8_ELU, I8_GELU_ERF, I8_GELU_TANH, I8_SWISH, I8_HARDSWISH, I8_CLIP, I8_ABS,
-    I8_SQUARE, I8_SQRT, I8_LINEAR, I8_ROUND
+    I8_ELTWISES(I8_ELTWISE_NAME) I8_ELTWISE = I8_RELU
 };
 
 /* One post-op. The operand of PReLU and the binary ones is f32, element (i, j) of the destination's at
