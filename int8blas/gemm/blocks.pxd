@@ -2,4 +2,3 @@ from int8blas.gemm.plan cimport Gemm, Plan
 
 
 cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil
-cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil

@@ -23,9 +23,9 @@ from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, equal_parts, pieces_of_parts, round_up, split
 from int8blas.core.threads cimport max_threads
-from int8blas.gemm.block cimport Area, Slab
-from int8blas.gemm.blocks cimport thread_bytes
+from int8blas.gemm.arena cimport thread_bytes
 from int8blas.gemm.driver cimport set_segment
+from int8blas.gemm.nest cimport Nest
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport (
@@ -47,8 +47,7 @@ from int8blas.gemm.plan cimport (
     tile_rows,
 )
 from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
-from int8blas.gemm.small_values cimport CERTIFIED_SUM, find_range, small_triangle_dot, suits_values
-from int8blas.gemm.tiles cimport Choice, choose_dot
+from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot, suits_values
 from int8blas.gemm.triangle cimport triangle_bytes
 
 from int8blas.core.kernels import table_address
@@ -191,36 +190,37 @@ cdef str name_of_dot(int dot):
 
 
 cdef object count_choices(const Gemm *g, const Plan *p):
-    """What panels of B are multiplied by for each block of rows, as blocks.pyx and tiles.pyx go through them."""
-    cdef Slab s
-    cdef Area m
-    cdef int64_t row = 0, rows, panel, columns, i
+    """Return how many panels of B each multiply-add takes, summed over the M blocks, as the loop nest chooses them."""
+    cdef Nest x
+    cdef int64_t panel, columns, i, n_tiles = ceil_div(p.panels, p.np)
     cdef cnp.ndarray sums = np.full(p.panels, I8_MAX_PAIR_SUM, np.uint16)
     cdef cnp.ndarray memory = np.empty(round_up(g.k, I8_GROUP) * I8_PANEL, np.int8)
     cdef uint16_t *pair_sums = <uint16_t *>cnp.PyArray_DATA(sums)
     cdef uint8_t *data = <uint8_t *>cnp.PyArray_DATA(memory)
-    cdef Choice choice
-    cdef int width
-    s.k0, s.k, s.first = 0, g.k, 0
-    s.pair_sums, s.certified = g.pair_sums, g.certified
-    s.col_sums = g.col_sums if g.packed is not NULL else <const int64_t *>ALIGNMENT  # there are some, if needed
+    cdef int width, dot
+    memset(&x, 0, sizeof(x))
+    x.g, x.p = g, p
+    x.at.panels, x.b.panels, x.b.k = p.panels, p.panels, g.k
+    x.b.pair_sums, x.b.certified = <uint16_t *>g.pair_sums, g.certified
+    # The nest has column sums of a plain B wherever it needs them.
+    x.b.col_sums = <int64_t *>g.col_sums if g.packed is not NULL else <int64_t *>ALIGNMENT
     if g.packed is NULL:
         for panel in range(p.panels):
             columns = min(g.n - panel * I8_PANEL, <int64_t>I8_PANEL)
             g.kernels.packing.pack_panels(data, memory.size, columns, g.k, address(&g.b, 0, panel * I8_PANEL),
                                           g.b.column, g.b.row, g.b.flip)
             pair_sums[panel] = g.kernels.packing.panel_pair_sum(<int8_t *>data, ceil_div(g.k, I8_GROUP), CERTIFIED_SUM)
-        s.pair_sums = pair_sums
+        x.b.pair_sums = pair_sums
     counts = {}
-    while row < g.m:
-        rows = min(p.mc, g.m - row)
-        find_range(g, p, &s, row, rows, 0, p.panels, &m)
-        for i in range(ceil_div(p.panels, p.np)):
-            equal_parts(p.panels, i, ceil_div(p.panels, p.np), &panel, &width)
-            choice = choose_dot(g, p, &s, &m, panel, width)
-            name = "outliers" if choice.is_split else name_of_dot(choice.dot)
+    while x.at.row < g.m:
+        x.at.rows = min(p.mc, g.m - x.at.row)
+        find_range(&x)
+        for i in range(n_tiles):
+            equal_parts(p.panels, i, n_tiles, &panel, &width)
+            dot = choose_dot(&x, panel, width, &x.is_split)
+            name = "outliers" if x.is_split else name_of_dot(dot)
             counts[name] = counts.get(name, 0) + width
-        row += rows
+        x.at.row += x.at.rows
     return {name: counts[name] for name in MULTIPLY_ADDS if name in counts}
 
 

@@ -1,65 +1,164 @@
-"""Products without VNNI whose sums fit s16, by what the values of both operands are.
+"""Which multiply-add is exact for a block, by the values of both operands; for instruction sets without VNNI.
 
-VPMADDUBSW adds the products of two neighbours along k in s16, where 255 * 127 + 255 * 127 does not fit. That none does
-is certain of any A' if the values of B' are small (its certificate, packing.pyx), and of any B' if those of A' are. So
-the largest value of A' is found for each block of rows, before they are packed or read, and the largest pair sum of B'
-for each panel when it is packed; ``groups_in_16_bits`` says what that makes certain, ``small_dot`` which multiply-add
-is exact then. A large value costs the block of rows that it is in, or the panel, and no other.
+VPMADDUBSW adds the products of two neighbours along k in s16, where 255 * 127 + 255 * 127 does not fit. It is exact for
+any A' if the values of B' are small (B's certificate, packing.pyx), and for any B' if the values of A' are small. So
+``find_range`` finds the largest value of A' in each M block before the block is packed, packing finds the largest pair
+sum of each panel of B', and ``choose_dot`` takes the fastest multiply-add that both allow. A large value slows down its
+M block, or its panel, and no other.
 
-A shift by 128 makes large values of small ones. It is left out where it need not be: of a u8 B with nothing above 127,
-whose bytes are s8 as they are, for all of B; of an s8 A for each block of rows, whose smallest value becomes 0.
+The shift by 128 turns small values into large ones. It is left out where possible: for all of a u8 B without a value
+above 127, whose bytes are s8 as they are; for each M block of an s8 A, whose smallest value becomes 0 (`rebase`).
 
 A triangle multiplies one matrix by itself. If its values span at most 127, each less the smallest is both a u8 and an
 s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_ARRANGED, I8_DOT_SMALL, I8_MAX_PAIR_SUM, I8_PANEL
+from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
-from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_TRIANGLE, is_made, zero_by_row
+from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_TRIANGLE, SPLIT_ROWS, is_made, zero_by_row
 
 cdef enum:
-    # Columns of C from which on A is looked at: a byte of it takes as long as that of a few columns.
+    LARGEST_S16 = 32767
+    LARGEST_A = 255             # of A'
+    # Columns of C from which find_range pays: to read a byte of A takes as long as to multiply it by a few columns.
     LOOK_COLUMNS = 48
+    # Groups from which sums stay in s16 registers (I8_DOT_SMALL) rather than for two groups (I8_DOT8). I8_DOT_SMALL is
+    # 1.06x as fast for 4 groups with AVX2 but 0.96x with AVX-512; for 8 groups 1.18x and 1.07x.
+    SMALL_GROUPS = 6
+    MOST_GROUPS = 1 << 20       # more than any block has
 
 
-cdef bint can_be_lowered(const Gemm *g, const Plan *p, const Slab *s) noexcept nogil:
-    """Whether rows of A' may be less than by the shift: their zero point is part of start values of the tiles, which
-    column sums change."""
-    return g.a.flip != 0 and g.a.zero != 0 and s.col_sums is not NULL and not p.wide and not zero_by_row(g)
+cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
+    """Return how many groups of k fit s16, for an A' of 0 to `largest` and this pair sum of B'; 0 if one may not fit.
+
+    VPMADDUBSW adds two products, of k and k + 1. Products with the positive values of B' are 0 or more, products with
+    the negative ones 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
+    """
+    return MOST_GROUPS if largest * pair_sum == 0 else LARGEST_S16 // (largest * pair_sum)
 
 
-cdef void find_range(const Gemm *g, const Plan *p, const Slab *s, int64_t row, int64_t rows, int64_t panel,
-                     int64_t panels, Area *m) noexcept nogil:
-    """What is known of the values of some rows of A', in the k of the slab, for products with some panels."""
-    cdef int64_t enough = 0, x
+cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
+    """Return the multiply-add for sums of so many groups, 1 or more, in s16. A tile of few rows widens each sum: it has
+    too few sums to hide the latency of longer sequences."""
+    if groups == 1 or few_rows:
+        return I8_DOT4_SAT
+    return I8_DOT8 if groups < SMALL_GROUPS else I8_DOT_SMALL
+
+
+cdef int small_triangle_dot(const Gemm *g, int64_t *groups) noexcept nogil:
+    """Return the multiply-add of a triangle whose values have a spread, and in `groups` how many groups it adds in
+    s16."""
+    groups[0] = groups_that_fit(g.spread, 2 * g.spread)
+    return small_dot(groups[0], False)
+
+
+cdef int64_t largest_that_helps(int64_t pair_sum) noexcept nogil:
+    """Return the largest value of A' with which more groups fit than with all of 0 to 255."""
+    cdef int64_t groups = groups_that_fit(LARGEST_A, pair_sum)
+    return 0 if groups == MOST_GROUPS else LARGEST_S16 // ((groups + 1) * pair_sum)
+
+
+cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
+    """Return the largest pair sum of a panel, or a bound of it."""
+    if b.pair_sums is not NULL:
+        return b.pair_sums[panel]
+    return CERTIFIED_SUM if b.certified[panel] else I8_MAX_PAIR_SUM
+
+
+cdef bint may_rebase(const Nest *x) noexcept nogil:
+    """Return whether rows of A' may be rebased: column sums correct the start values of their tiles, in which the zero
+    point is."""
+    return (
+        x.g.a.flip != 0 and x.g.a.zero != 0 and x.b.col_sums is not NULL and not x.p.wide and not zero_by_row(x.g)
+    )
+
+
+cdef void find_range(Nest *x) noexcept nogil:
+    """Find the largest value of A' in the M block, and rebase it if that helps the N block."""
+    cdef const Gemm *g = x.g
+    cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
-    cdef bint lowers = can_be_lowered(g, p, s)
-    m.largest, m.lowered = LARGEST_A, 0
-    if (not p.may_widen or is_made(g) or g.scale_groups is not NULL or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
+    cdef bint rebases = may_rebase(x)
+    x.largest, x.rebase = LARGEST_A, 0
+    if (not x.p.may_widen or is_made(g) or g.scale_groups is not NULL or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
             or (g.a.row != 1 and g.a.column != 1)):
         return
-    for x in range(panel, panel + panels):
-        enough = max(enough, largest_that_helps(pair_sum_of(s, x)))
-    # From 0 on, unless the smallest value is to become 0.
-    found[0], found[1] = LARGEST_A if lowers else 0, 0
-    g.kernels.packing.value_range(found, rows, s.k, address(&g.a, row, s.k0), g.a.row, g.a.column, g.a.flip,
-                                  <int>enough)
+    for panel in range(x.at.panel, x.at.panel + x.at.panels):
+        enough = max(enough, largest_that_helps(pair_sum_of(&x.b, panel)))
+    # The range begins with 0, unless the smallest value is to become 0.
+    found[0], found[1] = LARGEST_A if rebases else 0, 0
+    g.kernels.packing.value_range(found, x.at.rows, x.b.k, address(&g.a, x.at.row, x.b.k0), g.a.row, g.a.column,
+                                  g.a.flip, <int>enough)
     if found[1] - found[0] > enough:
         return
-    m.largest = found[1]
-    # No panel of what is lowered may be widened, which is done from where A lies: 127 times all pair sums fit.
-    if lowers and found[1] - found[0] <= LARGEST_16 // I8_MAX_PAIR_SUM:
-        m.largest, m.lowered = found[1] - found[0], found[0]
+    x.largest = found[1]
+    # Widening reads the caller's A, which is not rebased. With values up to 127 no panel is widened: all pair sums fit.
+    if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
+        x.largest, x.rebase = found[1] - found[0], found[0]
+
+
+cdef void rebase_start(const Nest *x) noexcept nogil:
+    """Compute the start values of the N block's columns for rebased rows: their zero point is less by `rebase`."""
+    cdef int64_t i
+    cdef uint32_t init
+    for i in range(x.at.panel * I8_PANEL, (x.at.panel + x.at.panels) * I8_PANEL):
+        init = 0 if x.b.col_init is NULL else <uint32_t>x.b.col_init[i]
+        x.arena.rebased_init[i] = <int32_t>(init + <uint32_t>x.rebase * <uint32_t>x.b.col_sums[i])
+
+
+cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil:
+    """Return how many groups of some panels can be added in s16; at most one if parts of K have sums of their own."""
+    cdef int64_t pair_sum = 0, groups, i
+    for i in range(width):
+        pair_sum = max(pair_sum, pair_sum_of(&x.b, panel + i))
+    groups = groups_that_fit(x.largest, pair_sum)
+    return min(groups, <int64_t>1) if x.p.skips or x.g.scale_groups is not NULL else groups
+
+
+cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
+    """Return whether all of some panels have a dense part and outliers, and are multiplied so."""
+    cdef int i
+    if not x.p.splits:
+        return False
+    for i in range(width):
+        if not x.g.split.panels[x.b.first + panel + i]:
+            return False
+    return True
+
+
+cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil:
+    """Return the multiply-add for `width` panels and the M block. Set `is_split` if the panels' dense part and outliers
+    are multiplied apart."""
+    cdef int64_t groups
+    is_split[0] = False
+    if x.g.saturating:
+        return I8_DOT4_SAT
+    if x.p.arranges:
+        return I8_DOT_ARRANGED
+    if not x.p.may_widen:
+        return x.g.kernels.gemm.exact
+    groups = groups_in_s16(x, panel, width)
+    # Outliers read A by columns, which are not rebased.
+    if groups < 2 and x.rebase == 0 and are_split(x, panel, width):
+        is_split[0] = True
+        return I8_DOT8
+    if groups == 0:
+        return x.p.uncertified
+    return small_dot(groups, x.g.m < SPLIT_ROWS)
 
 
 cdef bint suits_values(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
-    """Set `other` to the same problem in a form that is faster for the values of its operands, if there is one."""
+    """Set `other` to the problem in a form that is faster for the values of its operands. Return whether there is
+    one."""
     return is_small_triangle(g, p, other) if p.path == PATH_TRIANGLE else unshifted(g, p, other)
 
 
 cdef bint is_small_triangle(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
-    """Let `other` be a triangle that is multiplied in bytes rather than widened, if its values are near one another."""
+    """Set `other` to a triangle that is multiplied in bytes, not widened, if its values span at most 127. Return
+    whether they do."""
     cdef uint8_t found[2]
     if not p.may_widen or g.m < SPLIT_ROWS or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False
@@ -68,13 +167,13 @@ cdef bint is_small_triangle(const Gemm *g, const Plan *p, Gemm *other) noexcept 
     if found[1] - found[0] > LARGEST_S8:
         return False
     other[0] = g[0]
-    # Values that are all the same are taken to be 0 or 1 more than the smallest.
+    # A spread of 0 would say that it is unknown.
     other.lowest, other.spread = found[0], max(found[1] - found[0], 1)
     return True
 
 
 cdef bint unshifted(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
-    """Let `other` be the problem with a u8 B as it is, rather than less 128, if nothing in it is above 127."""
+    """Set `other` to the problem with a u8 B as s8, unshifted, if no value is above 127. Return whether."""
     cdef uint8_t found[2]
     if p.path != PATH_BLOCKS or not p.may_widen or g.m < SPLIT_ROWS or g.b.zeros is not NULL or g.stage is not NULL:
         return False

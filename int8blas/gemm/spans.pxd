@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_image, i8_kernels, i8_tile_args
+from int8blas.gemm.nest cimport Nest, Place
 
 cdef enum:
     # Channels from which a tap is worth a tile's way to memory and back.
@@ -16,13 +17,9 @@ cdef struct Span:
     int row, rows
 
 
-# A row of an image's matrix: the place of an output.
-cdef struct Place:
-    int64_t d, h, w
-
-
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil
+cdef void multiply_in_window(Nest *x) noexcept nogil
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil
 
@@ -32,14 +29,3 @@ cdef inline Place place_of(const i8_image *m, int64_t row) noexcept nogil:
     at.w, at.h = row % m.out[2], row // m.out[2] % m.out[1]
     at.d = row // m.out[2] // m.out[1] % m.out[0]
     return at
-
-
-cdef inline void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
-    """To the place of a later row."""
-    at.w += rows
-    while at.w >= m.out[2]:
-        at.w -= m.out[2]
-        at.h += 1
-        if at.h == m.out[1]:
-            at.h = 0
-            at.d = at.d + 1 if at.d + 1 < m.out[0] else 0

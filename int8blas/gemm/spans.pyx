@@ -144,3 +144,24 @@ cdef void bring_whole_spans_to_the_ends(Span *spans, int count, int height) noex
             other, spans[i] = spans[i], spans[count - 1]
             spans[count - 1] = other
             return
+
+
+cdef void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
+    """Go to the place of a later row."""
+    at.w += rows
+    while at.w >= m.out[2]:
+        at.w -= m.out[2]
+        at.h += 1
+        if at.h == m.out[1]:
+            at.h = 0
+            at.d = at.d + 1 if at.d + 1 < m.out[0] else 0
+
+
+cdef void multiply_in_window(Nest *x) noexcept nogil:
+    """Compute the current tile of the loop nest without products with padding, and go to the next tile's place."""
+    cdef const i8_image *m = x.g.image
+    cdef Span spans[MAX_SPANS]
+    cdef int count = spans_of(m, &x.place, x.at.height, x.at.k0, x.at.k, spans)
+    move_on(m, &x.place, x.at.height)
+    x.tile.a_segment = m.line * (2 if x.dot == I8_DOT2 else 1)
+    multiply_spans(x.g.kernels, &x.tile, spans, count, x.dot, x.at.height, x.at.width, m.line)

@@ -1,0 +1,174 @@
+# One thread's state in the loop nest of the general path (see blocks.pyx): where the loops are (Cursor), the packed B
+# block that they multiply (PackedBlock), and the memory that they use (Arena).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_output_args, i8_tile_args, i8_tile_output
+from int8blas.core.memory cimport ALIGNMENT
+from int8blas.core.split cimport ceil_div, round_up
+from int8blas.gemm.operand cimport has_zero
+from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row
+
+cdef enum:
+    # The forms of the A block that have been made: Nest.a_forms.
+    A_PACKED = 1                    # u8, as the micro-kernels take it
+    A_WIDENED = 2                   # s16, for I8_DOT2
+    A_BY_COLUMNS = 4                # u8, for outliers
+
+
+# Where the loops are. Rows are rows of C, panels count from the first panel of the packed B block.
+cdef struct Cursor:
+    int64_t row, rows               # M block
+    int64_t panel, panels           # N block
+    int64_t k_block, k0, k          # K block: its number, its first k, its size
+    bint is_first, is_last          # whether the K block is the first, or the last, of K
+    int64_t tile_panel              # the tile: its first panel,
+    int width                       # its panels,
+    int64_t along_n                 # and how many tiles side by side one call of the micro-kernel computes
+    int64_t tile_row                # its first row, counted from the M block's first row,
+    int height                      # its rows,
+    int64_t along_m                 # and how many tiles below one another one call computes
+
+
+# A packed B block, which all threads read: some panels of B' over some K blocks. The panels, and what is known of their
+# columns, are the caller's where B is packed; otherwise the threads pack them into the memory that they share.
+cdef struct PackedBlock:
+    int64_t first, panels           # the first panel of B, and the number of panels
+    int64_t first_k_block, end_k_block
+    int64_t k0, k                   # the first k, and the number of k
+    ptrdiff_t panel_size            # bytes from one panel to the next
+    int8_t *data
+    int64_t *col_sums               # of B'
+    uint16_t *pair_sums             # the largest of each panel; NULL if only certificates are known
+    const uint8_t *certified        # of each panel, for a packed B without pair sums
+    int32_t *col_init               # start values of the tiles' columns, or NULL
+    int64_t *bo                     # zero points of the columns, for the epilogue, or NULL
+
+
+# A value for each row of the M block. NULL where the product needs none.
+cdef struct RowVectors:
+    int64_t *ao                     # zero points of A', for the epilogue
+    int64_t *row_term               # sums over all k of A' - ao, for zero points of B
+    int32_t *row_init               # start values of the tiles' rows
+    int32_t *co_row                 # co, repeated
+    uint32_t *a_tail                # the last, incomplete group of an A that is read in place, padded with zeros
+    float *scale                    # scales of a dynamic source,
+    int64_t *zero                   # and its zero points
+    int32_t *group_terms            # row_term of each scale group: [groups][rows]
+
+
+# One thread's memory: pointers into the call's one allocation (see arena.pyx). NULL where the product needs none.
+cdef struct Arena:
+    RowVectors rows
+    uint8_t *a                      # the packed A block
+    uint8_t *made                   # rows of one tile of an A that exists nowhere in memory, before they are packed
+    uint16_t *a_wide                # the A block as s16
+    uint8_t *a_columns              # the A block by columns
+    int16_t *b_wide                 # the panels of one tile as s16
+    int8_t *b_tail                  # the last, incomplete step of each panel, for a matrix unit
+    void *partial                   # sums of the K blocks so far, s32 or s64: [tiles][height][width]
+    int32_t *tile                   # sums that wait for the epilogue
+    int32_t *outlier_sums           # products with outliers, with which a tile's sums start
+    float *scaled                   # sums of scale groups
+    int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
+
+
+# Sums in Arena.tile that wait for the epilogue, which is called for several tiles at once: it has less to set up, and
+# its loops are longer.
+cdef struct Pending:
+    bint along_n                    # tiles of a single row of tiles wait, side by side in rows of `row_size` sums
+    bint along_m                    # tiles of a single column of tiles wait, below one another
+    int64_t row_size
+    int64_t row, panel              # the first row and panel that wait, counted as in Cursor
+    i8_output_args args
+
+
+# The place of an output in an image: a row of the image's matrix (see spans.pyx).
+cdef struct Place:
+    int64_t d, h, w
+
+
+cdef struct Nest:
+    const Gemm *g
+    const Plan *p
+    Cursor at
+    PackedBlock b
+    Arena arena
+    Pending pending
+    i8_tile_args tile               # the next call of the micro-kernel
+    i8_tile_output output           # its epilogue, if the micro-kernel applies one
+    int dot                         # the multiply-add of the current panels: I8_DOT4 and so on
+    bint is_split                   # whether the current panels are a dense part and outliers
+    int32_t *outlier_sums           # with which the current panels' sums start; NULL without outliers
+    int a_forms                     # A_PACKED | A_WIDENED | A_BY_COLUMNS
+    int64_t largest                 # value of A' in the M block, after `rebase` is subtracted
+    uint8_t rebase                  # is subtracted from A' in the M block (see small_values.pyx)
+    Place place                     # of the current tile's first row, if spans are left out
+
+
+cdef inline int64_t groups_of(int64_t k) noexcept nogil:
+    """Return the number of groups of k."""
+    return ceil_div(k, I8_GROUP)
+
+
+cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
+    """Return the bytes from one panel of a packed B block to the next.
+
+    Packing writes several panels at a time: at a distance that is a power of two they would share sets of the cache.
+    """
+    return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
+
+
+cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
+    """Return the bytes from one generated row of A' to the next: whole cache lines, and not a power of two."""
+    return round_up(groups * I8_GROUP, ALIGNMENT) + ALIGNMENT
+
+
+cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
+    """Return the elements from one widened row of A' to the next, not a power of two."""
+    return groups * I8_GROUP + ALIGNMENT // <ptrdiff_t>sizeof(uint16_t)
+
+
+cdef inline int64_t end_row(const Cursor *at) noexcept nogil:
+    """Return the first row behind the current tiles, counted as tile_row."""
+    return at.tile_row + at.along_m * at.height
+
+
+cdef inline int64_t end_panel(const Cursor *at) noexcept nogil:
+    """Return the first panel behind the current tiles."""
+    return at.tile_panel + at.along_n * at.width
+
+
+cdef inline int64_t first_column(const Nest *x) noexcept nogil:
+    """Return the column of C with which the current tiles begin."""
+    return (x.b.first + x.at.tile_panel) * I8_PANEL
+
+
+# Zero points reach the sums in one of two ways: in the start values of the tiles, or as outer products in the epilogue.
+# Start values take those of a whole operand, unless they would wrap there.
+cdef inline bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
+    """Return whether the epilogue subtracts ao times the column sums."""
+    return zero_by_row(g) or (p.wide and g.a.zero != 0)
+
+
+cdef inline bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
+    """Return whether the epilogue subtracts bo times the row terms."""
+    cdef bint wraps = p.wide or g.dynamic_source is not NULL or g.scale_groups is not NULL
+    return g.b.zeros is not NULL or (wraps and g.b.zero != 0)
+
+
+cdef inline bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
+    """Return whether the call computes start values of the columns."""
+    if g.scale_groups is not NULL or (g.col_init is not NULL and not p.from_registers):
+        return False
+    return (g.a.zero != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
+
+
+cdef inline bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
+    """Return whether tiles have start values of their rows."""
+    return (g.b.zero != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
+
+
+cdef inline bint has_row_terms(const Gemm *g) noexcept nogil:
+    """Return whether zero points of B need the row terms of all of K."""
+    return has_zero(&g.b) and g.scale_groups is NULL

@@ -1,0 +1,19 @@
+# The A block (see pack_a.pyx).
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas.gemm.nest cimport Nest
+
+cdef enum:
+    # Outliers read A by columns, which are made for multiples of so many rows and k, in the widest vectors.
+    COLUMN_ROWS = 128
+    COLUMN_K = 16
+
+
+cdef void start_rows(Nest *x) noexcept nogil
+cdef void copy_tail(const Nest *x) noexcept nogil
+cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil
+cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil
+cdef void pack_rows(Nest *x) noexcept nogil
+cdef void load_a(Nest *x) noexcept nogil
+cdef void load_columns(Nest *x) noexcept nogil
+cdef void point_to_a(Nest *x) noexcept nogil

@@ -1,0 +1,221 @@
+"""The A block: its forms, each made when the first panels need it, and vectors with a value for each row.
+
+A tile reads A in place (Plan.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that exists
+nowhere in memory, as it is the matrix of an image or a source of real numbers, is generated as rows first.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, i8_tile_args
+from int8blas.core.split cimport ceil_div, leading_share, round_up
+from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
+from int8blas.gemm.nest cimport (
+    A_BY_COLUMNS,
+    A_PACKED,
+    A_WIDENED,
+    Cursor,
+    RowVectors,
+    groups_of,
+    made_row,
+    outer_bo,
+    wide_row,
+)
+from int8blas.gemm.operand cimport address, zero_of
+from int8blas.gemm.plan cimport Gemm, has_contiguous_rows, is_made, zero_by_row
+
+cdef enum:
+    # Tiles of an A by columns that are packed together: their rows are a cache line or less.
+    PACKED_TILES = 8
+
+
+cdef void start_rows(Nest *x) noexcept nogil:
+    """Compute the row vectors of an M block."""
+    cdef const Gemm *g = x.g
+    cdef const RowVectors *v = &x.arena.rows
+    cdef int64_t row = x.at.row, rows = x.at.rows, i
+    cdef const int64_t *zeros
+    cdef uint32_t init
+    if v.row_term is not NULL and g.dynamic_source is NULL:
+        if g.image is not NULL:
+            memcpy(v.row_term, g.window_sums + row, rows * sizeof(int64_t))
+        else:
+            g.kernels.packing.row_sums(v.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
+            for i in range(rows):
+                v.row_term[i] -= g.k * zero_of(&g.a, row + i)
+    if v.scale is not NULL:
+        source_parameters(g, row, rows, v.scale, v.zero)
+    if v.ao is not NULL:
+        zeros = g.a.zeros + row if g.a.zeros is not NULL else v.zero
+        for i in range(rows):
+            v.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero
+    if v.co_row is not NULL:
+        for i in range(rows):
+            v.co_row[i] = g.co
+    if v.row_init is not NULL:
+        for i in range(rows):
+            init = 0
+            if g.b.zero != 0 and v.row_term is not NULL and not outer_bo(g, x.p):
+                init -= <uint32_t>g.b.zero * <uint32_t>v.row_term[i]
+            if x.p.from_registers:
+                init += <uint32_t>(g.co if g.co_rows is NULL else g.co_rows[row + i])
+            v.row_init[i] = <int32_t>init
+
+
+cdef void copy_tail(const Nest *x) noexcept nogil:
+    """Copy the last, incomplete group of each row of an A that is read in place, padded with zeros."""
+    cdef const Gemm *g = x.g
+    cdef uint8_t *tail = <uint8_t *>x.arena.rows.a_tail
+    cdef int64_t i, j, first = g.k - g.k % I8_GROUP
+    if tail is NULL:
+        return
+    memset(tail, 0, I8_GROUP * x.at.rows)
+    for i in range(x.at.rows):
+        for j in range(g.k - first):
+            tail[I8_GROUP * i + j] = g.a.data[(x.at.row + i) * g.a.row + first + j]
+
+
+cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
+    """Generate rows of A' in the K block, from a row of the M block on: of an image or of a source of real numbers."""
+    cdef const Gemm *g = x.g
+    cdef int64_t k0 = x.at.k0, k = x.at.k
+    cdef ptrdiff_t step = made_row(groups_of(k))
+    if g.image is not NULL:
+        g.kernels.packing.im2col(dst, step, g.image, x.at.row + row, rows, k0, k, g.a.flip)
+    else:
+        quantize_rows(g, dst, step, x.at.row + row, rows, k0, k, x.arena.rows.scale + row, x.arena.rows.zero + row)
+        add_row_terms(x, dst, row, rows)
+
+
+cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
+    """Add the K block to the row terms of generated rows, if zero points of B need them."""
+    cdef const Gemm *g = x.g
+    cdef int64_t *term = x.arena.rows.row_term
+    cdef int64_t total, i
+    if term is NULL:
+        return
+    for i in range(rows):
+        g.kernels.packing.row_sums(&total, 1, x.at.k, a + i * made_row(groups_of(x.at.k)), 0, 1, 0)
+        if x.at.is_first:
+            term[row + i] = -g.k * (x.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero)
+        term[row + i] += total
+
+
+cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
+    """Pack an A whose columns are contiguous, several micro-panels together."""
+    cdef const Gemm *g = x.g
+    cdef const Cursor *at = &x.at
+    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), i = 0, first
+    cdef int starts[PACKED_TILES + 1]
+    cdef int some, t
+    while i < tiles:
+        some = <int>min(<int64_t>PACKED_TILES, tiles - i)
+        first = leading_share(at.rows, i, tiles)
+        for t in range(some + 1):
+            starts[t] = <int>(leading_share(at.rows, i + t, tiles) - first)
+        g.kernels.packing.pack_tiles(x.arena.a + first * groups_of(at.k) * I8_GROUP, starts, some, at.k,
+                                     address(&g.a, at.row + first, at.k0), g.a.column, g.m - at.row - first, flip)
+        i += some
+
+
+cdef void pack_rows(Nest *x) noexcept nogil:
+    """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
+    not interleaved stays as rows."""
+    cdef const Gemm *g = x.g
+    cdef const Cursor *at = &x.at
+    cdef uint8_t interleaved_flip = g.kernels.gemm.arranged_flip if x.p.arranges else 0
+    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
+    cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_made(g)
+    cdef int height
+    cdef uint8_t *panel
+    if is_made(g) and not x.p.arranges:
+        make_rows(x, x.arena.a, 0, at.rows)
+        return
+    if by_columns:
+        pack_columns(x, g.a.flip ^ interleaved_flip)
+    for i in range(tiles):
+        first = leading_share(at.rows, i, tiles)
+        height = <int>(leading_share(at.rows, i + 1, tiles) - first)
+        panel = x.arena.a + first * groups * I8_GROUP
+        if is_made(g):
+            make_rows(x, x.arena.made, first, height)
+            g.kernels.packing.pack_panel(panel, height, height, at.k, x.arena.made, made_row(groups), 1,
+                                         interleaved_flip)
+        elif not by_columns:
+            g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
+                                         g.a.column, g.a.flip ^ interleaved_flip)
+        if x.p.arranges and g.kernels.gemm.arrange_a is not NULL:
+            g.kernels.gemm.arrange_a(panel, height, groups)
+
+
+cdef void widen_rows(const Nest *x) noexcept nogil:
+    """Widen the A block to s16, in rows: from the caller's memory if its rows are contiguous, otherwise from the
+    packed block."""
+    cdef const Gemm *g = x.g
+    cdef const Cursor *at = &x.at
+    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first, height
+    cdef ptrdiff_t dst_row = wide_row(groups)
+    cdef uint16_t *dst = x.arena.a_wide
+    cdef const uint8_t *a = x.arena.a
+    if is_made(g):
+        g.kernels.packing.widen_a(dst, dst_row, a, made_row(groups), I8_GROUP, at.rows, groups * I8_GROUP, 0)
+    elif has_contiguous_rows(g):
+        g.kernels.packing.widen_a(dst, dst_row, address(&g.a, at.row, at.k0), g.a.row, I8_GROUP, at.rows, at.k,
+                                  g.a.flip)
+    else:
+        for i in range(tiles):
+            first = leading_share(at.rows, i, tiles)
+            height = leading_share(at.rows, i + 1, tiles) - first
+            g.kernels.packing.widen_a(dst + first * dst_row, dst_row, a + first * groups * I8_GROUP, I8_GROUP,
+                                      I8_GROUP * height, height, groups * I8_GROUP, 0)
+
+
+cdef void load_a(Nest *x) noexcept nogil:
+    """Make the form of the A block that the current multiply-add takes, unless it exists."""
+    cdef bint in_place = x.dot == I8_DOT2 and has_contiguous_rows(x.g)
+    if not x.a_forms & A_PACKED and not in_place:
+        pack_rows(x)
+        if x.rebase:
+            x.g.kernels.packing.lower(x.arena.a, x.at.rows * groups_of(x.at.k) * I8_GROUP, x.rebase)
+        x.a_forms |= A_PACKED
+    if x.dot == I8_DOT2 and not x.a_forms & A_WIDENED:
+        widen_rows(x)
+        x.a_forms |= A_WIDENED
+
+
+cdef void load_columns(Nest *x) noexcept nogil:
+    """Make the A block by columns, for outliers, unless it exists."""
+    cdef const Gemm *g = x.g
+    cdef const Cursor *at = &x.at
+    cdef int64_t columns = round_up(at.k, COLUMN_K)
+    if x.a_forms & A_BY_COLUMNS:
+        return
+    x.a_forms |= A_BY_COLUMNS
+    if is_made(g):
+        g.kernels.gemm.columns_of(x.arena.a_columns, columns, x.arena.a, made_row(groups_of(at.k)), 1, at.rows, at.k,
+                                  0)
+    else:
+        g.kernels.gemm.columns_of(x.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column,
+                                  at.rows, at.k, g.a.flip)
+
+
+cdef void point_to_a(Nest *x) noexcept nogil:
+    """Let the micro-kernel read the A of the current tiles, in the form that load_a has made."""
+    cdef const Cursor *at = &x.at
+    cdef i8_tile_args *t = &x.tile
+    cdef int64_t groups = groups_of(at.k), row = at.tile_row
+    t.a_group = I8_GROUP
+    if x.dot == I8_DOT2:
+        t.a = <const uint8_t *>(x.arena.a_wide + row * wide_row(groups))
+        t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
+    elif x.p.direct_a:
+        t.a, t.a_row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
+        t.a_tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
+    elif is_made(x.g) and not x.p.arranges:
+        t.a, t.a_row = x.arena.a + row * made_row(groups), made_row(groups)
+    else:
+        t.a, t.a_row = x.arena.a + row * groups * I8_GROUP, I8_GROUP
+        t.a_group, t.a_tile = I8_GROUP * at.height, I8_GROUP * at.height * groups
+        return
+    t.a_tile = at.height * t.a_row

@@ -1,0 +1,75 @@
+"""The packed B block: panels of a plain B, and vectors with a value for each column.
+
+A packed B needs only vectors: those that depend on zero points of this call.
+"""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memset
+
+from int8blas.core.kernels cimport I8_PANEL
+from int8blas.gemm.nest cimport groups_of, has_col_init, outer_ao, outer_bo, packed_size
+from int8blas.gemm.operand cimport address, zero_of
+from int8blas.gemm.small_values cimport CERTIFIED_SUM
+from int8blas.gemm.squares cimport add_panel_squares
+
+
+cdef void set_block(const Gemm *g, const Plan *p, PackedBlock *b) noexcept nogil:
+    """Set the sizes of the packed B block that begins with `first` and `first_k_block`. Where B is packed, let it
+    point to the caller's panels."""
+    b.panels = min(p.slab, p.panels - b.first)
+    b.end_k_block = min(b.first_k_block + p.slab_blocks, p.k_blocks)
+    b.k0 = b.first_k_block * p.kc
+    b.k = min(b.end_k_block * p.kc, g.k) - b.k0
+    if g.packed is NULL:
+        b.panel_size = packed_size(b.k)
+        b.certified = NULL
+    else:
+        b.panel_size = g.panel_size
+        b.data = <int8_t *>g.packed
+        b.col_sums = <int64_t *>g.col_sums
+        b.certified = g.certified
+        b.pair_sums = <uint16_t *>g.pair_sums
+    if g.col_init is not NULL and not p.from_registers and not outer_ao(g, p):
+        b.col_init = <int32_t *>g.col_init + b.first * I8_PANEL
+
+
+cdef void pack_panels(const Gemm *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
+    """Pack panels of a plain B, and find what the product needs to know of them."""
+    cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
+    cdef const int64_t *sums
+    cdef const int8_t *panel
+    g.kernels.packing.pack_panels(<uint8_t *>b.data + first * b.panel_size, b.panel_size, columns, b.k,
+                                  address(&g.b, b.k0, column), g.b.column, g.b.row, g.b.flip)
+    for i in range(panels):
+        panel = b.data + (first + i) * b.panel_size
+        sums = NULL
+        if b.col_sums is not NULL:
+            sums = b.col_sums + (first + i) * I8_PANEL
+            g.kernels.packing.panel_sums(<int64_t *>sums, panel, groups_of(b.k))
+        if g.column_squares is not NULL:
+            add_panel_squares(g, panel, b.k, sums, columns - i * I8_PANEL, b.k0 == 0,
+                              g.column_squares + column + i * I8_PANEL)
+        if b.pair_sums is not NULL:
+            b.pair_sums[first + i] = g.kernels.packing.panel_pair_sum(panel, groups_of(b.k), CERTIFIED_SUM)
+
+
+cdef void pack_block(const Gemm *g, const Plan *p, const PackedBlock *b, int64_t first,
+                     int64_t panels) noexcept nogil:
+    """Prepare some panels of a packed B block: pack a plain B, and compute what tiles and epilogue add to columns."""
+    cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
+    cdef int32_t *init
+    if g.packed is NULL:
+        pack_panels(g, b, first, panels)
+    if outer_bo(g, p):
+        # Zeros up to whole panels: the epilogue computes all of their columns.
+        for i in range(panels * I8_PANEL):
+            b.bo[first * I8_PANEL + i] = 0 if i >= columns else zero_of(&g.b, column + i)
+    if has_col_init(g, p):
+        init = b.col_init + first * I8_PANEL
+        if g.a.zeros is not NULL or g.a.zero == 0:
+            memset(init, 0, panels * I8_PANEL * sizeof(int32_t))
+        else:
+            g.kernels.packing.scale_sums(init, b.col_sums + first * I8_PANEL, panels * I8_PANEL, <int32_t>-g.a.zero)
+        if p.from_registers and g.co_cols is not NULL and b.k0 == 0:
+            for i in range(columns):
+                init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
