@@ -1,7 +1,7 @@
-"""How the general path divides a problem: tiles, blocks that fit the caches, slabs of B, and parts for threads.
+"""How the general path divides a problem: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
 
-A kernel table's sizes of blocks are the most that pay, as measured with an L2 of 1 MiB, or of 2 MiB with a matrix unit:
-a larger cache changes nothing about them, a smaller one makes them smaller.
+The block sizes of a kernel table are upper limits, measured with an L2 cache of 1 MiB, or of 2 MiB with a matrix unit.
+A smaller cache makes blocks smaller; a larger one does not change them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uintptr_t
@@ -45,81 +45,84 @@ from int8blas.gemm.plan cimport (
     thread_work,
     tile_rows,
 )
+
 cdef enum:
-    # Rows of A, and panels of a block, from which on an arrangement of A pays.
+    # Rows of A, and panels of a block, from which interleaving A pays.
     ARRANGED_ROWS = 12
     ARRANGED_PANELS = 4
-    # Up to how many rows operands are widened in registers, for each tile anew, rather than in memory.
+    # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
     WIDEN_ROWS = 8
-    # Up to how many rows each thread packs plain B for itself, in pieces of MIDDLE_BYTES, or a quarter of a smaller L2
-    # cache, and MIDDLE_K for the first so many; for a matrix unit, which is soon done with a piece, more if B is in no
-    # L2 cache. And the k of a block where there is a single tile of rows.
+    # Up to this many rows, each thread packs a plain B for its own columns. A matrix unit multiplies a packed B block
+    # sooner than other threads share theirs, so its limit is higher if B does not fit the L2 cache.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
+    # Size of such a packed B block: bytes, or a quarter of a smaller L2 cache, and k for up to MIDDLE_ROWS rows.
+    MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
+    # k of a block with a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # Columns that are many for a matrix unit.
+    # Columns from which a matrix unit reuses the A of a tile often enough for one K block of twice its usual size.
     MATRIX_COLUMNS = 128
-    MIDDLE_BYTES = 1 << 18
-    # How many threads may be left out where they would not make the largest part smaller.
+    # Use up to this many threads fewer if the largest part stays the same.
     FEWER_THREADS = 3
-    # Tiles of rows for each thread, of which one more hardly matters.
+    # Rows of tiles for each thread from which one more hardly matters.
     MANY_TILES = 8
-    # Up to this size, or a quarter of a smaller L2 cache, each thread packs all of plain B, if it has rows: a line that
-    # another one has packed takes five times as long to come as to be packed.
+    # Up to this size of B, or a quarter of a smaller L2 cache, each thread packs all of a plain B, if it has rows of
+    # its own: to fetch a cache line that another thread has packed takes 5x as long as to pack it.
     OWN_BYTES = 1 << 18
-    # Up to which k a packed B beyond the L2 cache is read one panel after the other, by tiles that can: side by side,
-    # panels so short end when the hardware has just begun to fetch ahead in each. Where full tiles have one panel,
-    # three side by side are faster for one row with any k.
+    # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other: side by side, such
+    # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads
+    # three panels side by side for any k, which is faster.
     IN_TURN_K = 2048
-    # Bytes of a C in whole words from which it is fetched ahead, as it is in no cache.
+    # Bytes of a C of 32-bit elements from which tiles prefetch it: it is in no cache.
     FETCH_BYTES = 4 << 20
-    # Blocks of K that are one for an image, so that its windows are whole.
+    # An image's windows stay whole in a K block of up to this many times the usual size.
     IMAGE_BLOCKS = 2
-# Bytes of packed B that a call may hold at a time.
+# Bytes of packed B that a call holds at a time.
 cdef int64_t SLAB_BYTES = 4 << 20
 
 
 cdef int64_t block_k(const Gemm *g) noexcept nogil:
-    """k of a block: at most a quarter of the L2 cache for the panels of a tile."""
+    """Return the k of a block: the panels of a tile take at most a quarter of the L2 cache."""
     return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 
 cdef int64_t block_panels(const Gemm *g) noexcept nogil:
-    """Panels that a thread finishes first if K is split: the table's, or as many fewer as an L2 cache is smaller than
-    the 1 MiB that holds their sums."""
+    """Return the panels of an N block if K has several blocks: the table's number, for whose sums there is room in an
+    L2 cache of 1 MiB, or in proportion to a smaller cache."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
 cdef int64_t matrix_a_limit(const Gemm *g) noexcept nogil:
-    """Bytes of a block of A for a matrix unit, whose B takes most of what A leaves: at most 1/16 of the L2 cache."""
+    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, most of which B takes."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
 cdef int64_t matrix_b_limit(const Gemm *g) noexcept nogil:
-    """Bytes of B for a matrix unit, at most a quarter of the L2 cache: sums share it, and the next block's B."""
+    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache, which sums and the next block share.
+    """
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
 cdef bint can_be_divided(const Gemm *g, const Plan *p) noexcept nogil:
-    """Whether threads may pack plain B on their own: parts of the problem are problems themselves."""
+    """Return whether threads may pack a plain B on their own, as parts of the problem are problems themselves."""
     return g.packed is NULL and not p.wide and g.a.zeros is NULL and g.b.zeros is NULL
 
 
 cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
-    """Up to how many rows each thread packs plain B for itself."""
+    """Return the number of rows up to which each thread packs a plain B for its own columns."""
     return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
 
 
 cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
-    """K in blocks of equal size, of whole groups or steps, of at most `kc`."""
+    """Divide K into blocks of equal size, whole groups or steps, of at most `kc`."""
     p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
 
 
 cdef bint has_padding(const i8_image *m) noexcept nogil:
-    """Whether windows reach beyond the image."""
+    """Return whether windows reach beyond the image."""
     cdef int d
     for d in range(3):
         if m.before[d] > 0:
@@ -130,7 +133,7 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
 
 
 cdef bint may_arrange(const Gemm *g, const Plan *p) noexcept nogil:
-    """Whether tiles multiply faster by an arrangement of A, unless blocks are narrow or long."""
+    """Return whether tiles multiply an interleaved A faster, unless blocks are narrow or long."""
     return (
         g.kernels.gemm.tiles[I8_DOT_ARRANGED] is not NULL and not g.saturating and g.scale_groups is NULL
         and g.m >= ARRANGED_ROWS and p.panels >= ARRANGED_PANELS
@@ -138,8 +141,8 @@ cdef bint may_arrange(const Gemm *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
-    """Tiles that leave out products with padding, if that adds nothing and no others are faster: rows that fill the
-    lines of the output evenly, and all of K in a block."""
+    """Decide whether tiles leave out products with padding: they add 0, and no other tiles are faster. Such tiles have
+    heights that divide the lines of the output evenly, and all of K in one block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
@@ -155,8 +158,8 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
 
 cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t threads, bint columns_first,
                         Grid *grid) noexcept nogil:
-    """Divide rows of tiles, and panels in columns that are `width` wide but for the last one, among some threads, or
-    a few less where the largest part is no larger then."""
+    """Divide rows of tiles, and columns of `width` panels (the last may have fewer), among threads. Use a few threads
+    fewer if the largest part stays the same."""
     cdef int64_t columns = ceil_div(panels, width), fewer
     cdef Grid other
     split(rows, columns, threads, columns_first, grid)
@@ -169,22 +172,22 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
 
 
 cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
-    """The threads of PATH_BLOCKS."""
+    """Divide the product among threads."""
     cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.own_columns else m_tiles
     cdef int64_t panels = p.panels if p.own_columns else p.slab
     cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
-    # Columns come first where threads pack B, each what it multiplies; rows where they share it, unless these are so
-    # few that the last tile, which they may not fill, makes a difference.
+    # If each thread packs the B that it multiplies, divide columns first. If threads share B, divide rows first, unless
+    # rows are so few that an incomplete last tile matters.
     cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
     cdef Grid narrower
     split_columns(rows, panels, p.grid_np, threads, columns_first, &p.grid)
     if p.grid_np > 2 and part_count(&p.grid) > 1:
-        # Tiles that are a panel narrower cost little, an uneven division of the columns more.
+        # Tiles narrower by a panel cost less than an uneven division of the columns.
         split_columns(rows, panels, p.grid_np - 1, threads, columns_first, &narrower)
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):
             p.grid = narrower
             p.grid_np -= 1
-    # With columns for a single tile threads would write to the same lines of C at the same time.
+    # With parts one tile wide, threads would write to the same cache lines of C at the same time.
     meets = p.grid.column_parts > 1 and ceil_div(panels, p.grid.column_parts) <= p.np and rows >= MANY_TILES * threads
     p.own_rows = (
         can_be_divided(g, p) and not p.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
@@ -192,7 +195,7 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
     )
     if meets or p.own_rows:
         split(rows, 1, threads, False, &p.grid)
-    if p.own_columns:  # whose parts are of panels
+    if p.own_columns:  # parts count panels
         p.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.grid.column_parts))
     else:
         leave_out(&p.grid)
@@ -200,7 +203,7 @@ cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
 
 
 cdef void set_forms(const Gemm *g, Plan *p) noexcept nogil:
-    """By what the tiles are multiplied, and in which form they take their operands."""
+    """Choose the multiply-adds of the tiles, and the forms of their operands."""
     p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
@@ -212,16 +215,17 @@ cdef void set_forms(const Gemm *g, Plan *p) noexcept nogil:
     else:
         p.mr = tile_rows(g, p.from_registers or p.to_output)
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
-    # With few rows a packed B is used only a few times, so it should not leave the L2 cache in between; with many rows,
-    # larger slabs let A be read less often.
+    # With few rows, each packed B block is used only a few times: small blocks stay in the L2 cache until then. With
+    # many rows, larger blocks let A be read less often.
     p.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
 
 
 cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
-    """The most k of a block."""
+    """Return the largest k of a block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
-    # Half a block more costs less than to keep the sums of another. Twice a block does where C is as large as these, B
-    # is in the L2 cache, and the A of a tile, which leaves L1, is for many columns.
+    # A matrix unit takes all of K in one block of up to 1.5 times the usual size: that costs less than sums that wait
+    # for a second block. It takes twice the size if C is stored from registers, B is in the L2 cache, and many columns
+    # reuse the A of a tile, which leaves L1.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
         or (g.k <= 2 * kc and p.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
@@ -230,16 +234,16 @@ cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
     if p.own_columns and g.m <= MIDDLE_ROWS:
         return min(<int64_t>MIDDLE_K, kc)
     if g.m <= p.mr:
-        # B is read once, whatever the cache holds of it, and long panels are long streams.
+        # B is read once, so it need not fit a cache, and long panels are long streams.
         return max(<int64_t>(FEW_ROWS_K if p.matrix is NULL else MATRIX_FEW_ROWS_K), kc)
     return kc
 
 
 cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
-    """The blocks of K."""
+    """Divide K into blocks."""
     set_blocks(p, longest_block(g, p))
     if g.scale_groups is not NULL:
-        # The groups are its blocks.
+        # The groups of K take the place of its blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
@@ -255,7 +259,7 @@ cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
 
 
 cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
-    """How B and C come from memory and go there: slabs, fetches, streams."""
+    """Choose how B and C pass through memory: packed B blocks, prefetching, streaming stores."""
     cdef int64_t slab_bytes
     cdef bint is_far = g.packed is not NULL and (g.far or g.n * g.k > near_bytes(g))
     p.slab_blocks = 1 if p.own_columns else p.k_blocks
@@ -268,7 +272,7 @@ cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
-    # Not where a matrix unit reads B once: streams of tiles are as fast as they can be.
+    # A matrix unit that reads B once reads it in streams, which prefetching does not make faster.
     p.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
     p.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
     if p.in_turn and p.matrix is not NULL:
@@ -276,7 +280,7 @@ cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
 
 
 cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
-    """Rows and panels of a block: of equal height, in whole tiles."""
+    """Choose the rows and panels of a block: whole tiles, and M blocks of equal height."""
     cdef int64_t a_bytes = block_a_bytes(g) if p.matrix is NULL else matrix_a_limit(g)
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
@@ -288,28 +292,28 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
     if p.own_columns:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
-        # A matrix unit's B shares the L2 cache with these sums and with the next block's B; but a source that is not
-        # kept is quantized for each block of columns.
+        # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
+        # not kept is quantized again for each N block, so its N blocks stay large.
         nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
         halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.dynamic_source is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
-        # A row of tiles reads B once, from wherever it is, and had better make its A once.
+        # Several rows of tiles keep B of an N block in the L2 cache. A single row reads B once, and makes A once.
         p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
     if p.matrix is not NULL:
-        # An A that is loaded once is loaded where it lies, although that takes 50 cycles where rows are not aligned.
+        # A that is loaded once is loaded in place, although unaligned rows take 50 cycles.
         p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
         p.keeps_a = fits and p.nc < columns
 
 
 cdef void set_arrangement(const Gemm *g, Plan *p) noexcept nogil:
-    """Whether A is packed in an arrangement of its own, even one that tiles could read in place."""
+    """Decide whether A is interleaved, even if tiles could read it in place."""
     p.arranges = may_arrange(g, p) and p.nc >= ARRANGED_PANELS and p.kc <= I8_ARRANGED_K
     p.direct_a = p.direct_a and not p.arranges
 
 
 cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
-    """Tiles, blocks, slabs and threads of PATH_BLOCKS."""
+    """Plan the general path: tiles, blocks, packed B blocks, threads."""
     set_forms(g, p)
     set_k_blocks(g, p)
     set_memory(g, p)

@@ -37,7 +37,7 @@ from int8blas.gemm.spans cimport multiply_in_window
 from int8blas.gemm.tiles cimport aim, finish, load_panels, load_rows, start_tiles
 
 cdef enum:
-    # Threads pack panels in steps of so many: four are whole cache lines of a C-ordered B.
+    # Panels that a thread packs at a time: four are whole cache lines of a C-ordered B.
     PACK_PANELS = 4
     # Panels of a packed B whose vectors one thread computes alone: that takes less time than a barrier.
     FEW_PANELS = 64

@@ -30,8 +30,8 @@ cdef struct Cursor:
     int64_t along_m                 # and how many tiles below one another one call computes
 
 
-# A packed B block, which all threads read: some panels of B' over some K blocks. The panels, and what is known of their
-# columns, are the caller's where B is packed; otherwise the threads pack them into the memory that they share.
+# A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels
+# and the vectors of their columns are the caller's; otherwise the threads pack them into shared memory.
 cdef struct PackedBlock:
     int64_t first, panels           # the first panel of B, and the number of panels
     int64_t first_k_block, end_k_block
@@ -145,7 +145,7 @@ cdef inline int64_t first_column(const Nest *x) noexcept nogil:
 
 
 # Zero points reach the sums in one of two ways: in the start values of the tiles, or as outer products in the epilogue.
-# Start values take those of a whole operand, unless they would wrap there.
+# Start values take a zero point that a whole operand shares, unless it would wrap there.
 cdef inline bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
     """Return whether the epilogue subtracts ao times the column sums."""
     return zero_by_row(g) or (p.wide and g.a.zero != 0)

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas.gemm.nest cimport Nest
 
 cdef enum:
-    # Outliers read A by columns, which are made for multiples of so many rows and k, in the widest vectors.
+    # Outliers read A by columns. The copy is padded to multiples of these rows and k: the widest vectors.
     COLUMN_ROWS = 128
     COLUMN_K = 16
 

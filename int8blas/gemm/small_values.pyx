@@ -41,8 +41,8 @@ cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
 
 
 cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
-    """Return the multiply-add for sums of so many groups, 1 or more, in s16. A tile of few rows widens each sum: it has
-    too few sums to hide the latency of longer sequences."""
+    """Return the multiply-add for sums of `groups` groups, 1 or more, in s16. A tile of few rows widens each sum: it
+    has too few sums to hide the latency of longer sequences."""
     if groups == 1 or few_rows:
         return I8_DOT4_SAT
     return I8_DOT8 if groups < SMALL_GROUPS else I8_DOT_SMALL

@@ -1,9 +1,9 @@
-"""The parts of a window that are not all padding: what is left out of a product with an image.
+"""Spans: the parts of a window that are not all padding.
 
-At the border of an image some products are with padding alone. Where that adds nothing to a sum, as the zero point is
-0, a tile of outputs that lie in one line leaves out the lines of its window that are above or below the image. Where
-channels are many, it also leaves out, for each column of taps, the outputs whose taps are beside the image: its sums
-then go through memory between these columns, which has to cost less than it saves.
+At the border of an image, some products are with padding alone. If the zero point is 0, they add nothing to a sum. So a
+tile of outputs in one line leaves out the lines of its windows above and below the image. With many channels it also
+leaves out, for each column of taps, the outputs whose taps are left or right of the image. Its sums then go through
+memory between columns of taps, which must cost less than it saves.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -13,7 +13,7 @@ from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_image, i8_ker
 from int8blas.core.split cimport ceil_div
 
 cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noexcept nogil:
-    """Whether a line of the window at (d, h) is above or below the image."""
+    """Return whether a line of the window at (d, h) is above or below the image."""
     cdef int64_t z = d * m.stride[0] - m.before[0], y = h * m.stride[1] - m.before[1]
     if m.kernel[0] > 1:
         z += line // m.kernel[1] * m.dilation[0]
@@ -23,14 +23,15 @@ cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noex
 
 
 cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int *first, int *end) noexcept nogil:
-    """Which of the outputs w, w + 1, ... have a tap in the image."""
+    """Find the outputs of w, w + 1, ... whose tap is in the image."""
     cdef int64_t x = w * m.stride[2] - m.before[2] + tap * m.dilation[2], room = m.size[2] - x
     first[0] = <int>min(<int64_t>height, ceil_div(-x, m.stride[2]) if x < 0 else 0)
     end[0] = <int>max(<int64_t>first[0], min(<int64_t>height, ceil_div(room, m.stride[2]) if room > 0 else 0))
 
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
-    """The spans of a tile in columns [k0, k0 + k) of the matrix; how many. The first and the last have all its rows."""
+    """Find the spans of a tile in columns [k0, k0 + k) of the matrix. Return how many; the first and the last have all
+    rows of the tile."""
     cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
     cdef int64_t first = 0, end = lines, low, high
@@ -60,8 +61,8 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
 
 
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil:
-    """The spans of `lines` lines of the windows of `height` outputs from column w on, of which the first and the last
-    have all rows; how many, or 0 if none is to be left out."""
+    """Find the spans of `lines` lines of the windows of `height` outputs from column w on. Return how many, or 0 if
+    nothing is left out; the first and the last have all rows."""
     cdef int64_t tap = 0, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
     if m.kernel[2] >= MAX_SPANS:
@@ -93,7 +94,7 @@ cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span
 
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil:
-    """A tile in its spans alone; a line of its windows has `line` numbers. Its sums lie in dst between them."""
+    """Compute a tile in its spans alone, while dst holds its sums. A line of its windows has `line` columns."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1
@@ -119,7 +120,7 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
 
 
 cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
-    """The one span that has all rows becomes two, of which one is a new last span."""
+    """Split the only span that has all rows into two; the second becomes the last span."""
     cdef int i
     for i in range(count):
         if spans[i].rows == height:
@@ -131,7 +132,7 @@ cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
 
 
 cdef void bring_whole_spans_to_the_ends(Span *spans, int count, int height) noexcept nogil:
-    """Swap spans so that the first and the last have all rows, which two of them do."""
+    """Swap spans so that the first and the last have all rows."""
     cdef Span other
     cdef int i
     for i in range(count):

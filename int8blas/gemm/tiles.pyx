@@ -126,7 +126,7 @@ cdef void widen_panels(Nest *x) noexcept nogil:
     t.groups = 2 * groups
     t.ahead_step //= 2
     if x.at.width > 1:
-        t.ahead = NULL  # b_panel, the distance between the panels to prefetch too, is that of the widened panels
+        t.ahead = NULL  # prefetching uses b_panel too, which is the distance of the widened panels now
 
 
 cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
@@ -176,7 +176,7 @@ cdef void choose_output(Nest *x) noexcept nogil:
 
 cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles one call computes below one
-    another: tiles of equal height whose sums go the same way, as many as Arena.tile has room for."""
+    another: tiles of equal height whose sums go the same way, and for which Arena.tile has room."""
     cdef Cursor *at = &x.at
     cdef bint waits
     cdef int64_t room
