@@ -1,40 +1,38 @@
 /* Squared distances of few rows x and many rows y, contiguous in k and read in place (i8_distance_args in gemm.h).
- * gemm.c includes this file once, after long_k_body.h, whose copies, end of a row and folds these are.
+ * gemm.c includes this file once, after long_k_body.h, whose copies, row ends and folds it uses.
  *
  * With VNNI,
  *
  *     (x - y)^2 = x^2 - 2 x y + y^2
  *
- * where, of y, u is the form of u8 and v that of s8, which differ by 128, whatever y is:
+ * where u is y as u8 and v is y as s8; they differ by 128:
  *
- *     x y = x u - 128 x   if both are s8      x v + 128 x   if both are u8      else x times the form of the other sign
- *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if it is u8
+ *     x y = x u - 128 x   if both are s8      x v + 128 x   if both are u8      otherwise x times y with the other sign
+ *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if y is u8
  *
- * Two multiply-adds for each y, beside one for each x. All of them take u as it is, or v, so that no sum needs those of
- * y; what depends on x alone is an offset. Without VNNI VPMADDWD squares differences in s16: three instructions for
- * each x, beside one that widens y.
+ * Each y takes two multiply-adds, besides one for each x. All of them read u, or v, unshifted, so that no sum needs the
+ * sums of y; terms of x alone are an offset. Without VNNI, VPMADDWD squares differences in s16: three instructions for
+ * each x, besides one that widens y.
  *
- * Rows y are taken side by side, for one load of x. But memory sees as many streams in them, and sends rows one after
- * the other half as fast again: so one row x takes them. More rows x fetch what lies ahead meanwhile.
- */
+ * Rows y are taken side by side, so that one load of x serves several. But each row is a stream, and memory delivers
+ * rows one after the other 1.5x as fast: so one row x takes rows y one after the other. More rows x prefetch. */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
 enum {
-    /* How far ahead rows y are fetched, in bytes: from memory 3 KiB take a tenth longer, from L3 more than 4 do. */
+    /* Prefetch distance of rows y, in bytes: 3 KiB is 1.1x slower from memory, more than 4 KiB is so from L3. */
     I8_DISTANCE_AHEAD = 1 << 12,
-    /* One row x takes rows y one after the other where so many bytes or more of them come from beyond the L2 cache, in
-     * which they would take a tenth longer, and rows are so long at most: the next one begins before multiply-adds that
-     * wait for each other have ended, as far as a CPU looks ahead. */
+    /* From this many bytes of y on, which do not fit the L2 cache, one row x takes rows y one after the other (1.1x
+     * slower if they are in L2), up to this row length: the CPU begins the next row before dependent multiply-adds of
+     * the current one have ended. */
     I8_DISTANCE_FAR = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
 
-/* Bytes of a step: all of them, the last ones of a row that is longer, or those of a row that is shorter. */
+/* Bytes of a step: all; the last bytes of a longer row; or the bytes of a shorter row. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
 
-/* A step of one row, with zeros in place of what is not of the row, or of what an earlier step had: so many bytes are
- * left. */
+/* Load a step of one row of which `left` bytes are left, with zeros for bytes of other rows or of an earlier step. */
 I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left, const int is_signed)
 {
 #if I8_DIFFERENCES
@@ -59,8 +57,8 @@ I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left
 #undef I8_DISTANCE_VECTOR
 }
 
-/* A step: squares[j] + shifts[j] += y^2 (but for 128^2) unless they are known, acc[i * columns + j] += x times u or v;
- * or, in s16, acc alone, += (x - y)^2, or squares where there is no x. `shifts` may be `squares`. */
+/* Add one step: squares[j] + shifts[j] += y^2 (without 128^2) unless they are known, acc[i * columns + j] += x times u
+ * or v. In s16, acc[i * columns + j] += (x - y)^2, or squares += y^2 without x. `shifts` may be `squares`. */
 I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, const uint8_t *x, ptrdiff_t x_row,
                                 const uint8_t *y, ptrdiff_t y_row, int64_t left, const int kind, const int rows,
                                 const int columns, const int x_signed, const int y_signed, const int known)
@@ -102,17 +100,17 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, co
     }
 }
 
-/* The sums of rows y side by side: of their squares, and, at acc[i * columns + j], of their products with rows x. */
+/* Sum rows y side by side: their squares, and in acc[i * columns + j] their products with rows x. */
 I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                                 ptrdiff_t y_row, int64_t k, const int rows, const int columns, const int x_signed,
                                 const int y_signed, const int known)
 {
     const int step = I8_DISTANCE_STEP, fetches = rows > 1 && !known;
     const int64_t all = k;
-    /* Where rows y lie behind each other, what comes after these. */
+    /* If rows y are contiguous, prefetch the bytes that follow them. */
     const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
     const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
-    /* Of a single row a multiply-add would wait for the one before it. */
+    /* With a single row, a multiply-add would wait for the previous one. */
     i8_vec shift = i8_zero(), *shifts = columns == 1 ? &shift : squares;
     I8_FOR(i, rows * columns) acc[i] = i8_zero();
     I8_FOR(j, columns) squares[j] = i8_zero();
@@ -132,8 +130,8 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
         squares[0] = i8_add(squares[0], shift);
 }
 
-/* Some rows y: their sums of squares, if there are no rows x, or their distances from these, of which a short row is
- * padded with zeros to a step. `offsets` are those of the sums of row i and column j, at i * columns + j. */
+/* Store the sums of squares of some rows y, without rows x, or else their distances. A short row is padded with zeros
+ * to a step. `offsets` of row i and column j are at i * columns + j. */
 I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
                                 const int32_t *offsets, const int rows, const int columns, const int in_turn,
                                 const int x_signed, const int y_signed, const int known)
@@ -149,7 +147,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
                              y_signed, known);
     else
         i8_distance_rows(acc, squares, x, x_row, y, t->y_row, t->k, rows, columns, x_signed, y_signed, known);
-    /* Folded vectors have their sums again and again. Those of one row x are added to the squares before. */
+    /* Folded vectors repeat their sums. With one row x, its sums are added to the squares before folding. */
     if (!I8_DIFFERENCES && rows == 1 && !known)
         I8_FOR(j, columns) squares[j] = i8_sub(squares[j], i8_add(acc[j], acc[j]));
     else if (rows > 0)
@@ -168,7 +166,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
         memcpy(t->dst + i * t->dst_row + first, found + i * columns, (size_t)columns * sizeof(int32_t));
 }
 
-/* What is added to the distances of rows x: squares and, with VNNI, what is left of the forms of u8 and s8. */
+/* Compute what is added to the distances of rows x: squares and, with VNNI, the correction for the forms u8 and s8. */
 I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, const int rows, const int columns,
                                    const int x_signed, const int y_signed, const int known)
 {
@@ -185,7 +183,7 @@ I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
                             const int known)
 {
-    /* Short rows take one step: their folds are what takes the time, which many share. */
+    /* Short rows take one step. Folding takes the time, and many rows share a fold. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const int in_turn = rows == 1 && t->count * t->k >= I8_DISTANCE_FAR && t->k >= I8_DISTANCE_STEP &&
                         t->k <= I8_DISTANCE_TURN;
@@ -260,7 +258,7 @@ static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t gro
         }                                                                                                              \
         panel += 4 * I8_PANEL;                                                                                         \
     } while (0)
-    /* b (b + 128), two groups at a time, as a multiply-add waits for the one before it. */
+    /* b (b + 128), two groups at a time: a multiply-add waits for the previous one. */
     for (; groups > 1; groups -= 2)
         I8_FOR(d, 2) I8_ADD_SQUARES(d);
     if (groups > 0)

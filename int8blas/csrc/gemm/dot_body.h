@@ -1,20 +1,19 @@
-/* The dot kernels, written once: many vectors contiguous in k, in place, by a few packed ones (i8_dot_args in
- * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y) and the
- * i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_permute and I8_DOT_SUMS.
+/* The dot kernels: many vectors x, contiguous in k and read in place, by a few packed vectors y (i8_dot_args in
+ * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y), I8_DOT_SUMS and
+ * the i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units and i8_permute.
  *
- * Up to 4 vectors y: each has registers of its own, and so has every sum. The lanes of a sum are added in the end.
- * 8 or 16: they share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
- * as many groups over the register, which is free for 4 and 8 bytes and not for more, unless it is also shifted: then
- * it costs a quarter, and a loop of its own.
+ * Up to 4 vectors y have registers of their own, as has every sum; the lanes of a sum are added at the end. 8 or 16
+ * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats as
+ * many groups over the register. That is free for 4 and 8 bytes; for more it makes the loop 1.25x slower, so a shifted
+ * x has a loop of its own.
  *
- * I8_DOT_SUMS accumulators, up to 4 vectors of y and one of x. The result is rows * columns values, row by row.
+ * Registers: I8_DOT_SUMS accumulators, up to 4 vectors of y, one of x. The result is rows * columns values, row by row.
  *
- * Where I8_STEP takes operands of one sign, x is shifted to that of y: I8_SHIFT is what a vector y then adds to a sum,
- * for each unit of its own sum.
+ * If I8_STEP takes operands of one sign, x is shifted to the sign of y. A vector y then adds I8_SHIFT to a sum, for
+ * each unit of the sum of y.
  *
- * Where I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y), whose
- * s16 sums of I8_HALVES_STEPS loads of x fit: they are widened no more often than that.
- */
+ * If I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The s16
+ * sums of I8_HALVES_STEPS loads of x fit, and are widened once for all of them. */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
         i8_vec yv[4];                                                                                                  \
@@ -53,7 +52,7 @@
         y += 8 * I8_LANES * vectors;                                                                                   \
     } while (0)
 
-/* The sums of all k in every lane. The steps of halves are in line where there are rows for many tiles. */
+/* Sum all k in every lane. The steps of halves are inlined if there are rows for many tiles. */
 I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {
@@ -89,14 +88,14 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
 }
 #undef I8_ADD_HALVES
 #else
-/* The sums of all k in every lane. */
+/* Sum all k in every lane. */
 I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {
     (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
-    /* Steps at once with accumulators of their own, where there are too few to fill a multiply-add's latency. */
+    /* Steps at once, each with accumulators of its own, if one step has too few to hide a multiply-add's latency. */
     const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
     i8_vec acc[4][I8_DOT_SUMS];
     const uint8_t *y = t->y;
@@ -106,8 +105,8 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
-    /* Rows are read as fast as they come; where they lie side by side, this asks for those ahead. What is further ahead
-     * goes no nearer than the L2 cache: the L1 cache has what is used before. */
+    /* Rows are read as fast as memory delivers them; if they are contiguous, the next rows are prefetched. A longer
+     * prefetch distance goes to L2 only: the L1 cache holds bytes that are used sooner. */
     const int far_ahead = t->ahead || rows * x_row > I8_DOT_AHEAD;
     const uint8_t *ahead = x + (t->ahead ? t->ahead : rows * x_row);
     if (columns > 4) {
@@ -147,7 +146,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
 #endif
 
 #ifdef I8_SHIFT
-/* What the vectors y add to all their sums. */
+/* Compute what the shift of x adds to all sums with the vectors y. */
 I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, const int columns)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
@@ -175,7 +174,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
     int32_t found[(I8_DOT_ROWS + 1) * I8_LANES];
     int32_t *values = dst;
     if (far) {
-        /* Memory sends one row after the other half as fast again as several, in which it sees as many streams. */
+        /* Memory delivers one row after the other 1.5x as fast as several rows side by side: several streams. */
         i8_vec sum[I8_DOT_SUMS];
         for (int i = 0; i < rows; ++i)
             I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0);
@@ -207,7 +206,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
 
 I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
 {
-    /* Where the folds of two lanes leave the sum of a row and a column, and its start value. */
+    /* The lanes in which two folds leave the sum of a row and a column, and its start value. */
     int32_t order[I8_LANES], starts[I8_LANES];
     I8_FOR(j, I8_LANES) {
         const int row = j / columns, column = j % columns;
@@ -224,7 +223,7 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     const int32_t *x_squares = columns == I8_LANES ? t->x_squares : NULL;
     char *dst = t->dst;
     int64_t rows = t->rows;
-    /* Whether values lie as a tile has them. */
+    /* whether the results lie in C as in the tile */
     const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
 #define I8_TILE(height, far)                                                                                           \
     do {                                                                                                               \

@@ -1,31 +1,28 @@
-/* The row kernels, written once: few rows of A times a C-ordered B in place (i8_few_rows_args in gemm.h).
- * gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and
- * the i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
+/* The row kernels: few rows of A times a C-ordered B, read in place (i8_few_rows_args in gemm.h). gemm.c includes this
+ * file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and the i8_vec of tile_body.h
+ * with i8_interleave, i8_interleave_half and i8_xor.
  *
- * A block is 4 vectors of columns, so that a row of it is one vector load; interleaving the bytes of 4 rows takes 8
- * shuffles for 4 vectors. It leaves the columns in an order of its own, the same in every block, which the sums keep
- * until they are finished: lane c of 128-bit lane l of vector q is column 16 * l + 4 * q + c.
+ * A block is 4 vectors of columns, so that one of its rows is one vector load. Interleaving the bytes of 4 rows takes 8
+ * shuffles for 4 vectors, and permutes the columns in the same way in every block: lane c of 128-bit lane l of vector q
+ * is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
  *
- * As many sums as there are registers for are carried at a time: one or two rows take several blocks side by side,
- * which also makes longer stretches of each row of B; many rows take half a block, whose two vectors cost half the
- * shuffles.
+ * The kernels carry as many sums as there are registers for. One or two rows take several blocks side by side, which
+ * also read longer stretches of each row of B; many rows take half a block, whose two vectors cost half the shuffles.
  *
- * Where multiplications of bytes give s16, rows are interleaved in pairs: half of the shuffles, and the same order of
- * columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ * If multiplications of bytes give s16, rows are interleaved in pairs: half the shuffles, the same order of columns.
+ * I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
- * Where I8_STEP takes operands of one sign, B is shifted to that of A: I8_SHIFT is what a row of A then adds to a sum,
- * for each unit of its own sum.
+ * If I8_STEP takes operands of one sign, B is shifted to the sign of A. A row of A then adds I8_SHIFT to a sum, for
+ * each unit of the sum of the row.
  *
- * The next lines of a row are fetched into the L2 cache by hand: rows are too far apart, and visited too briefly, for
- * the hardware to see streams. One or two rows can do without it, and are faster so, if B is in the L2 cache.
- */
+ * The kernels prefetch the next lines of a row into the L2 cache: rows are too far apart, and visited too briefly, for
+ * the hardware to detect streams. One or two rows are faster without prefetching if B is in the L2 cache. */
 
-/* Bytes to row q of a group; of the last group, to its first row instead of those behind the last, which A multiplies
- * by 0. */
+/* Byte offset of row q of a group. In the last group, missing rows alias row 0, which A multiplies by 0. */
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
-/* Block w of the row that is so many bytes behind the first. */
+/* Load block w of the row `bytes` bytes behind the first. */
 #define I8_LOAD_ROW(row, bytes)                                                                                        \
     do {                                                                                                               \
         const uint8_t *line = b + w * 4 * I8_LANES + (bytes);                                                          \
@@ -66,7 +63,7 @@
 #endif
 
 #ifdef I8_SHIFT
-/* What the rows of A add to all their sums. */
+/* Compute what the shift adds to all sums of the rows of A. */
 I8_INLINE void I8_NAME(row_shifts)(int32_t *shifts, const i8_few_rows_args *t, const int mr)
 {
     const int64_t all = t->groups + (t->b_tail > 0);
@@ -81,7 +78,7 @@ I8_INLINE void I8_NAME(row_shifts)(int32_t *shifts, const i8_few_rows_args *t, c
 }
 #endif
 
-/* `blocks` blocks of columns; 4 vectors of each, or the 2 of one half. */
+/* Compute `blocks` blocks of columns: 4 vectors of each, or 2 of one half block. */
 I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int32_t *shifts,
                               const int mr, const int blocks, const int vectors, const int half, const int fetch)
 {
@@ -117,8 +114,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 }
 
 #ifdef I8_STEP_16
-/* One row, in halves: pairs of rows of B take half the shuffles, and the s16 sums of I8_HALVES_STEPS pairs fit, or of
- * half as many if the row is centered. */
+/* One row, in halves: pairs of rows of B take half the shuffles. The s16 sums of I8_HALVES_STEPS pairs fit, or of half
+ * as many if the row is centered. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
@@ -180,7 +177,7 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b
 #define I8_STRIP(mr, blocks) I8_NAME(strip)(t, b, acc, shifts, mr, blocks, 4, 0, fetch)
 #endif
 
-/* `together` blocks at a time; 0 stands for half a block. */
+/* Compute `together` blocks at a time; 0 stands for half a block. */
 I8_INLINE void I8_NAME(body)(const i8_few_rows_args *t, const int mr, const int together, const int fetch)
 {
     const uint8_t *b = t->b;

@@ -1,4 +1,4 @@
-/* The products of an instruction set with vectors, but for its tiles, which tiles.c has. */
+/* The products of an instruction set with vectors, except its tiles (tiles.c). */
 #include "isa/set.h"
 
 #ifdef I8_LANES

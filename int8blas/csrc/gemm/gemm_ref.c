@@ -1,4 +1,4 @@
-/* Products in portable C: the reference. */
+/* Products in portable C, the reference. */
 #include <string.h>
 
 #include "isa/dot_ref.h"
@@ -65,7 +65,7 @@ static const i8_tiles i8_exact_tiles = {{{i8_ref_dot4_1x1}, {i8_ref_dot4_2x1}, {
 static const i8_tiles i8_saturating_tiles = {
     {{i8_ref_dot4_sat_1x1}, {i8_ref_dot4_sat_2x1}, {i8_ref_dot4_sat_3x1}, {i8_ref_dot4_sat_4x1}}};
 
-/* One vector by one. */
+/* Multiply one vector by one. */
 I8_INLINE void i8_ref_long_k(const i8_long_k_args *t, const int x_signed, const int y_signed)
 {
     for (int64_t k = 0; k < t->k; ++k)

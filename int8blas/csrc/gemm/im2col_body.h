@@ -1,10 +1,10 @@
-/* Rows of the matrix that im2col makes of an image (i8_image in packing.h), straight from the image.
+/* Copy rows of the matrix of an image (i8_image in packing.h) from the image.
  *
- * A row falls into runs of bytes that are contiguous in the image: a line of the window, where taps follow one another
- * without a gap, or else the channels of a tap. The same run of all rows that lie in one line of the output is copied
- * before the next. */
+ * A row falls into runs of bytes that are contiguous in the image: a line of the window if taps follow one another
+ * without a gap, otherwise the channels of a tap. One run of all rows of an output line is copied before the next run.
+ */
 
-/* The copies of one run, XORed with flip: `rows` of them, `n` bytes each. */
+/* The copies of one run, XORed with flip: `rows` copies of `n` bytes. */
 typedef struct {
     uint8_t *dst;
     ptrdiff_t dst_row;
@@ -14,7 +14,7 @@ typedef struct {
     uint8_t flip;
 } i8_copies;
 
-/* 1, 4, 16, 32 or 64 bytes. */
+/* Copy 1, 4, 16, 32 or 64 bytes. */
 I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src, const int n, uint8_t flip)
 {
 #ifdef I8_UNITS
@@ -36,8 +36,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         dst[v] = src[v] ^ flip;
 }
 
-/* Whole chunks, of which the last one overlaps the one before, or, where that is allowed, goes beyond the end. By
- * value: stores of bytes could change what a pointer leads to. */
+/* Copy whole chunks. The last chunk overlaps the one before or, if allowed, exceeds the end. `r` is passed by value:
+ * through a pointer, stores of bytes could change it. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
@@ -47,14 +47,14 @@ I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
         }
 }
 
-/* One chunk a row, which goes beyond the end. */
+/* Copy one chunk a row, which exceeds the end. */
 I8_INLINE void i8_copy_chunk(i8_copies r, const int chunk)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
         i8_copy_bytes(r.dst, r.src, chunk, r.flip);
 }
 
-/* `beyond`: up to 63 bytes behind each run may be read and written. */
+/* Copy a run. With `beyond`, up to 63 bytes behind each run may be read and written. */
 static void i8_copy_run(const i8_copies *r, int beyond)
 {
     if (beyond && r->n <= 16)
@@ -75,7 +75,7 @@ static void i8_copy_run(const i8_copies *r, int beyond)
         i8_copy_chunks(*r, 1, 0);
 }
 
-/* Columns [from, to) of a run of one row; tap t of the run lies at the position x + t * dilation of its line. */
+/* Copy columns [from, to) of a run of one row. Tap t of the run is at position x + t * dilation of its line. */
 I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line, int64_t x, int64_t from, int64_t to,
                             uint8_t flip)
 {
@@ -98,13 +98,13 @@ I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line
     }
 }
 
-/* Columns [from, to) of a run of `taps` taps, for `rows` rows of a line of the output; `line` is that of the image, or
- * NULL in the padding, x the position in it of the first tap of the first row. */
+/* Copy columns [from, to) of a run of `taps` taps, for `rows` rows of an output line. `line` is the image's line, or
+ * NULL in the padding; x is the position of the first tap of the first row in it. */
 static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, const uint8_t *line, int64_t x,
                             int64_t taps, int64_t rows, int64_t from, int64_t to, uint8_t flip, int room)
 {
     const int64_t stride = m->stride[2], reach = (taps - 1) * m->dilation[2];
-    int64_t first = 0, end = 0; /* of the rows whose taps are all in the image */
+    int64_t first = 0, end = 0; /* the rows whose taps are all in the image */
     if (line && m->steps[4] == 1) {
         first = x < 0 ? (stride - 1 - x) / stride : 0;
         end = m->size[2] - 1 - reach - x < 0 ? 0 : (m->size[2] - 1 - reach - x) / stride + 1;
@@ -127,9 +127,7 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     }
 }
 
-/* Columns [k0, k0 + k) of `rows` rows from `row` on, XORed with flip. Of the dst_row bytes from one row to the next
- * those behind may change too; if there are 4 or more, they begin with zeros up to a multiple of 4. Of the image
- * nothing is read but bytes in front of its end. */
+/* See i8_packing_kernels.im2col. Nothing behind the end of the image is read. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
@@ -143,7 +141,7 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
         const int64_t together = rows < width - w ? rows : width - w;
         const uint8_t *image = m->src + row / (width * height * depth) * m->steps[0];
         for (int64_t at = k0, end; at < k0 + k; at = end) {
-            const int64_t number = at / m->line, first = number * m->line; /* of the line of the window */
+            const int64_t number = at / m->line, first = number * m->line; /* of the window's line */
             const int64_t tap = (at - first) / (run ? run : 1) * taps, start = first + tap * m->channels;
             end = at - first < used ? start + run : first + m->line;
             end = end < k0 + k ? end : k0 + k;
@@ -164,7 +162,8 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
     }
 }
 
-/* One line of i8_image_lines, of one group's channels; `src` is column 0 of the image's line, NULL in the padding. */
+/* Copy one line for i8_image_lines, the channels of one group; `src` is column 0 of the image's line, NULL in the
+ * padding. */
 static void i8_image_line(uint8_t *dst, const i8_image *m, const uint8_t *src, int64_t x, int64_t columns, uint8_t flip)
 {
     const int64_t channels = m->channels;
@@ -196,7 +195,7 @@ static void i8_image_line(uint8_t *dst, const i8_image *m, const uint8_t *src, i
         memset(to + n * channels, m->padding ^ flip, (size_t)((columns - left - n) * channels));
 }
 
-/* See i8_kernels.image_lines. */
+/* See i8_packing_kernels.image_lines. */
 static void i8_image_lines(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *m,
                            int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip)
 {

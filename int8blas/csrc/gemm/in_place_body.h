@@ -1,13 +1,15 @@
-/* What the kernels need that read an operand in place (few_rows_body.h, dot_body.h): the other operand in their order,
+/* Helpers of the kernels that read an operand in place (few_rows_body.h, dot_body.h): the other operand in their order,
  * bytes split into halves, and results in the order of the columns. */
 #include <string.h>
 
 #include "core/dwords.h"
 
-/* The next rows of dot_body.h's widest kernels are fetched into the L1 cache up to so many bytes, else into L2. */
+/* Up to this many bytes, the next rows of dot_body.h's widest kernels are prefetched into the L1 cache, otherwise into
+ * L2. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
-/* dot_body.h takes `bytes` of each column at a time: up to 4 columns a register each, more side by side in one. */
+/* Return the groups of each column that dot_body.h takes at a time: up to 4 columns have a register each, more share
+ * one. */
 I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
 
 static int64_t i8_dots_size(int columns, int64_t k)
@@ -17,7 +19,7 @@ static int64_t i8_dots_size(int columns, int64_t k)
 }
 
 #if I8_LANES == 16
-/* 8 rows of 16 values as 16 columns of 8. */
+/* Transpose 8 rows of 16 values to 16 columns of 8. */
 I8_INLINE void i8_turn_dots(int32_t *dst, const int32_t *found)
 {
     i8_vec low[4], high[4], columns[2][4];
@@ -39,7 +41,7 @@ I8_INLINE void i8_turn_dots(int32_t *dst, const int32_t *found)
 }
 #endif
 
-/* What a dot kernel found, [rows][columns], to where it belongs. */
+/* Store the results of a dot kernel, [rows][columns], at dst_row and dst_column. */
 I8_NOINLINE void i8_scatter_dots(const i8_dot_args *t, char *dst, const int32_t *found, int rows, int columns)
 {
 #if I8_LANES == 16
@@ -59,9 +61,9 @@ I8_NOINLINE void i8_scatter_dots(const i8_dot_args *t, char *dst, const int32_t 
                 i8_write32(dst + i * t->dst_row, (uint32_t)found[i * columns]);
 }
 
-/* Blocks of `dwords` as two blocks, of halves: x = low + 16 * high in every byte, both u4 if x is u8, else from -8 to 7
- * and from -8 to 8, so that the s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit. src may end
- * where dst does. */
+/* Split blocks of `dwords` into two blocks of halves: x = low + 16 * high in every byte. Both are u4 if x is u8;
+ * otherwise from -8 to 7 and from -8 to 8. The s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit.
+ * src may end where dst does. */
 I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
 I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
 {
@@ -84,7 +86,7 @@ static void i8_halve_row(uint8_t *dst, const uint8_t *src, int64_t dwords, int a
     i8_halve(dst, src, dwords, a_unsigned, 1);
 }
 
-/* x from -255 to 255 as low, from -8 to 7, and 16 * high, from -16 to 16. */
+/* Split x from -255 to 255 into low, from -8 to 7, and 16 * high, high from -16 to 16. */
 static void i8_halve_centered(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero)
 {
     enum { BYTES = 64 };
@@ -110,7 +112,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
     const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
     int32_t order[I8_LANES];
     uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
-    /* Vector v of a step gathers the dwords of v * I8_LANES / lanes and the columns behind it. */
+    /* Vector v of a step gathers the dwords of column v * I8_LANES / lanes and of the columns behind it. */
     if (lanes == 1 || columns == 1) {
         memcpy(to, src, (size_t)size);
     } else if (lanes < I8_LANES) {
@@ -128,7 +130,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
         i8_halve(dst, ordered, size / (4 * I8_LANES), y_unsigned, I8_LANES);
 }
 
-/* Fetches what follows in the rows, too: the next call will copy it. */
+/* Copy rows, and prefetch the bytes that follow in each: the next call copies them. */
 static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
 {
     for (; rows > 0; --rows, src += row_stride)
@@ -138,8 +140,8 @@ static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_
         }
 }
 
-/* One row of a block of few_rows_body.h in the order of its columns, which is a transpose of 4 x 4 dwords in 128-bit
- * units: unit q of lane l moves to unit l of place q. */
+/* Reorder one row of a block of few_rows_body.h to the order of its columns: transpose 4 x 4 dwords in units of 128
+ * bits, so that unit q of lane l becomes unit l of lane q. */
 static void i8_finish_rows(int32_t *dst, const int32_t *acc, int32_t add)
 {
     const i8_vec offset = i8_broadcast(&add);

@@ -1,11 +1,10 @@
-/* The machine's own limits, for benchmarks: a loop that multiplies and adds on registers only, and one that reads.
- * gemm.c includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
+/* Measure the machine's limits, for benchmarks: a loop of multiply-adds on registers, and a loop of loads. gemm.c
+ * includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
  *
- * 16 independent accumulators (12 of 256 bits, of which there are 16 registers in all, or of two registers each) cover
- * the latency of a multiply-add, 4 or 5 cycles, on two ports. I8_OPAQUE costs no instruction: it makes the compiler
- * take `a` for another value each time, so that no part of a multiply-add of several instructions leaves the loop.
- * Where there is no such thing, there is no peak.
- */
+ * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports; with 16 registers of
+ * 256 bits, or with two registers an accumulator, there are 12. I8_OPAQUE costs no instruction: the compiler must
+ * assume a new value of `a` each time, so that no part of a multiply-add of several instructions leaves the loop.
+ * Compilers without it have no peak. */
 #if defined(__GNUC__)
 #ifdef I8_AARCH64
 #define I8_PEAK 12

@@ -1,27 +1,27 @@
-/* The kernels of long K: few vectors by few others, all of them contiguous in k and read in place (i8_long_k_args in
- * gemm.h). gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with
- * i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
+/* The kernels of long K: few vectors by few vectors, contiguous in k and read in place (i8_long_k_args in gemm.h).
+ * gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with i8_repeat_some,
+ * i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
- * Each of the rows * columns sums has accumulators of its own; where these are few, several, so that one multiply-add
- * need not wait for another. The k of a segment are added in s32, the segments in s64. Of a stretch of I8_LANES
- * segments a lane has the products of as many k as a segment has, so only the sum of the lanes is in s64: to stop for
- * that after each segment would take 2 % of the time where vectors come from memory.
+ * Each of the rows * columns sums has accumulators of its own; few sums have several each, so that a multiply-add does
+ * not wait for the previous one. The k of a segment are added in s32, segments in s64. A stretch is I8_LANES segments:
+ * each lane adds as many products as a segment has, so only the sum of the lanes needs s64. Leaving the loop after each
+ * segment would be 1.02x slower for vectors from memory.
  *
- * With multiply-adds of bytes a step is a vector of them. Where there is none for the signs of the operands, x is
- * shifted by 128, and the sums of y, which undo that, are products with a vector of ones: one more multiply-add for
- * each vector y, while loads are what limits. VNNI multiplies u8 by s8; of AArch64, the dot product takes operands of
- * the same sign (I8_ALIKE), and the matrix multiplication's adds those of different ones. Without them half a vector of
- * bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8 instructions for 64 bytes of AVX2,
- * where halves of bytes, which have to be made first, would take 7.5 for operands of different signs and 10.5 for
- * others, and shifts 9.
- */
+ * A step of a multiply-add of bytes is a vector. If there is no multiply-add for the operands' signs, x is shifted by
+ * 128, and the sums of y correct for it: they are products with a vector of ones, one more multiply-add for each vector
+ * y, while loads limit the speed. VNNI multiplies u8 by s8. On AArch64, the dot product takes operands of the same sign
+ * (I8_ALIKE), the matrix multiplication extension also takes different signs.
+ *
+ * Without any of these, half a vector of bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8
+ * instructions for 64 bytes with AVX2. Halves of bytes, which would have to be made first, would take 7.5 for operands
+ * of different signs and 10.5 for others; shifts would take 9. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)
 
 #ifndef I8_ALIKE
 #define I8_ALIKE 0
 #endif
-/* acc += x * y in bytes. */
+/* acc += x * y in bytes */
 #if I8_ALIKE
 #define I8_LONG_K_DOT(acc, x, y, x_signed, y_signed)                                                                   \
     do {                                                                                                               \
@@ -44,7 +44,7 @@
     } while (0)
 #endif
 
-/* Whether x is shifted. */
+/* Return whether x is shifted. */
 I8_INLINE int i8_long_k_shifts(const int x_signed, const int y_signed)
 {
 #if I8_PAIRED
@@ -61,14 +61,14 @@ static const int8_t i8_before_end[2 * 64] = {[64] = -1, -1, -1, -1, -1, -1, -1, 
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
-/* Vectors of less than a step, and zeros behind them. */
+/* Copy vectors shorter than a step, and append zeros. */
 static void i8_copy_short(uint8_t (*dst)[4 * I8_LANES], const uint8_t *src, ptrdiff_t row, int count, int k)
 {
     for (int i = 0; i < count; ++i)
         i8_store(dst[i], i8_repeat_some(src + i * row, 4 * I8_LANES, k));
 }
 
-/* A step of one vector as the multiply-add takes it. */
+/* Load a step of one vector in the form of the multiply-add. */
 I8_INLINE i8_vec i8_long_k_load(const void *p, const int is_signed, const int shifted)
 {
 #if I8_PAIRED
@@ -81,7 +81,7 @@ I8_INLINE i8_vec i8_long_k_load(const void *p, const int is_signed, const int sh
 #endif
 }
 
-/* One step: acc[i * columns + j] += x(i) * y(j), sum[j] += y(j) where that is needed. `mask` is for y, or NULL. */
+/* Add one step: acc[i * columns + j] += x(i) * y(j), and sum[j] += y(j) if it is needed. `mask` is for y, or NULL. */
 I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                               ptrdiff_t y_row, const void *mask, const int rows, const int columns, const int x_signed,
                               const int y_signed)
@@ -116,7 +116,7 @@ I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdif
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-/* The sums of the lanes of up to 16 vectors, to as many values rounded up to a vector. */
+/* Sum the lanes of up to 16 vectors. dst has room for their number rounded up to a vector. */
 I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 {
     I8_FOLD(i8_fold_lanes, n);
@@ -128,8 +128,8 @@ I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 }
 #undef I8_FOLD
 
-/* dst[i, j] += the sum of the lanes of vector i * columns + j, and `shift` times that of y_lanes' vector j: for sums of
- * lanes that are not in s32. */
+/* Add the sum of the lanes of vector i * columns + j to dst[i, j], and `shift` times the sum of the lanes of y_lanes'
+ * vector j, in s64: the sum of the lanes may leave s32. */
 static void i8_long_k_add_lanes(const i8_long_k_args *t, const int32_t *lanes, const int32_t *y_lanes, int rows,
                                 int columns, int shift)
 {
@@ -142,7 +142,7 @@ static void i8_long_k_add_lanes(const i8_long_k_args *t, const int32_t *lanes, c
         }
 }
 
-/* A stretch of k bytes, at x and y. */
+/* Multiply a stretch of k bytes at x and y. */
 I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, const uint8_t *y, int64_t k,
                                  const int rows, const int columns, const int x_signed, const int y_signed)
 {
@@ -165,7 +165,7 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
     for (; depth > 1 && k >= step; k -= step, x += step, y += step)
         i8_long_k_step(acc[0], sum[0], x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
     if (k > 0) {
-        /* The last step reaches back to what was multiplied before, where y is 0 then; or it is of copies. */
+        /* The last step overlaps bytes that are multiplied already, where y is set to 0; a short vector uses copies. */
         uint8_t x_step[4][4 * I8_LANES], y_step[4][4 * I8_LANES];
         const int copied = all < step;
         if (copied) {

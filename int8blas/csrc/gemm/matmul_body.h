@@ -1,14 +1,13 @@
 /* Tiles by an instruction that multiplies 2 rows of 8 k by 2 columns of 8 k to 4 sums (USMMLA), for tile_body.h, which
  * calls add_products of the same prefix. isa/i8mm.h has i8_matmul(acc, a, b).
  *
- * Two groups of k are taken together. B': zipping the dwords of a unit of the first and of the second group, of 4
- * columns each, makes two units of 2 columns of 8 k. That is done once for all tiles below each other, to memory, in
- * which the units of two groups are as many bytes as before. A': arrange_a has done the same to the micro-panel, where
- * the dwords of a row follow each other then: two rows are a unit. The last group of an odd number is as it was, and
- * the second one 0.
+ * Two groups of k are taken together. B': zipping the dwords of a unit of 4 columns of the first group with one of the
+ * second makes two units of 2 columns of 8 k. This is done once for all tiles along M, into memory of the same size.
+ * A': arrange_a does the same to the micro-panel, in which the dwords of a row then follow each other: two rows are a
+ * unit. If the number of groups is odd, the last group stays as it is, and zeros follow.
  *
  * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and one at a time of B. A unit of sums has two
- * columns of two rows, which are sorted in the end. */
+ * columns of two rows, which are sorted at the end. */
 #include "core/dwords.h"
 
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)
@@ -27,7 +26,7 @@ void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
     }
 }
 
-/* The units of two groups, or of one and zeros. */
+/* Zip the units of two groups, or of one group and zeros. */
 I8_INLINE void i8_zip_groups(int8_t *dst, const int8_t *b, const int both)
 {
     I8_FOR(u, 4) {
@@ -44,7 +43,7 @@ static void i8_zip_panel(int8_t *dst, const int8_t *b, int64_t groups)
         i8_zip_groups(dst, b, 0);
 }
 
-/* 2 rows of 8 k: the rows of two groups, or of one and zeros; or of the last row alone. */
+/* Load 2 rows of 8 k: of two groups, or of one group and zeros; or the last row alone. */
 I8_INLINE i8_unit i8_two_rows(const uint8_t *a, const int both_groups, const int both_rows)
 {
     if (both_groups)
@@ -64,13 +63,13 @@ I8_INLINE i8_unit i8_two_rows(const uint8_t *a, const int both_groups, const int
         }                                                                                                              \
     } while (0)
 
-/* All products of a tile, whose sums are added to `sums`: see tile_body.h. */
+/* Add all products of a tile to `sums`: see tile_body.h. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *a, const int8_t *b, const char *ahead, const int mr, const int np)
 {
     int32x4_t acc[I8_ROW_PAIRS(I8_MR)][I8_COLUMN_PAIRS];
     int64_t groups = t->groups;
-    I8_IN_MEMORY(sums); /* there are no registers for them beside the products */
+    I8_IN_MEMORY(sums); /* no registers are left for prefetching beside the products */
     (void)row;
     (void)np;
     I8_FOR(i, I8_ROW_PAIRS(mr)) I8_FOR(j, I8_COLUMN_PAIRS) acc[i][j] = vdupq_n_s32(0);
@@ -95,7 +94,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 }
 #undef I8_MULTIPLY_GROUPS
 
-/* All of `t` with a B that is zipped. */
+/* Compute the tiles of `t` with a zipped B. */
 #define I8_PREPARE(t, mr, np)                                                                                          \
     _Alignas(64) int8_t zipped[I8_ARRANGED_K * I8_PANEL];                                                              \
     i8_tile_args with_zipped = *t;                                                                                     \

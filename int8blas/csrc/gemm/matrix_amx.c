@@ -1,9 +1,9 @@
 /* AMX: eight registers of 16 rows of 64 bytes, and a unit that multiplies them.
  *
- *   TDPBUSD     16 cycles, latency 52: 16 rows of A times a group of 64 k of a panel of B; a cycle a row for fewer
- *   TILELOADD   8 cycles from L1, some 20 from L2; 50 and more where rows are not aligned to cache lines
+ *   TDPBUSD     16 cycles, latency 52: 16 rows of A times 64 k of a panel of B; with fewer rows a cycle a row
+ *   TILELOADD   8 cycles from L1, 20 from L2; 50 and more if rows are not aligned to cache lines
  *   TILESTORED  16 cycles
- *   LDTILECFG   150 cycles, so it is not for each tile
+ *   LDTILECFG   150 cycles: too long for each tile
  *
  * Measured on a Xeon with 2 MiB of L2 a core. Four registers of sums, of 32 rows and 2 panels, take two loads of A and
  * two of B for four TDPBUSD: 32 cycles of loading in 64 of multiplying, and enough of them for the latency. A register
@@ -23,7 +23,7 @@
 #include "isa/vectors_avx512.h"
 #include "stage/tile_output.h"
 
-/* Registers 0 to 5 have sums and A, 6 and 7 B. */
+/* Configure registers 0 to 5 for sums and A, 6 and 7 for B. */
 static void i8_amx_enter(int unit_rows)
 {
     const uint8_t rows = (uint8_t)unit_rows;
@@ -41,7 +41,7 @@ static void i8_amx_enter(int unit_rows)
 
 static void i8_amx_leave(void) { __asm__ volatile("tilerelease" : :); }
 
-/* Registers 0 and 1 have the sums of the first 16 rows, 2 and 3 those of the others. */
+/* Multiply one step. Registers 0 and 1 hold the sums of the first 16 rows, 2 and 3 the sums of the next 16. */
 I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, const int units,
                            const int panels)
 {
@@ -70,7 +70,7 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
             I8_TILE_ZERO(tile);                                                                                        \
     } while (0)
 
-/* For each register of sums. */
+/* Apply an operation to each register of sums. */
 #define I8_AMX_EACH(operation)                                                                                         \
     do {                                                                                                               \
         operation(0, 0, 0);                                                                                            \
@@ -85,8 +85,7 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
 #define I8_AMX_STORE(tile, unit, panel)                                                                                \
     I8_TILE_STORE(dst + (unit)*I8_MATRIX_ROWS * dst_row + (panel)*I8_PANEL, dst_row * 4, tile)
 
-/* What is left to do with the sums of a tile: to add what they did not start with, and to store them as they are or
- * through an output stage. */
+/* Finish some rows of a tile: add what the sums did not start with, and store them, or apply the epilogue. */
 I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o, const int32_t *sums,
                                   const int32_t *acc_in, const int row, const int rows, const int panels)
 {
@@ -177,7 +176,7 @@ static void i8_amx_1x2(const i8_tile_args *t) { i8_amx_body(t, 1, 2); }
 static void i8_amx_2x1(const i8_tile_args *t) { i8_amx_body(t, 2, 1); }
 static void i8_amx_2x2(const i8_tile_args *t) { i8_amx_body(t, 2, 2); }
 
-/* 16 rows, any strides, k of at most 64: groups of a panel, turned. */
+/* Pack 16 rows with any strides, k up to 64: transpose the groups of a panel. */
 static void i8_amx_pack_any(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                             ptrdiff_t k_stride, uint8_t flip)
 {
@@ -188,7 +187,7 @@ static void i8_amx_pack_any(uint8_t *dst, int rows, int64_t k, const uint8_t *sr
                          I8_MATRIX_ROWS, I8_MATRIX_ROWS, I8_GROUP);
 }
 
-/* Rows with contiguous k. */
+/* Pack rows that are contiguous in k. */
 I8_INLINE void i8_amx_pack_rows(uint8_t *dst, ptrdiff_t step, const int rows, int64_t k, const uint8_t *src,
                                 ptrdiff_t row_stride, uint8_t flip)
 {
@@ -219,7 +218,7 @@ static void i8_amx_pack(uint8_t *dst, int rows, int64_t k, const uint8_t *src, p
                                 row_stride, k_stride, flip);
         return;
     }
-    /* As many rows at a time as there are ways in an L1 cache: the lines of a row may all be in one set. */
+    /* Take at most as many rows at a time as an L1 cache has ways: lines of all rows may share one set. */
     for (; rows >= ROWS; rows -= ROWS, src += ROWS * row_stride, dst += ROWS * I8_MATRIX_K)
         i8_amx_pack_rows(dst, step, ROWS, k, src, row_stride, flip);
     for (; rows > 0; --rows, src += row_stride, dst += I8_MATRIX_K)

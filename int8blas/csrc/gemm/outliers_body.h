@@ -1,18 +1,19 @@
-/* B' as the sum of two matrices, for exact products without VNNI: a dense one, whose products are added up in s16
- * before they go to s32 (I8_DOT8), and a sparse one with the few values that are too large for that, its outliers.
+/* Split B' into the sum of two matrices, for exact products without VNNI: a dense part, whose products are added in s16
+ * before they are added in s32 (I8_DOT8), and a sparse part with the few values too large for s16, the outliers.
  *
- * The dense part obeys a certificate over two groups of four k: the positive parts of k, k + 1, k + 4 and k + 5 (k a
- * multiple of 8, or 2 more) sum to at most 128, the negative ones to at least -128, so that neither a product of pairs
- * nor the sum of two leaves s16 with any A' (255 * 128 = 32640). A set of four that is over is cut down, the largest of
- * its values first; what is cut off is the outlier.
+ * The dense part is certified over two groups of four k: the positive parts of k, k + 1, k + 4 and k + 5 (k a multiple
+ * of 8, or 2 more) sum to at most 128, the negative parts to at least -128. So neither a product of pairs nor the sum
+ * of two leaves s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, its largest values are reduced
+ * first; the difference is the outlier.
  *
- * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: the bytes of four
- * columns of it, interleaved, are the groups of 4 of a micro-panel, for two vectors of rows at a time: 20 instructions
- * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier. The dense part takes 10 for as many. */
+ * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: four columns of
+ * A', interleaved, form the groups of 4 of a micro-panel, for two vectors of rows at a time. That takes 20 instructions
+ * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier; the dense part takes 10. */
 
-/* Cuts four values of one sign, magnitudes of them times `sign`, down to a sum of 128 at most. `count` values of their
- * column, whose outliers begin at dst[first], were cut before. dst has room for so many outliers, and what would lie
- * beyond is not stored: a panel in a mapped file may be rewritten by others after its outliers were counted. */
+/* Reduce the values of one sign among four, whose magnitudes are `sign` times the values, to a sum of at most 128.
+ * `count` values of the same column were cut before; the column's outliers begin at dst[first]. dst has room for `room`
+ * outliers, and nothing is stored beyond: another process may rewrite a panel in a mapped file after its outliers were
+ * counted. */
 I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t room, int64_t first,
                          int64_t count)
 {
@@ -77,15 +78,15 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
     return total;
 }
 
-/* A' lies by columns: I8_COLUMN_BYTES rows of one, two vectors, then those of the next. */
+/* Bytes of one column of A' in the order by columns: two vectors of rows. The next column follows. */
 #define I8_COLUMN_BYTES (8 * I8_LANES)
 
-/* 16 columns for a vector of rows, a_row bytes apart: units of 128 bits have 16 rows, which are transposed. */
+/* Transpose 16 columns of a vector of rows, a_row bytes apart: each unit of 128 bits holds 16 rows. */
 I8_INLINE void i8_transpose_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, i8_vec flip)
 {
     static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     const i8_vec by_column = i8_load_units(order, 0);
-    i8_vec x[4][4]; /* first [rows 4 q to 4 q + 3 of each unit][group of 4 k], a column of the group in each lane */
+    i8_vec x[4][4]; /* first [rows 4 q to 4 q + 3 of each unit][group of 4 k]; each lane is one column of the group */
     I8_FOR(q, 4) {
         I8_FOR(i, 4) x[q][i] = i8_xor(i8_load_units(a + (4 * q + i) * a_row, 16 * a_row), flip);
         i8_transpose_lanes(x[q]);
@@ -99,7 +100,7 @@ I8_INLINE void i8_transpose_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row
     }
 }
 
-/* The same of at most 16 columns for at most so many rows, with any strides. */
+/* Transpose at most 16 columns of at most a vector of rows, with any strides. */
 static void i8_transpose_some(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                          int64_t columns, i8_vec flip)
 {
@@ -134,7 +135,8 @@ static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdi
     }
 }
 
-/* One column of `vectors` vectors of rows: acc[v][q] has rows 4 q to 4 q + 3 of each unit of 128 bits. */
+/* Multiply one column of outliers by `vectors` vectors of rows: acc[v][q] has rows 4 q to 4 q + 3 of each unit of 128
+ * bits. */
 I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_outliers *o, const i8_outliers *end,
                                  const int vectors)
 {
@@ -150,7 +152,7 @@ I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_ou
     }
 }
 
-/* `rows` rows from `row` on, in so many vectors. */
+/* Multiply `rows` rows from row `row` on, in `vectors` vectors. */
 I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64_t row, int rows, const int vectors)
 {
     for (int column = 0; column < I8_PANEL; column += 4) {
@@ -160,7 +162,7 @@ I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64
             i8_outlier_column(acc[c], a, t->outliers + starts[0], t->outliers + starts[1], vectors);
         }
         I8_FOR(v, vectors) I8_FOR(q, 4) {
-            i8_vec sums[4]; /* [row of 4], a column in each lane */
+            i8_vec sums[4]; /* [row of 4]; each lane is one column */
             I8_FOR(c, 4) sums[c] = acc[c][v][q];
             i8_transpose_lanes(sums);
             I8_FOR(i, 4) {

@@ -1,10 +1,10 @@
-/* Packing, and what is computed from packed panels. Included by each kernel file, so that it is compiled for its
- * instruction set; with I8_UNITS the two common strides go through transposes of units (units.h). */
+/* Pack operands, and compute sums of packed panels. packing.c compiles this file for each vector width. With I8_UNITS
+ * the two common strides are packed by transposes of units (units.h). */
 #include <string.h>
 
 #include "core/dwords.h"
 
-/* One dword of `valid` bytes at stride k_stride, the rest 0. */
+/* Return a dword of `valid` bytes at stride k_stride, and zeros. */
 I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, uint8_t flip)
 {
     uint8_t bytes[4] = {0, 0, 0, 0};
@@ -15,21 +15,21 @@ I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, 
 }
 
 #ifdef I8_UNITS
-/* A whole dword. */
+/* Return a whole dword. */
 I8_INLINE uint32_t i8_gather_4(const uint8_t *src, ptrdiff_t k_stride)
 {
     return (uint32_t)src[0] | (uint32_t)src[k_stride] << 8 | (uint32_t)src[2 * k_stride] << 16 |
            (uint32_t)src[3 * k_stride] << 24;
 }
 
-/* The same for the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
+/* Return a dword of the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
 I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
 {
     return (i8_read32(src + valid - 4) ^ flip4) >> (8 * (4 - valid));
 }
 #endif
 
-/* All rows of the panel, any strides. */
+/* Pack all rows of a panel, with any strides. */
 static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip)
 {
@@ -50,7 +50,7 @@ static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint
 }
 
 #ifdef I8_UNITS
-/* 1, 2 or 4 rows from `from` on, with k contiguous, 16 bytes of each at a time: a transpose of dwords. */
+/* Pack 1, 2 or 4 rows from row `from` on, contiguous in k, 16 bytes of each at a time: transpose dwords. */
 I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t row_stride, uint8_t flip)
 {
@@ -60,7 +60,7 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
         i8_unit v[4];
-        /* A line of each of the next rows, by turns. */
+        /* Prefetch one line of each of the next rows in turn. */
         if (rows == 4)
             I8_PREFETCH(s + (4 + (done >> 4 & 3)) * row_stride);
         I8_FOR(i, rows) v[i] = i8_xor_unit(i8_load_unit(s + i * row_stride), f);
@@ -89,15 +89,15 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* 1 to 16 rows side by side in memory, of a panel that is at most 16 wide, or wider if there are 16: interleaves the
- * bytes of 4 consecutive k. Behind them, up to `room` bytes from dst on, anything may be left, but for what is before
- * dst + 4 * width * ceil(k / 4). */
+/* Interleave the bytes of 4 consecutive k of 1 to 16 rows that lie side by side in memory, for a panel at most 16 wide,
+ * or wider with 16 rows. Up to `room` bytes from dst on may be overwritten; bytes before dst + 4 * width * ceil(k / 4)
+ * keep their meaning. */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
     const i8_unit f = i8_and_unit(i8_set_unit(flip), i8_first_bytes(rows));
-    /* What is stored behind the end of a group belongs to the next ones, which are stored later. */
+    /* Bytes stored behind the end of a group belong to later groups, which overwrite them. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
@@ -129,7 +129,7 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 {
     const int64_t size = 4 * ((k + 3) / 4) * width;
     if (width > 16) {
-        /* The last ones overlap those before. */
+        /* The last rows overlap the ones before. */
         for (int i = 0; i < rows; i += 16) {
             const int first = i + 16 <= rows ? i : rows - 16;
             i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
@@ -145,9 +145,8 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* A single row, side by side in memory, is its own micro-panel. No bytes are stored one by one, which dwords that are
- * loaded soon would have to wait for, nor by i8_copy_run, whose chunks may overlap: that takes 64 x 64 x 64 with a
- * signed A a twentieth longer. */
+/* Copy a single contiguous row, which is its own micro-panel. Single bytes are not stored, as dwords loaded soon would
+ * wait for them. i8_copy_run is not used, as its chunks may overlap: 1.05x slower (64 x 64 x 64, signed A). */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
@@ -173,7 +172,7 @@ I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_
 #endif
 }
 
-/* Rows of any number and stride. */
+/* Pack any number of rows, with any strides. */
 I8_NOINLINE void i8_pack_rows(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                               ptrdiff_t k_stride, uint8_t flip)
 {
@@ -209,8 +208,8 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
         i8_pack_rows(dst, width, rows, k, src, row_stride, k_stride, flip);
 }
 
-/* See i8_kernels.pack_tiles. Some groups of all tiles before the next, so that each line of A comes to the L1 cache
- * once. */
+/* See i8_packing_kernels.pack_tiles. All tiles take some groups before they take the next, so that each line of A comes
+ * to the L1 cache once. */
 enum { I8_TILE_GROUPS = 4 };
 static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                           int64_t readable, uint8_t flip)
@@ -235,9 +234,9 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 }
 
 #ifdef I8_UNITS
-/* Panels of columns side by side in memory: along the rows, I8_PACK_GROUPS groups of four of them together, so that the
- * memory sees a few sequential streams, and fetches what follows in them by hand (few_rows_body.h). A row of I8_LANES /
- * 4 panels is one vector. Returns how many panels it packed, all but at most I8_LANES / 4 - 1. */
+/* Pack panels of columns that lie side by side in memory: I8_PACK_GROUPS groups of four panels together along the rows,
+ * so that memory sees a few sequential streams; prefetch what follows in each (few_rows_body.h). A row of I8_LANES / 4
+ * panels is one vector. Return the number of packed panels: all but at most I8_LANES / 4 - 1. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
@@ -288,7 +287,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_UNITS
-        if (lines) { /* as i8_pack_panel would, but for 5 to 10 ns, a twentieth of the smallest products */
+        if (lines) { /* as i8_pack_panel would, but 5 to 10 ns sooner: 5 % of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }
@@ -306,7 +305,7 @@ static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t
 }
 
 #ifdef I8_UNITS
-/* The sums of `rows` rows whose bytes lie side by side. */
+/* Sum `rows` rows of contiguous bytes. */
 I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                                uint8_t flip)
 {
@@ -317,7 +316,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The zeros behind the last bytes become `flip`. */
+    /* Zeros behind the last bytes become `flip`. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)
@@ -334,14 +333,14 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
 }
 #endif
 
-/* The sums of at most 16 rows side by side in memory: whole lines of them are added, fastest of a constant `count`. */
+/* Sum at most 16 rows that lie side by side in memory: add whole lines, fastest for a constant `count`. */
 I8_INLINE void i8_sums_of_lines(int64_t *sums, const int count, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                 uint8_t flip)
 {
     uint32_t part[16];
     I8_FOR(i, count) sums[i] = 0;
     while (k > 0) {
-        /* 2**24 bytes stay inside u32. */
+        /* 2**24 bytes fit u32. */
         const int64_t some = k < (1 << 24) ? k : (1 << 24);
         I8_FOR(i, count) part[i] = 0;
         for (int64_t j = 0; j < some; ++j, src += k_stride)
@@ -390,11 +389,11 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
     for (int c = 0; c < I8_PANEL; ++c)
         sums[c] = 0;
     while (groups > 0) {
-        /* 2**20 groups of four bytes stay far inside s32. */
+        /* 2**20 groups of four bytes fit s32. */
         const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
         int32_t part[I8_PANEL] = {0};
 #ifdef I8_UNITS
-        /* The dot product with ones: pair sums are far inside s16. */
+        /* A dot product with ones: pair sums fit s16. */
         const uint32_t one4 = 0x01010101;
         const i8_vec ones = i8_broadcast(&one4);
         i8_vec acc[2][I8_VECS];

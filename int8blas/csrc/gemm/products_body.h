@@ -1,15 +1,15 @@
-/* Tiles where bytes are multiplied 8 at a time, to s16 (SMULL), for tile_body.h, which calls add_products of the same
- * prefix: 16 k of a row of A', less 128, by 16 k of a column of B'.
+/* Tiles by an instruction that multiplies 8 bytes by 8 bytes to s16 (SMULL), for tile_body.h, which calls add_products
+ * of the same prefix: 16 k of a row of A', less 128, by 16 k of a column of B'.
  *
  *     acc += (products of k 0 to 7) + (products of k 8 to 15), neighbours of which are added in s32
  *
- * Where B' has -128 in no column at k and at k + 8, both fit s16 before they are added to the sums: one SADALP serves
- * both. Else each has its own. A sum has four lanes, which are added up at the end, and 3 or 4 rows by 4 columns are
- * multiplied at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
+ * If no column of B' has -128 at both k and k + 8, both products fit s16, and one SADALP adds both to the sums.
+ * Otherwise each has its own. A sum has four lanes, which are added at the end. 3 or 4 rows by 4 columns are multiplied
+ * at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
  *
- * Four groups of k are taken together. B': the dwords of a column follow each other, and so do those of 4 columns for
- * all k, then those of the next 4. That is done once for all tiles below each other, to memory. A': arrange_a lets the
- * dwords of a row follow each other. A last group of fewer than four is as it was in A', and has zeros in B'. */
+ * Four groups of k are taken together. B': the dwords of a column follow each other, first of 4 columns for all k, then
+ * of the next 4 columns. This is done once for all tiles along M, into memory. A': arrange_a makes the dwords of a row
+ * follow each other. A last set of fewer than four groups stays as it is in A', and is padded with zeros in B'. */
 #include "core/dwords.h"
 
 #define I8_COLUMN_SETS (I8_PANEL / 4)
@@ -27,11 +27,11 @@ void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
     }
 }
 
-/* A panel, set by set of columns. Whether two products fit s16. */
+/* Interleave a panel, set by set of columns. Return whether two products fit s16. */
 static int i8_arrange_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;
-    int8x16_t least = vdupq_n_s8(0); /* of the larger of two factors */
+    int8x16_t least = vdupq_n_s8(0); /* the larger of two factors */
     for (int64_t step = 0; step < steps; ++step, groups -= I8_STEP_GROUPS, b += I8_STEP_GROUPS * 4 * I8_PANEL)
         I8_FOR(q, I8_COLUMN_SETS) {
             uint32x4x4_t x;
@@ -43,7 +43,7 @@ static int i8_arrange_panel(int8_t *dst, const int8_t *b, int64_t groups)
     return vminvq_s8(least) > -128;
 }
 
-/* Up to four dwords of a row, with zeros for those that there are not. */
+/* Load up to four dwords of a row, and zeros. */
 I8_INLINE i8_unit i8_row_of_groups(const uint8_t *a, ptrdiff_t a_group, int64_t groups)
 {
     uint32_t x[I8_STEP_GROUPS] = {0};
@@ -52,7 +52,7 @@ I8_INLINE i8_unit i8_row_of_groups(const uint8_t *a, ptrdiff_t a_group, int64_t 
     return i8_load_unit(x);
 }
 
-/* Rows take turns, so that no instruction waits for the one before it. */
+/* Rows alternate, so that no instruction waits for the previous one. */
 I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *a, i8_unit b, const int j,
                                   const int rows, const int in_16_bits)
 {
@@ -75,8 +75,8 @@ I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *
         b += 64;                                                                                                       \
     } while (0)
 
-/* `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. What is fetched `ahead` is as
- * far ahead as B is here: a set has a quarter of the groups' lines. */
+/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. The prefetch is as far
+ * along as B: each set prefetches a quarter of the groups' lines. */
 I8_INLINE void i8_multiply_set(int32x4_t sums[I8_MR][I8_COLUMN_SETS], const i8_tile_args *t, const uint8_t *a,
                                const int8_t *b, const char *ahead, const int q, const int mr, const int first,
                                const int rows)
@@ -107,13 +107,13 @@ I8_INLINE void i8_multiply_set(int32x4_t sums[I8_MR][I8_COLUMN_SETS], const i8_t
 }
 #undef I8_MULTIPLY_STEP
 
-/* All products of a tile, whose sums are added to `sums`: see tile_body.h. */
+/* Add all products of a tile to `sums`: see tile_body.h. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *a, const int8_t *b, const char *ahead, const int mr, const int np)
 {
     int32x4_t made[I8_MR][I8_COLUMN_SETS];
     const int upper = mr > I8_SET_ROWS ? (mr + 1) / 2 : mr;
-    I8_IN_MEMORY(sums); /* there are no registers for them beside the products */
+    I8_IN_MEMORY(sums); /* no registers are left for prefetching beside the products */
     (void)row;
     (void)np;
     for (int q = 0; q < I8_COLUMN_SETS; ++q) {
@@ -125,7 +125,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         sums[i][v] = i8_add(sums[i][v], I8_VEC(made[i][2 * v], made[i][2 * v + 1]));
 }
 
-/* All of `t` with a B that is arranged, and the shift of A' in what the sums start with. */
+/* Compute the tiles of `t` with an interleaved B. Their sums start with the shift of A'. */
 #define I8_SHIFTS_A 1
 #define I8_PREPARE(t, mr, np)                                                                                          \
     _Alignas(64) int8_t arranged[I8_ARRANGED_K * I8_PANEL];                                                            \

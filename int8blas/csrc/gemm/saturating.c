@@ -1,4 +1,4 @@
-/* Tiles whose pair sums saturate to s16, for a vector width: all of its instruction sets have VPMADDUBSW. */
+/* Tiles whose pair sums saturate to s16, for a vector width: each of its instruction sets has VPMADDUBSW. */
 #include "isa/width.h"
 
 #if defined(I8_LANES) && I8_LANES > 1

@@ -1,8 +1,10 @@
-/* Tiles with scale groups (i8_scale_groups_fn in gemm.h), in registers: the integers of one group, and the sums in
- * f32 of those before it, rows * panels * (16 / lanes) of each, beside panels * (16 / lanes) vectors of B and a
- * broadcast of A. 4 x 3 tiles take 12 + 12 + 3 + 1 = 28 of 32 registers; 3 x 1 ones of two vectors 6 + 6 + 2 + 1 = 15
- * of 16. Without VNNI there are tiles of one row, multiplied as tile_body.h does it, whose sums in f32 leave the
- * registers meanwhile. Included once for each instruction set, after tile_body.h, which has the other names. */
+/* Compute tiles with scale groups (i8_scale_groups_fn in gemm.h) in registers: rows * panels * (16 / lanes) s32 sums of
+ * the current group, the same number of f32 sums of earlier groups, panels * (16 / lanes) vectors of B, and one
+ * broadcast of A. Tiles of 4 x 3 take 12 + 12 + 3 + 1 = 28 of 32 registers; tiles of 3 x 1 with two vectors a panel
+ * take 6 + 6 + 2 + 1 = 15 of 16.
+ *
+ * Without VNNI there are tiles of one row, multiplied as in tile_body.h, whose f32 sums leave the registers meanwhile.
+ * tiles.c includes this file once, after tile_body.h, which defines the other names. */
 #if I8_PAIRED
 #define I8_SCALED_MR 1
 #elif I8_LANES == 16
@@ -14,7 +16,7 @@
 #define I8_KEEPS_B 0
 #endif
 
-/* acc = the sums of one group. */
+/* Set acc to the sums of one group. */
 I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -45,7 +47,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     i8_f32 y[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
-    float row_scale[I8_SCALED_MR]; /* 1 leaves every scale as it is */
+    float row_scale[I8_SCALED_MR]; /* a scale of 1 leaves every number as it is */
     int32_t ao[I8_SCALED_MR];
     const int64_t row = tile * mr;
     const uint8_t *a = t->a + tile * t->a_tile;
@@ -55,7 +57,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
     I8_FOR(i, mr) {
         row_scale[i] = s->row_scale ? s->row_scale[row + i] : 1.0f;
         ao[i] = (int32_t)(s->ao_rows ? s->ao_rows[row + i] : s->ao);
-        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* which leaves every number as it is */
+        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* -0.0 leaves every number as it is */
     }
     for (; count > 0; --count) {
         i8_scaled_products(acc, t, a, b, mr, np);

@@ -1,5 +1,5 @@
-/* Vectors that lie side by side in memory, set apart for the kernels of long K. For a driver: it is compiled for every
- * CPU of the target, as interleaving units (units.h) is as fast as memory. */
+/* Copy vectors that lie side by side in memory apart, for the kernels of long K. This header is for a driver: it is
+ * compiled for every CPU of the target, as interleaving units (units.h) is as fast as memory. */
 #ifndef I8_SET_APART_H
 #define I8_SET_APART_H
 
@@ -11,7 +11,7 @@
 
 #ifdef I8_UNITS
 
-/* `width` bytes of each of 16 lines, side by side in `width` registers. */
+/* Load `width` bytes of each of 16 lines into `width` registers. */
 I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, const int width)
 {
     if (step == width)
@@ -25,8 +25,8 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
                                      i8_read32(src + (4 * i + 2) * step), i8_read32(src + (4 * i + 3) * step));
 }
 
-/* 16 k of up to `width` vectors. With the number of a register before that of a byte in it, a byte has the number
- * k * width + vector. Interleaving rotates its bits to the left by one; four times, and k comes last. */
+/* Set 16 k of up to `width` vectors apart. Number the bytes of all registers in sequence: byte k * width + vector.
+ * Interleaving rotates the bits of this number left by one; after four rotations k comes last. */
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)
 {
@@ -48,8 +48,8 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 }
 #endif
 
-/* dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Of the memory before `end`, which
- * is behind the last line, more may be read than the lines have. */
+/* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Bytes between lines, up to
+ * `end` behind the last line, may be read. */
 static inline void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {

@@ -1,5 +1,5 @@
-/* Sums of squares of rows and of packed columns (i8_packing_kernels in packing.h), for distances. Included after
- * pack_body.h. Squares are at most 2**16: so many of them stay inside s32. */
+/* Sum squares of rows and of packed columns (i8_packing_kernels in packing.h), for distances. packing.c includes this
+ * file after pack_body.h. A square is at most 2**16, so I8_SQUARES of them fit s32. */
 enum { I8_SQUARES = 1 << 14 };
 
 /* Simple loops, which the compiler vectorizes. Constant: is_signed. */
@@ -26,7 +26,7 @@ I8_INLINE int64_t i8_sum_squares_contiguous(int64_t k, const uint8_t *src, const
     int64_t total = 0;
     while (k >= BYTES) {
         int64_t steps = k / BYTES;
-        steps = steps < I8_SQUARES / 4 ? steps : I8_SQUARES / 4; /* a lane adds 4 bytes of each */
+        steps = steps < I8_SQUARES / 4 ? steps : I8_SQUARES / 4; /* a lane adds 4 bytes of each vector */
         k -= steps * BYTES;
         i8_vec acc[2] = {i8_zero(), i8_zero()};
         for (; steps > 0; --steps, src += BYTES) {
@@ -46,7 +46,7 @@ I8_INLINE int64_t i8_sum_squares_contiguous(int64_t k, const uint8_t *src, const
 }
 #endif
 
-/* Rows side by side in memory: whole lines of them. */
+/* Sum rows that lie side by side in memory: add whole lines. */
 I8_INLINE void i8_sum_squares_of_lines(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                        const int is_signed)
 {

@@ -1,27 +1,26 @@
-/* The micro-kernel, written once. tiles.c and saturating.c include this file once for each multiply-add,
- * after defining
+/* The micro-kernel. tiles.c and saturating.c include this file once for each multiply-add, after defining
  *
  *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
- *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16, t->small_groups of which are added
- *                        before they are widened; nearly full tiles alone are defined then
- *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A that I8_STEP takes; else i8_vec, i8_broadcast(p)
- *   I8_SHIFTS_A          optional, 1 where I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
- *   I8_ARRANGED          optional, 1 for tiles of one panel alone, of I8_DOT_ARRANGED
- *   I8_PREPARE(t, mr, np)  optional: what <prefix>_add_products, which is defined already then, needs before the tiles
- *   I8_WIDENS            optional, 1 where I8_STEP widens: small tiles do it with fewer instructions
- *   I8_ADDED             optional, 1 where I8_STEP ends in an addition, which is all that the next one waits for
- *   I8_STEP_APART(acc, a, b)     optional: the same for a unit of B, 4 columns, two lanes each, by which all tiles add
- *   I8_KEEPS_B           optional, 1 where the compiler has to be told to load B once for all rows
+ *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16; t->small_groups such sums are added
+ *                        before they are widened. Only nearly full tiles are defined then
+ *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A for I8_STEP; default i8_vec, i8_broadcast(p)
+ *   I8_SHIFTS_A          optional, 1 if I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
+ *   I8_ARRANGED          optional, 1 for the tiles of I8_DOT_ARRANGED, which have one panel
+ *   I8_PREPARE(t, mr, np)  optional: prepares a call's tiles for <prefix>_add_products, which is defined already
+ *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
+ *   I8_ADDED             optional, 1 if I8_STEP ends in an addition, for which alone the next step waits
+ *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, 4 columns of two lanes each, for all tiles
+ *   I8_KEEPS_B           optional, 1 if the compiler must be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
  *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
- * I8_PREFIX and the steps are undefined again at the end. Every loop over rows and vectors has a constant bound once
- * the body is inlined, and is unrolled completely, so that the accumulators are registers: rows * panels * (16 / lanes)
- * of them, beside panels * (16 / lanes) vectors of B and one broadcast of A, which each row uses for all panels.
+ * The file undefines I8_PREFIX and the steps at its end. Once the body is inlined, every loop over rows and vectors has
+ * a constant bound and is unrolled, so that accumulators are registers: rows * panels * (16 / lanes) of them, besides
+ * panels * (16 / lanes) vectors of B and one broadcast of A, which serves all panels of a row.
  */
 #define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
     do {                                                                                                               \
@@ -47,8 +46,8 @@
         }                                                                                                              \
     } while (0)
 
-/* One panel of the B ahead passes through the L1 cache; several would be more than it holds beside the current ones,
- * and are as far along as these. */
+/* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 has no
+ * room for them beside the current panels. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
@@ -76,8 +75,8 @@
 #endif
 
 #ifndef I8_PREPARE
-/* One row, whose bytes are split into halves: the s16 sums of I8_HALVES_STEPS groups of each fit, so that they are
- * widened no more often, and B is multiplied as it lies. */
+/* Add the products of one row whose bytes are split into halves. The s16 sums of I8_HALVES_STEPS groups fit, so they
+ * are widened once for these groups, and B is not widened at all. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
                                    const int groups, const int np)
 {
@@ -97,9 +96,9 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
     I8_FOR(j, np * I8_VECS) acc[j] = i8_add_halves(acc[j], low[j], high[j]);
 }
 
-/* Bytes of B are widened as they are loaded, one instruction for half a vector of them, where a vector in the order of
- * its pairs takes three; or when they are multiplied. The two pairs of a group of k have a lane each, until they are
- * added up at the end. */
+/* Bytes of B are widened as they are loaded, by one instruction for half a vector; a vector in the order of its pairs
+ * takes three. Or bytes are multiplied, and products widened. Each of the two pairs of a group of k has a lane of its
+ * own until they are added at the end. */
 #ifdef I8_STEP_APART
 #define I8_APART 1
 #define I8_APART_A I8_A
@@ -129,8 +128,8 @@ I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VE
     }
 }
 
-/* Where a tile has one panel, groups of its first and its second half take turns: memory serves two streams faster than
- * one. */
+/* In a tile of one panel, groups of its first and its second half alternate: memory serves two streams faster than one.
+ */
 I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -151,8 +150,8 @@ I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
 }
 
 #ifdef I8_STEP_SMALL
-/* Products that are added in s16, in the registers. There is no room for the tile's sums beside them: these are in
- * memory, to which those of some groups are added. */
+/* Add products in s16 registers. The tile's s32 sums, for which there are no registers left, stay in memory; the s16
+ * sums of some groups are added to them at a time. */
 I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const char *ahead, const int mr, const int np)
 {
@@ -186,17 +185,17 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 #define I8_ARRANGED_GROUPS 4
 #endif
 
-/* Accumulators of a tile for that: more rows are taken in two parts. */
+/* Accumulators of add_apart: tiles with more are computed in two parts. */
 #define I8_APART_SUMS 6
 
-/* The products of A, row `row` of all and those below it, with `np` panels of B, on top of a tile's sums. */
+/* Add the products of rows `row` and following with `np` panels of B to a tile's sums. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
                                      const int np)
 {
-    /* A multiply-add waits for the one before it in the same accumulator. A small tile has too few of them to fill the
-     * time, so it takes `depth` groups at once, each with accumulators of its own. Of 16 registers, 12 are too many
-     * beside products that have not been added. */
+    /* A multiply-add waits for the previous one into the same accumulator. A small tile has too few accumulators to
+     * hide that latency, so it takes `depth` groups at once, each with accumulators of its own. With 16 registers, 12
+     * accumulators leave no room for products that wait for their addition. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
     const int halves = I8_WIDENS && mr == 1, apart = I8_APART || (I8_WIDENS && mr > 1 && mr * width <= 4);
@@ -245,8 +244,8 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         }
 #endif
 #ifdef I8_ARRANGED
-        /* A loop's own instructions are as many as those of a group of A where there is one group: too many where a CPU
-         * starts three instructions in a cycle. */
+        /* If a pass takes one group, half of its instructions are the loop's own: too many for a CPU that
+         * starts three instructions a cycle. */
         for (; depth == 1 && groups >= I8_ARRANGED_GROUPS; groups -= I8_ARRANGED_GROUPS) {
             I8_FETCH_AHEAD(I8_ARRANGED_GROUPS);
             I8_FOR(d, I8_ARRANGED_GROUPS) {
@@ -282,7 +281,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 }
 
 #ifndef I8_ARRANGED
-/* The same, one panel after the other. */
+/* Add the products of one panel after the other. */
 I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                     const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
@@ -297,7 +296,7 @@ I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], con
 #endif
 
 #if I8_SHIFTS_A
-/* 128 * the sums of the columns of `np` panels, of all that a tile multiplies. */
+/* Compute 128 * the column sums of `np` panels, over all k of the tile. */
 I8_INLINE void I8_NAME(shifts)(i8_vec *sums, const i8_tile_args *t, const int8_t *b, const int np)
 {
     I8_FOR(j, np * I8_VECS) sums[j] = i8_zero();
@@ -320,7 +319,7 @@ I8_INLINE void I8_NAME(shifted_columns)(int32_t *col_init, const i8_tile_args *t
 }
 #endif
 
-/* Tile number `tile`. */
+/* Compute tile number `tile`. */
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
@@ -335,7 +334,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         I8_FOR(i, mr) acc[i][j] = start;
     }
 #if I8_SHIFTS_A && !defined(I8_PREPARE)
-    /* Where there is one tile of these columns. Others have it in col_init. */
+    /* A single tile of these columns adds the shift itself. Tiles along M have it in col_init. */
     if (mr <= I8_SHORT_TILE(I8_NP)) {
         i8_vec shifts[I8_ROW_NP * I8_VECS];
         I8_NAME(shifts)(shifts, t, b, np);
@@ -380,7 +379,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
 
 #ifdef I8_PREPARE
 #elif I8_SHIFTS_A
-/* What tiles below each other add for their columns, once for all of them. */
+/* Add the shift to col_init once for all tiles along M. */
 #define I8_PREPARE(t, mr, np)                                                                                          \
     int32_t col_init[(np)*I8_PANEL];                                                                                   \
     i8_tile_args with_shifts;                                                                                          \
@@ -394,7 +393,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
 #define I8_PREPARE(t, mr, np)
 #endif
 
-/* A tile is a function of its own: compilers would prepare all kinds of tiles before the loop. */
+/* Each tile is a function of its own: in one loop, compilers would prepare all kinds of tiles before it. */
 #define I8_DEFINE(mr, np)                                                                                              \
     I8_NOINLINE void I8_NAME(tile_##mr##x##np)(const i8_tile_args *t, int64_t tile)                                    \
     {                                                                                                                  \

@@ -2,22 +2,22 @@
  *
  *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
- *   I8_MIXED           without I8_PAIRED: 1 if I8_DOT is one multiply-add of u8 by s8; 0 if operands have equal signs
- *   I8_DOT_BY_DWORD    optional: I8_DOT for a dword of A, of 4 u8; less 128 without I8_MIXED
- *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: the same for a unit of B, 4 columns of two lanes each
+ *   I8_MIXED           without I8_PAIRED: 1 if I8_DOT is one multiply-add of u8 by s8, 0 if operands have one sign
+ *   I8_DOT_BY_DWORD    optional: I8_DOT for a dword of A, 4 u8; without I8_MIXED 4 u8 less 128
+ *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: I8_DOT for a unit of B, 4 columns of two lanes each
  *   I8_ARRANGED_FLIP   optional, for tiles of I8_DOT_ARRANGED: the byte that A' is XORed with
- *   I8_ARRANGED_BODY   optional: the file that has their add_products and arrange_a; else they take I8_DOT_BY_DWORD
- *   I8_DIFFERENCES     optional: 1 if squares of differences are squares of s16; else I8_PAIRED
+ *   I8_ARRANGED_BODY   optional: the file with their add_products and arrange_a; default I8_DOT_BY_DWORD
+ *   I8_DIFFERENCES     optional: 1 if differences are squared as s16; default I8_PAIRED
  *   I8_ALIKE           optional: 1 if there are i8_dot_signed and i8_dot_unsigned
- *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if neither I8_DOT nor i8_dot4_sat is
- *   I8_BY_PAIRS        optional: 1 if few rows of A take pairs of rows of B, by i8_pair_signed and i8_pair_unsigned
+ *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if it is neither I8_DOT nor i8_dot4_sat
+ *   I8_BY_PAIRS        optional: 1 if few rows of A multiply pairs of rows of B, by i8_pair_signed and _unsigned
  *   I8_TUNING          the initializer of an i8_tuning (isa/tuning.h)
  */
 #include "isa/set.h"
 
 #ifdef I8_LANES
 #include "gemm/tile_sizes.h"
-/* Products of a short K are made of tiles of half the height. */
+/* Products of a short K use tiles of half the height. */
 #define I8_DISTANCES_APART(mr) ((mr) > I8_MR / 2 && (mr) < I8_MR - 1)
 #define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1))
 #include "stage/tile_output.h"

@@ -1,8 +1,7 @@
-/* How large the values of operands are, for products whose sums fit s16 (I8_DOT_SMALL and so on in gemm.h). Without
- * units (units.h) nothing asks for it, but the functions are there, for the reference of their tests. */
+/* Find how large the values of operands are, for products whose sums fit s16 (I8_DOT_SMALL and others in gemm.h).
+ * Without units (units.h) only tests of the reference call these functions. */
 
-/* Vectors after which the values so far are looked at: whether they are within bounds is known soon where they are not,
- * and costs nothing where they are. */
+/* Vectors between two checks of the range: large values are found soon, and the check costs nothing measurable. */
 enum { I8_VALUES_STEPS = 64 };
 
 static int i8_widens_range(int *low, int *high, int x)
@@ -17,7 +16,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
                            ptrdiff_t k_stride, uint8_t flip, int enough)
 {
     int low = range[0], high = range[1];
-    if (k_stride != 1) { /* then the rows may lie side by side */
+    if (k_stride != 1) { /* the rows may lie side by side */
         const int64_t count = rows;
         const ptrdiff_t stride = row_stride;
         rows = k;
