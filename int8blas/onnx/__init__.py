@@ -17,7 +17,7 @@ A file becomes a network, a plan, and then runs without the file::
     command         python -m int8blas onnx          evaluator      operators for onnx's own evaluator
 
     operators       the table of operators, which table describes
-      packed          weights that nodes share
+      packed          weights that nodes share       exact          onnxruntime's functions of bytes, rounded once
       limits          how large tensors may be       types          ONNX's numbers of types
       integer         8-bit integers, by int8blas      dynamic    floats that become 8-bit integers by their range
       elementwise     functions of elements            shape          what moves elements

@@ -54,6 +54,8 @@ REAL = "none of its inputs is dequantized"
 ENDING = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
+# The attribute of operators of bytes that compute in the steps of float32 of the nodes whose place they take.
+STEPS = {"float_steps": 1}
 TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
 
 
@@ -120,7 +122,7 @@ def of_one_input(operator: str) -> Rewrite:
         if x is None or scale is None or scale.size != 1:
             return None
         inputs = (*pattern.triple(x), *pattern.ending(last))
-        return Node(operator, MICROSOFT, inputs, last.outputs, node.attributes, node.name)
+        return Node(operator, MICROSOFT, inputs, last.outputs, {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
@@ -146,7 +148,7 @@ def of_two_inputs(operator: str) -> Rewrite:
         if len(found) != 2:
             return None
         inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), *pattern.ending(last))
-        return Node(operator, MICROSOFT, inputs, last.outputs, node.attributes, node.name)
+        return Node(operator, MICROSOFT, inputs, last.outputs, dict(STEPS), node.name)
 
     return rewrite
 
@@ -157,7 +159,7 @@ def rewritten_concat(pattern: Pattern, node: Node, last: Node) -> Node | None:
     if len(found) != len(parts):
         return None
     inputs = (*pattern.ending(last), *(name for x in found for name in pattern.triple(x)))
-    return Node("QLinearConcat", MICROSOFT, inputs, last.outputs, node.attributes, node.name)
+    return Node("QLinearConcat", MICROSOFT, inputs, last.outputs, {**node.attributes, **STEPS}, node.name)
 
 
 def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None:

@@ -1,6 +1,8 @@
 """onnxruntime's operators of 8-bit integers, domain com.microsoft.
 
-What is real between two quantizations is float32: dequantized, computed, and quantized with ONNX's rounding::
+QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded, see
+:mod:`exact`. The attribute `float_steps`, which no file has, says that one of them takes the place of ONNX's
+DequantizeLinear, operator and QuantizeLinear. It computes in their steps of float32 then, as the others here do::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 
@@ -25,7 +27,7 @@ from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
-from int8blas.onnx import elementwise, linear, normalization, recurrent
+from int8blas.onnx import elementwise, exact, linear, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
     DEQUANTIZING,
@@ -68,21 +70,44 @@ def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
 # --------------------------------------------------------------------------------------------- elements ------
 
 
-def binary(site: Site, name: str, function: Callable[[Array, Array], Array]) -> Call:
-    """Both dequantized, added or multiplied, and quantized: in one pass, where scales and zero points are constant."""
+def binary(site: Site, name: str, function: Callable[[Array, Array], Array], float_steps: int) -> Call:
+    """A function of two tensors, by a kernel that is chosen once where scales and zero points are constant."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
-    if len(numbers) == len(fixed) and all(map(regular, numbers[::2])):
+    constant = len(numbers) == len(fixed)
+    if float_steps and constant and all(map(regular, numbers[::2])):
         return fused_binary(name, numbers)
 
-    def call(
+    def in_steps(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
         end = np.zeros((), a.dtype) if zero is None else zero
         return quantize_linear(function(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), scale, end)
 
+    if float_steps:
+        return in_steps
+    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed) if constant and exact.takes(*fixed) else None
+
+    def call(
+        a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
+        zero: Array | None = None,
+    ) -> Array:  # fmt: skip
+        if known is not None and a.dtype == numbers[1].dtype and b.dtype == numbers[3].dtype:
+            return known(a, b)
+        given = a_scale, a_zero, b_scale, b_zero, scale, zero
+        if a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
+            return in_steps(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero)
+        return of_pair(name, a.dtype, b.dtype, given)(a, b)
+
     return call
+
+
+def of_pair(name: str, a: np.dtype[Any], b: np.dtype[Any], numbers: Sequence[Array | None]) -> exact.Pair:
+    """The kernel for two tensors of these types; scales and zero points of both, and of the result."""
+    a_scale, a_zero, b_scale, b_zero, scale, zero = map(exact.number, numbers)
+    end = a if numbers[5] is None else numbers[5].dtype
+    return exact.pair_function(name, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero, end)
 
 
 def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
@@ -98,48 +123,46 @@ def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
     return call
 
 
-def add_bytes(site: Site) -> Call:
-    return binary(site, "add", np.add)
+def add_bytes(site: Site, *, float_steps: int = 0) -> Call:
+    return binary(site, "add", np.add, float_steps)
 
 
-def multiply_bytes(site: Site) -> Call:
-    return binary(site, "mul", np.multiply)
+def multiply_bytes(site: Site, *, float_steps: int = 0) -> Call:
+    return binary(site, "mul", np.multiply, float_steps)
 
 
-def by_table(function: Callable[..., Array]) -> Callable[..., Call]:
-    """A function of one byte: its 256 values are computed once, and looked up."""
+def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
+    """A function of one byte: its 256 values are computed once, and looked up; `table_of` computes them exactly."""
 
-    def prepare(site: Site, **attributes: Any) -> Call:
-        def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
-            every = np.arange(256, dtype=np.uint8).view(dtype)
-            y = function(real(every, scale, zero), **attributes)
-            return quantize_linear(y, y_scale, np.zeros((), dtype) if y_zero is None else y_zero)
+    def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
+        end = np.zeros((), dtype) if y_zero is None else y_zero
+        if table_of is not None and exact.takes(scale, zero, y_scale, end):
+            return table_of(dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
+        return quantize_linear(in_steps(real(exact.bytes_of(dtype), scale, zero)), y_scale, end)
 
-        tables: dict[Any, Array] = {}
-        fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i)
+    tables: dict[Any, Array] = {}
+    fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i)
 
-        def call(
-            x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
-        ) -> Array:  # fmt: skip
-            table = tables.get(x.dtype)
-            if table is None:
-                table = values(x.dtype, scale, zero, y_scale, y_zero)
-                if fixed:
-                    tables[x.dtype] = table
-            y: Array = look_up(x, table)
-            return y
+    def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
+        table = tables.get(x.dtype)
+        if table is None:
+            table = values(x.dtype, scale, zero, y_scale, y_zero)
+            if fixed:
+                tables[x.dtype] = table
+        y: Array = look_up(x, table)
+        return y
 
-        return call
-
-    return prepare
+    return call
 
 
-def sigmoid_table(site: Site) -> Call:
-    return by_table(elementwise.sigmoid)(site)
+def sigmoid_table(site: Site, *, float_steps: int = 0) -> Call:
+    return by_table(site, elementwise.sigmoid, None if float_steps else exact.sigmoid_table)
 
 
-def leaky_relu_table(site: Site, *, alpha: float = 0.01) -> Call:
-    return by_table(elementwise.leaky_relu)(site, alpha=alpha)
+def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -> Call:
+    in_steps = functools.partial(elementwise.leaky_relu, alpha=alpha)
+    table_of = functools.partial(exact.scaled_table, alpha=float(np.float32(alpha)))
+    return by_table(site, in_steps, None if float_steps or not np.isfinite(alpha) else table_of)
 
 
 def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
@@ -164,14 +187,20 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
     return call_constant
 
 
-def concat(scale: Array, zero: Array | None, *triples: Array, axis: int) -> Array:
+def concat(scale: Array, zero: Array | None, *triples: Array, axis: int, float_steps: int = 0) -> Array:
     """Parts that are quantized as the result is are taken as they are."""
     end = zero_of(zero, np.uint8)
     parts = []
     for i in range(0, len(triples), 3):
         x, x_scale, x_zero = triples[i : i + 3]
         same = same_quantization(x_scale, zero_of(x_zero, x.dtype), scale, end)
-        parts.append(x if same else quantize_linear(real(x, x_scale, x_zero), scale, end))
+        if same:
+            parts.append(x)
+        elif float_steps or x.dtype not in BYTES or not exact.takes(x_scale, x_zero, scale, end):
+            parts.append(quantize_linear(real(x, x_scale, x_zero), scale, end))
+        else:
+            numbers = map(exact.number, (x_scale, x_zero, scale, end))
+            parts.append(look_up(x, exact.scaled_table(x.dtype, *numbers, end.dtype)))
     return np.concatenate(parts, axis)
 
 
@@ -238,25 +267,30 @@ def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.in
 
 
 def mean_of_bytes(
-    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None, axes: tuple[int, ...], keep: bool
-) -> Array:
-    """The sum is an exact integer; f32(sum) * (scale / (count * y_scale)) is rounded."""
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None, axes: tuple[int, ...],
+    keep: bool, float_steps: int = 0,
+) -> Array:  # fmt: skip
+    """The sum is an exact integer. In steps, f32(sum) * (scale / (count * y_scale)) is rounded."""
     count = math.prod(x.shape[axis] for axis in axes)
     sums = sum_of_bytes(x, axes, keep) - count * (0 if zero is None else int(zero.item()))
+    end = zero_of(y_zero, x.dtype)
+    if count < LARGEST_COUNT:
+        sums = sums.astype(np.int32)
+    if count and not float_steps and exact.takes(scale, zero, y_scale, end):
+        return exact.means(sums, scale.item(), count, y_scale.item(), end.item(), end.dtype)
     limits = np.iinfo(np.int32)
-    sums = np.clip(sums, limits.min, limits.max).astype(np.int32)
     factor = scale.astype(np.float32) / (np.float32(count) * y_scale.astype(np.float32))
-    return requantized(sums, np.asarray(factor), np.zeros((), x.dtype) if y_zero is None else y_zero)
+    return requantized(np.clip(sums, limits.min, limits.max).astype(np.int32), np.asarray(factor), end)
 
 
-def global_average(site: Site, *, channels_last: int = 0) -> Call:
+def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) -> Call:
     numbers = None if channels_last else constant_numbers(site)
 
     def call(
         x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:  # fmt: skip
         axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
-        return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True)
+        return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True, float_steps)
 
     if numbers is None:
         return call
@@ -268,6 +302,8 @@ def global_average(site: Site, *, channels_last: int = 0) -> Call:
             return call(x, *constants)
         sums = sum_of_bytes(x, tuple(range(2, x.ndim)), True, np.int32)
         sums -= np.int32(count * int(zero))
+        if not float_steps:
+            return exact.means(sums, float(scale), count, float(y_scale), int(y_zero), y_zero.dtype)
         factor = scale / (np.float32(count) * y_scale)
         return np.asarray(requantize(sums, factor, int(y_zero), y_zero.dtype, scheme="onnx"))
 

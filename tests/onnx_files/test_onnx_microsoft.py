@@ -1,5 +1,7 @@
 """onnxruntime's operators of 8-bit integers: bits of the formulas here, and what onnxruntime itself computes."""
 
+import math
+from fractions import Fraction
 from importlib.util import find_spec
 
 import numpy as np
@@ -63,17 +65,118 @@ def rounded(y, zero):
     return np.clip(np.rint(y).astype(np.float64) + zero, limits.min, limits.max).astype(zero.dtype)
 
 
+def stored(value, zero):
+    """A rational number as a byte: rounded to even, then the zero point, then the limits of the type."""
+    limits = np.iinfo(zero.dtype)
+    return min(max(round(value) + int(zero), limits.min), limits.max)
+
+
+def exactly(operator, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+    """QLinearAdd or QLinearMul in integers: scales are integers times powers of 2."""
+    (p, q, r), (i, j, k) = zip(*(mantissa(scale) for scale in (a_scale, b_scale, y_scale)), strict=True)
+    a, b = a.astype(np.int64) - int(a_zero), b.astype(np.int64) - int(b_zero)
+    if operator == "QLinearMul":
+        large = (p * q).bit_length() > 44
+        n, power = (a * b).astype(object if large else np.int64) * (p * q), i + j - k
+    else:
+        n, power = a * (p << i - min(i, j)) + b * (q << j - min(i, j)), min(i, j) - k
+    n, divisor = (n << power, r) if power > 0 else (n, r << -power)
+    assert n.dtype == object or np.abs(n).max() < 1 << 60 > divisor
+    quotient, rest = (2 * n + divisor) // (2 * divisor), (2 * n + divisor) % (2 * divisor)
+    quotient = np.where((rest == 0) & (quotient % 2 == 1), quotient - 1, quotient)  # a tie goes to even
+    limits = np.iinfo(y_zero.dtype)
+    return np.clip(quotient + int(y_zero), limits.min, limits.max).astype(y_zero.dtype)
+
+
+def mantissa(scale):
+    """An odd integer and a power of 2 whose product is a scale."""
+    numerator, denominator = float(scale).as_integer_ratio()
+    twos = (numerator & -numerator).bit_length() - 1
+    return numerator >> twos, twos - denominator.bit_length() + 1
+
+
 # ------------------------------------------------------------------------------------------------- bits ------
 
 
+@pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-@pytest.mark.parametrize(("operator", "function"), [("QLinearAdd", np.add), ("QLinearMul", np.multiply)])
-def test_sums_and_products_are_computed_in_float32(operator, function, dtype, isa):
+@pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
+def test_sums_and_products_are_correctly_rounded(operator, dtype, constant, isa):
     a, b = octets((4, 5, 6), dtype), octets((6,), dtype)
     zeros = [scalar(z, dtype) for z in (3, 120, 101)]
-    (y,) = run(operator, [a, scalar(0.1), zeros[0], b, scalar(0.07), zeros[1], scalar(0.2), zeros[2]])
-    wanted = saturated(function(real(a, F(0.1), zeros[0]), real(b, F(0.07), zeros[1])), F(0.2), zeros[2])
-    np.testing.assert_array_equal(y, wanted)
+    inputs = [a, scalar(0.1), zeros[0], b, scalar(0.07), zeros[1], scalar(0.2), zeros[2]]
+    (y,) = run(operator, inputs, constants=(1, 2, 4, 5, 6, 7) if constant else ())
+    np.testing.assert_array_equal(y, exactly(operator, *inputs))
+
+
+EVERY = np.arange(256, dtype=np.uint8)
+# Scales of which many sums or products are at ties.
+RATIOS = [(1, 1, 2), (1, 2, 2), (3, 1, 4), (0.1, 0.1, 0.2), (0.1, 0.2, 0.3), (0.1, 0.1, 0.6), (1 / 3, 1 / 3, 2),
+          (0.05, 0.1, 0.1), (0.02, 0.03, 0.05), (0.013, 0.013, 0.026), (0.5, 0.25, 0.125), (1, 1e-4, 1),
+          (1e-3, 30, 16), (0.7, 1.1, 1.8)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
+def test_all_pairs_of_bytes_are_correctly_rounded_with_a_thousand_scales(operator, dtype):
+    """Of two variable tensors, and of one whose scales are known when the model is made."""
+    rng = np.random.default_rng(0)
+    a, b = EVERY.view(dtype)[:, None], EVERY.view(dtype)[None]
+    model = int8blas.onnx.load(model_of(operator, [a, F(1), scalar(0, dtype), b, F(1), scalar(0, dtype), F(1),
+                                                   scalar(0, dtype)]))  # fmt: skip
+    for k in range(250):
+        low, high = np.exp(rng.uniform(-6, 0, 2))
+        last = (low + high) * rng.uniform(0.3, 1.2) if operator == "QLinearAdd" else low * high * rng.uniform(20, 200)
+        scales = [scalar(s) for s in (RATIOS[k] if k < len(RATIOS) else (low, high, last))]
+        scales[1] = F(np.ldexp(np.rint(np.ldexp(scales[1], 18)), -18))  # products have 64 bits at most
+        zeros = octets(3, dtype)
+        inputs = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]]
+        feeds = {f"i{k}": np.asarray(x) for k, x in enumerate(inputs)}
+        (y,) = model.run(None, feeds)
+        np.testing.assert_array_equal(y, exactly(operator, *inputs), f"scales {scales}, zero points {zeros}")
+
+
+@pytest.mark.parametrize("scales", [(-0.1, 0.2, 0.3), (0.1, -0.2, -0.3), (0, 0.2, 0.4), (1e-30, 1e9, 1e8)])
+@pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
+def test_scales_of_any_sign_and_size_are_numbers(operator, scales):
+    a, b = octets((9, 1)), octets((1, 9))
+    zeros = [scalar(z, np.uint8) for z in (100, 120, 101)]
+    p, q, r = (Fraction(float(F(scale))) for scale in scales)
+    (y,) = run(operator, [a, F(scales[0]), zeros[0], b, F(scales[1]), zeros[1], F(scales[2]), zeros[2]])
+    for i, j in np.ndindex(9, 9):
+        first, second = p * (int(a[i, 0]) - 100), q * (int(b[0, j]) - 120)
+        value = first + second if operator == "QLinearAdd" else first * second
+        assert y[i, j] == stored(value / r, zeros[2])
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 49, 196, 3136, 300000])
+def test_means_of_any_number_of_bytes_are_correctly_rounded(count, constant):
+    """Sums on both sides of where a result changes, and at ties."""
+    rng = np.random.default_rng(count)
+    for scale, y_scale in [(0.1, 0.05), (0.1, 0.2), (1, 1), (0.3, 0.29), *rng.uniform(0.01, 0.02, (3, 2))]:
+        zero, end = scalar(rng.integers(256), np.uint8), scalar(rng.integers(256), np.uint8)
+        ratio = Fraction(float(F(scale))) / (count * Fraction(float(F(y_scale))))
+        at = [(Fraction(2 * k + 1, 2) - int(end)) / ratio + count * int(zero) for k in range(255)]
+        sums = sorted({total for n in at for total in (math.floor(n), math.ceil(n)) if 0 <= total <= 255 * count})
+        sums = np.array(sums[:: 1 + len(sums) * count // 2_000_000])
+        x = np.empty((1, len(sums), count, 1), np.uint8)  # of this sum
+        x[:] = (sums // count)[None, :, None, None]
+        x[0, :, :, 0] += np.arange(count) < (sums % count)[:, None]
+        inputs = [x, scalar(scale), zero, scalar(y_scale), end]
+        wanted = [stored(int(total) * ratio, end) for total in sums - count * int(zero)]
+        (y,) = run("QLinearGlobalAveragePool", inputs, constants=(1, 2, 3, 4) if constant else ())
+        np.testing.assert_array_equal(y.ravel(), wanted)
+        (y,) = run("QLinearReduceMean", inputs, axes=[2, 3], keepdims=0)
+        np.testing.assert_array_equal(y.ravel(), wanted)
+
+
+def test_a_sigmoid_is_correctly_rounded_at_its_tie():
+    """sigmoid(0) is 1/2, its only rational value, and the numbers beside it are nearly."""
+    x = np.array([6, 7, 8], np.uint8)
+    for scale in (1e-6, 1e-20):
+        (y,) = run("QLinearSigmoid", [x, scalar(scale), scalar(7, np.uint8), scalar(1), scalar(0, np.uint8)])
+        np.testing.assert_array_equal(y, [0, 0, 1])
 
 
 @pytest.mark.parametrize("order", ["C", "F", "other", "differs", "gaps"])
@@ -90,7 +193,7 @@ def test_large_tensors_are_added_part_by_part_in_any_order(order, isa):
     zero = scalar(101, np.uint8)
     (y,) = run("QLinearAdd", [a, scalar(0.1), scalar(3, np.uint8), b, scalar(0.07), scalar(120, np.uint8),
                               scalar(0.2), zero])  # fmt: skip
-    np.testing.assert_array_equal(y, saturated(real(a, F(0.1), 3) + real(b, F(0.07), 120), F(0.2), zero))
+    np.testing.assert_array_equal(y, exactly("QLinearAdd", a, F(0.1), 3, b, F(0.07), 120, F(0.2), zero))
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -99,18 +202,22 @@ def test_functions_of_a_byte_are_looked_up(dtype, constant):
     x = np.arange(256, dtype=np.uint8).view(dtype).reshape(16, 16)
     inputs = [x, scalar(0.1), scalar(7, dtype), scalar(0.05), scalar(11, dtype)]
     (y,) = run("QLinearLeakyRelu", inputs, alpha=0.3, constants=(1, 2, 3, 4) if constant else ())
-    values = real(x, F(0.1), 7)
-    np.testing.assert_array_equal(y, saturated(np.where(values >= 0, values, F(0.3) * values), F(0.05), inputs[4]))
+    values = [Fraction(float(F(0.1))) * (int(each) - 7) for each in x.ravel()]
+    slopes = [value * Fraction(float(F(0.3))) if value < 0 else value for value in values]
+    wanted = [stored(value / Fraction(float(F(0.05))), inputs[4]) for value in slopes]
+    np.testing.assert_array_equal(y.ravel(), wanted)
     (y,) = run("QLinearSigmoid", [*inputs[:3], scalar(1 / 256), inputs[4]])
-    exact = 1 / (1 + np.exp(-values.astype(np.float64)))
-    assert np.abs(y - np.clip(exact * 256 + 11, *np.iinfo(dtype).min + np.array([0, 255]))).max() <= 0.5001
+    exact = 1 / (1 + np.exp(-np.array(values, np.float64)))
+    np.testing.assert_array_equal(y.ravel(), rounded(exact * 256, inputs[4]))
 
 
 def test_parts_that_are_quantized_alike_are_joined_as_they_are():
     a, b = octets((2, 3)), octets((2, 4))
     like = [scalar(0.3), scalar(5, np.uint8)]
     (y,) = run("QLinearConcat", [*like, a, *like, b, scalar(0.15), scalar(9, np.uint8)], axis=1)
-    np.testing.assert_array_equal(y, np.concatenate([a, saturated(real(b, F(0.15), 9), F(0.3), like[1])], 1))
+    ratio = Fraction(float(F(0.15))) / Fraction(float(F(0.3)))  # 1 / 2: every other byte is at a tie
+    wanted = np.array([stored(ratio * (int(each) - 9), like[1]) for each in b.ravel()]).reshape(b.shape)
+    np.testing.assert_array_equal(y, np.concatenate([a, wanted], 1))
 
 
 @pytest.mark.parametrize("last", [0, 1])
@@ -119,9 +226,9 @@ def test_means_are_rounded_once(last, isa):
     inputs = [x, scalar(0.1), scalar(10, np.uint8), scalar(0.06), scalar(77, np.uint8)]
     axes = (1, 2) if last else (2, 3)
     count = x.shape[axes[0]] * x.shape[axes[1]]
-    factor = F(0.1) / (F(count) * F(0.06))
     sums = (x.astype(np.int64) - 10).sum(axes, keepdims=True)
-    wanted = rounded(sums.astype(F) * factor, inputs[4])
+    ratio = Fraction(float(F(0.1))) / (count * Fraction(float(F(0.06))))
+    wanted = np.array([stored(int(each) * ratio, inputs[4]) for each in sums.ravel()]).reshape(sums.shape)
     np.testing.assert_array_equal(run("QLinearGlobalAveragePool", inputs, channels_last=last)[0], wanted)
     (y,) = run("QLinearReduceMean", inputs, axes=list(axes), keepdims=0)
     np.testing.assert_array_equal(y, wanted.squeeze(axes))
