@@ -11,7 +11,7 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
     enum: I8_LONG_K_SEGMENT
     int I8_SHORT_TILE(int np)
-    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_ARRANGED, I8_ARRANGED_K
+    enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED, I8_INTERLEAVED_K
     enum: I8_MAX_PAIR_SUM
     enum: I8_OUTLIER_K
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_FEW_ROWS
@@ -64,7 +64,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t fetch_row
         const char *ahead
         ptrdiff_t ahead_step
-        int beside, in_turn
+        int along_n, in_turn
         int64_t small_groups
         const i8_tile_output *output
         int rows, unit_rows
@@ -473,8 +473,8 @@ cdef extern from "isa/kernels.h" nogil:
         int exact
         const i8_tiles *tiles[6]
         int tile_output
-        uint8_t arranged_flip
-        void (*arrange_a)(uint8_t *a, int height, int64_t groups) noexcept nogil
+        uint8_t interleaved_flip
+        void (*interleave_a)(uint8_t *a, int height, int64_t groups) noexcept nogil
         int few_rows_mr
         int few_rows_columns
         i8_few_rows_fn few_rows[2][12]

@@ -68,7 +68,7 @@ cdef size_t lay_out_thread(const Gemm *g, const Plan *p, Arena *arena, char *mem
     cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.wide
     arena.a = <uint8_t *>carve(
         &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(groups))
-    arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.arranges and is_made(g) else 0)
+    arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.interleaves and is_made(g) else 0)
     arena.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(groups) if p.may_widen else 0)
     arena.a_columns = <uint8_t *>carve(
         &memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.splits else 0)

@@ -7,10 +7,10 @@ A smaller cache makes blocks smaller; a larger one does not change them.
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
 from int8blas.core.kernels cimport (
-    I8_ARRANGED_K,
+    I8_INTERLEAVED_K,
     I8_DOT2,
     I8_DOT4,
-    I8_DOT_ARRANGED,
+    I8_DOT_INTERLEAVED,
     I8_GROUP,
     I8_MATRIX_K,
     I8_MAX_IN_TURN,
@@ -48,8 +48,8 @@ from int8blas.gemm.plan cimport (
 
 cdef enum:
     # Rows of A, and panels of a block, from which interleaving A pays.
-    ARRANGED_ROWS = 12
-    ARRANGED_PANELS = 4
+    INTERLEAVED_ROWS = 12
+    INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
     WIDEN_ROWS = 8
     # Up to this many rows, each thread packs a plain B for its own columns. A matrix unit multiplies a packed B block
@@ -132,11 +132,11 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
     return False
 
 
-cdef bint may_arrange(const Gemm *g, const Plan *p) noexcept nogil:
+cdef bint may_interleave(const Gemm *g, const Plan *p) noexcept nogil:
     """Return whether tiles multiply an interleaved A faster, unless blocks are narrow or long."""
     return (
-        g.kernels.gemm.tiles[I8_DOT_ARRANGED] is not NULL and not g.saturating and g.scale_groups is NULL
-        and g.m >= ARRANGED_ROWS and p.panels >= ARRANGED_PANELS
+        g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and g.scale_groups is NULL
+        and g.m >= INTERLEAVED_ROWS and p.panels >= INTERLEAVED_PANELS
     )
 
 
@@ -147,7 +147,7 @@ cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
         has_padding(m) and (m.padding ^ g.a.flip) == 0 and g.a.zero == 0 and not p.splits and not g.saturating
-        and p.matrix is NULL and not may_arrange(g, p)
+        and p.matrix is NULL and not may_interleave(g, p)
     )
     if not p.skips:
         return
@@ -306,10 +306,10 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
         p.keeps_a = fits and p.nc < columns
 
 
-cdef void set_arrangement(const Gemm *g, Plan *p) noexcept nogil:
+cdef void choose_interleaving(const Gemm *g, Plan *p) noexcept nogil:
     """Decide whether A is interleaved, even if tiles could read it in place."""
-    p.arranges = may_arrange(g, p) and p.nc >= ARRANGED_PANELS and p.kc <= I8_ARRANGED_K
-    p.direct_a = p.direct_a and not p.arranges
+    p.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
+    p.direct_a = p.direct_a and not p.interleaves
 
 
 cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
@@ -319,4 +319,4 @@ cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
     set_memory(g, p)
     split_threads(g, p)
     set_block_sizes(g, p)
-    set_arrangement(g, p)
+    choose_interleaving(g, p)

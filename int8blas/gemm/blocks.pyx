@@ -54,8 +54,8 @@ cdef struct BlockJob:
 
 
 cdef void start_m_block(Nest *x, bint has_vectors) noexcept nogil:
-    """Compute what belongs to the rows of an M block: vectors, unless an earlier N block has left them, tails, range of
-    values."""
+    """Compute the row vectors of an M block, unless an earlier N block has left them, the tails of its rows, and the
+    range of its values."""
     if x.b.first_k_block == 0 and not has_vectors:
         start_rows(x)
     copy_tail(x)

@@ -124,12 +124,12 @@ cdef void pack_rows(Nest *x) noexcept nogil:
     not interleaved stays as rows."""
     cdef const Gemm *g = x.g
     cdef const Cursor *at = &x.at
-    cdef uint8_t interleaved_flip = g.kernels.gemm.arranged_flip if x.p.arranges else 0
+    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved_flip if x.p.interleaves else 0
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
     cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_made(g)
     cdef int height
     cdef uint8_t *panel
-    if is_made(g) and not x.p.arranges:
+    if is_made(g) and not x.p.interleaves:
         make_rows(x, x.arena.a, 0, at.rows)
         return
     if by_columns:
@@ -145,8 +145,8 @@ cdef void pack_rows(Nest *x) noexcept nogil:
         elif not by_columns:
             g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
                                          g.a.column, g.a.flip ^ interleaved_flip)
-        if x.p.arranges and g.kernels.gemm.arrange_a is not NULL:
-            g.kernels.gemm.arrange_a(panel, height, groups)
+        if x.p.interleaves and g.kernels.gemm.interleave_a is not NULL:
+            g.kernels.gemm.interleave_a(panel, height, groups)
 
 
 cdef void widen_rows(const Nest *x) noexcept nogil:
@@ -212,7 +212,7 @@ cdef void point_to_a(Nest *x) noexcept nogil:
     elif x.p.direct_a:
         t.a, t.a_row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
         t.a_tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
-    elif is_made(x.g) and not x.p.arranges:
+    elif is_made(x.g) and not x.p.interleaves:
         t.a, t.a_row = x.arena.a + row * made_row(groups), made_row(groups)
     else:
         t.a, t.a_row = x.arena.a + row * groups * I8_GROUP, I8_GROUP

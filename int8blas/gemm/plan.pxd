@@ -166,7 +166,7 @@ cdef struct Plan:
     bint fetch_b                # B for the next tile, or a matrix unit's next block, is fetched ahead
     int64_t k_blocks
     bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
-    bint arranges               # A is packed in the arrangement of I8_DOT_ARRANGED, by which tiles are multiplied
+    bint interleaves            # A is packed as I8_DOT_INTERLEAVED takes it, by which tiles are multiplied
     bint may_widen              # panels without a certificate need
     int uncertified             # this dot: I8_DOT2, or I8_DOT4
     bint scaled_tiles           # all scale groups of a tile are multiplied in registers

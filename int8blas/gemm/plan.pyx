@@ -193,7 +193,7 @@ cdef void plan_path(const Gemm *g, Plan *p) noexcept nogil:
     """Fill `p` but for the parts of K."""
     start_plan(g, p)
     p.may_widen = p.direct_a = p.keeps_a = p.own_columns = p.own_rows = p.splits = p.scaled_tiles = False
-    p.arranges = False
+    p.interleaves = False
     p.uncertified = I8_DOT4
     p.groups = ceil_div(g.k, 4)
     p.panels = ceil_div(g.n, I8_PANEL)

@@ -44,7 +44,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     cdef i8_tile_args *t = &x.tile
     cdef i8_output_args *o = &x.pending.args
     start_tiles(x)
-    t.in_turn = t.beside = False
+    t.in_turn = t.along_n = False
     t.ahead = NULL
     t.output = NULL
     t.a_tail = NULL

@@ -6,7 +6,7 @@ from int8blas.gemm.nest cimport Nest
 from int8blas.gemm.plan cimport Gemm, Plan
 
 cdef enum:
-    # The pair sum that a certificate of B alone promises: 255 * 128 = 32640, so that any A' fits.
+    # The largest pair sum of a panel with a no-saturation proof: 255 * 128 = 32640 fits s16 for any A'.
     CERTIFIED_SUM = 128
     LARGEST_S8 = 127
 

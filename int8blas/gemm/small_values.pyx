@@ -1,7 +1,7 @@
-"""Which multiply-add is exact for a block, by the values of both operands; for instruction sets without VNNI.
+"""Choose the fastest multiply-add that is exact for the values of both operands, without VNNI.
 
 VPMADDUBSW adds the products of two neighbours along k in s16, where 255 * 127 + 255 * 127 does not fit. It is exact for
-any A' if the values of B' are small (B's certificate, packing.pyx), and for any B' if the values of A' are small. So
+any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small. So
 ``find_range`` finds the largest value of A' in each M block before the block is packed, packing finds the largest pair
 sum of each panel of B', and ``choose_dot`` takes the fastest multiply-add that both allow. A large value slows down its
 M block, or its panel, and no other.
@@ -15,7 +15,7 @@ s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit 
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_ARRANGED, I8_DOT_SMALL, I8_MAX_PAIR_SUM, I8_PANEL
+from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_INTERLEAVED, I8_DOT_SMALL, I8_MAX_PAIR_SUM, I8_PANEL
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_TRIANGLE, SPLIT_ROWS, is_made, zero_by_row
@@ -136,8 +136,8 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
     is_split[0] = False
     if x.g.saturating:
         return I8_DOT4_SAT
-    if x.p.arranges:
-        return I8_DOT_ARRANGED
+    if x.p.interleaves:
+        return I8_DOT_INTERLEAVED
     if not x.p.may_widen:
         return x.g.kernels.gemm.exact
     groups = groups_in_s16(x, panel, width)

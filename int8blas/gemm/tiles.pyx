@@ -15,7 +15,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT8,
-    I8_DOT_ARRANGED,
+    I8_DOT_INTERLEAVED,
     I8_DOT_SMALL,
     I8_GROUP,
     I8_PANEL,
@@ -68,7 +68,7 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
         at.rows > min(x.p.mr, <int64_t>I8_SHORT_TILE(x.g.kernels.gemm.np)) or not at.is_first or not at.is_last
         or x.p.wide or x.p.skips or x.g.c_line != 0
         or not (x.p.from_registers or x.p.to_output or z.along_n)
-        or x.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_ARRANGED)
+        or x.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED)
     ):
         return 1
     most = min(most, (x.g.n - first_column(x)) // (at.width * I8_PANEL))
@@ -189,8 +189,8 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
         room = GATHERED // (at.width * I8_PANEL) - (at.tile_row - x.pending.row)
         tiles = max(1, min(tiles, room // at.height))
     at.along_m = tiles
-    x.tile.beside = at.along_n > 1
-    x.tile.tiles = at.along_n if x.tile.beside else tiles
+    x.tile.along_n = at.along_n > 1
+    x.tile.tiles = at.along_n if x.tile.along_n else tiles
     point_to_a(x)
     return tiles
 

@@ -171,7 +171,7 @@ cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
-    t.more_segments = t.beside = t.in_turn = 0
+    t.more_segments = t.along_n = t.in_turn = 0
     t.b_panel = groups * 4 * I8_PANEL if g.packed is NULL else g.panel_size
     t.groups = groups
 

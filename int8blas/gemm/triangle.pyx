@@ -338,7 +338,7 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
     a.more_segments = a.a_segment = a.b_segment = 0
     a.a_tail = NULL
     a.fetch = a.ahead = NULL
-    a.beside = a.in_turn = 0
+    a.along_n = a.in_turn = 0
     a.small_groups = t.small_groups
     a.output = NULL
     a.row_init = t.row_init + row * t.side if is_last and t.row_init is not NULL else NULL

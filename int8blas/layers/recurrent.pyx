@@ -189,7 +189,7 @@ cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
     t.tiles, t.groups = 1, ceil_div(layer.units, I8_GROUP)
     t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
-    t.more_segments = t.beside = 0
+    t.more_segments = t.along_n = 0
     t.in_turn = layer.in_turn
     t.b_panel = d.panel_size
     t.acc_in = t.row_init = NULL

@@ -24,10 +24,10 @@ extern const i8_scaled_tiles I8_OF_SET(scaled_tiles);
 #if I8_PAIRED
 extern const i8_tiles I8_OF_SET(dot2_tiles), I8_OF_SET(dot8_tiles), I8_OF_SET(dot_small_tiles);
 #endif
-#ifdef I8_ARRANGED_FLIP
-extern const i8_tiles I8_OF_SET(arranged_tiles);
-#ifdef I8_ARRANGED_BODY
-void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
+#ifdef I8_INTERLEAVED_FLIP
+extern const i8_tiles I8_OF_SET(interleaved_tiles);
+#ifdef I8_INTERLEAVED_BODY
+void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups);
 #endif
 #endif
 
@@ -115,11 +115,11 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .tiles[I8_DOT4] = &I8_OF_SET(dot4_tiles),
     .tiles[I8_DOT4_SAT] = &I8_WIDTH_TABLE(saturating),
     .tile_output = 1,
-#ifdef I8_ARRANGED_FLIP
-    .tiles[I8_DOT_ARRANGED] = &I8_OF_SET(arranged_tiles),
-    .arranged_flip = I8_ARRANGED_FLIP,
-#ifdef I8_ARRANGED_BODY
-    .arrange_a = I8_OF_SET(arrange_a),
+#ifdef I8_INTERLEAVED_FLIP
+    .tiles[I8_DOT_INTERLEAVED] = &I8_OF_SET(interleaved_tiles),
+    .interleaved_flip = I8_INTERLEAVED_FLIP,
+#ifdef I8_INTERLEAVED_BODY
+    .interleave_a = I8_OF_SET(interleave_a),
 #endif
 #endif
     .few_rows_mr = I8_FEW_ROWS_MR,

@@ -25,7 +25,7 @@
  *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is panels * 16 then.
  *   - `tiles`, 1 or more, lie along M: A of the next tile is a_tile bytes behind A of the previous one; row_init,
  *     a_tail and the rows of acc_in, dst, fetch and output follow. Tiles of up to I8_SHORT_TILE(np) rows may lie along
- *     N instead (`beside`): B, col_init and columns follow. `ahead` serves the first tile.
+ *     N instead (`along_n`): B, col_init and columns follow. `ahead` serves the first tile.
  *   - Sums wrap modulo 2**32. The driver makes sure that no wrapped sum is stored for the user.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract, except:
@@ -80,7 +80,7 @@ typedef struct {
      * the kernel's np, ignore it. */
     const char *ahead;
     ptrdiff_t ahead_step;
-    int beside;  /* `tiles` lie side by side along N, not below one another along M */
+    int along_n; /* `tiles` lie side by side along N, not below one another along M */
     int in_turn; /* B is read one panel after the other, not side by side; ignored with more than I8_MAX_IN_TURN rows */
     int64_t small_groups; /* I8_DOT_SMALL: groups whose products are added in s16, at least 1 */
     const i8_tile_output *output; /* the epilogue, for whole tiles, which then write C instead of dst; or NULL */
@@ -285,12 +285,12 @@ typedef struct {
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16
  *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all). It takes one segment of A, and only nearly
  *                full tiles, of I8_MR rows or one less, I8_NP panels or one less; I8_DOT8 takes other tiles
- *   I8_DOT_ARRANGED  I8_DOT4 of an interleaved A (i8_gemm_kernels.arrange_a), for one segment of up to I8_ARRANGED_K k
- *                and one panel */
+ *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_gemm_kernels.interleave_a), for one segment of up to
+ *                I8_INTERLEAVED_K k and one panel */
 enum {
-    I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_ARRANGED = 5, I8_DOT_KINDS = 6
+    I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
 };
-enum { I8_ARRANGED_K = 1024 };
+enum { I8_INTERLEAVED_K = 1024 };
 
 /* Compute all scale groups of a tile, and write y. The groups of A and B lie one behind the other, t->groups dwords
  * each, as do the 16 values of a panel in scale and col_sum. The function reads tiles, A and B of t; it ignores acc,
@@ -310,10 +310,10 @@ typedef struct {
     int exact;  /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
     const i8_tiles *tiles[I8_DOT_KINDS];
     int tile_output; /* whether the tiles take i8_tile_args.output */
-    /* For I8_DOT_ARRANGED, if such tiles exist: the byte that A' is XORed with, and the function that interleaves a
+    /* For I8_DOT_INTERLEAVED, if such tiles exist: the byte that A' is XORed with, and the function that interleaves a
      * packed micro-panel of `height` rows in place, or NULL. */
-    uint8_t arranged_flip;
-    void (*arrange_a)(uint8_t *a, int height, int64_t groups);
+    uint8_t interleaved_flip;
+    void (*interleave_a)(uint8_t *a, int height, int64_t groups);
 
     int few_rows_mr, few_rows_columns;       /* the largest row kernel, and the columns of a block */
     i8_few_rows_fn few_rows[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */

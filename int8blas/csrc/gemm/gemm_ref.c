@@ -18,9 +18,9 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
                            int32_t (*dot)(const uint8_t *, const int8_t *))
 {
     uint32_t acc[I8_MR][I8_PANEL];
-    const int64_t row = t->beside ? 0 : tile * mr, column = t->beside ? tile * I8_PANEL : 0;
-    const uint8_t *first = t->beside ? t->a : t->a + tile * t->a_tile;
-    const int8_t *b = t->beside ? t->b + tile * t->b_panel : t->b;
+    const int64_t row = t->along_n ? 0 : tile * mr, column = t->along_n ? tile * I8_PANEL : 0;
+    const uint8_t *first = t->along_n ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = t->along_n ? t->b + tile * t->b_panel : t->b;
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
             acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + column + j] : 0) +

@@ -3,7 +3,7 @@
  *
  * Two groups of k are taken together. B': zipping the dwords of a unit of 4 columns of the first group with one of the
  * second makes two units of 2 columns of 8 k. This is done once for all tiles along M, into memory of the same size.
- * A': arrange_a does the same to the micro-panel, in which the dwords of a row then follow each other: two rows are a
+ * A': interleave_a does the same to the micro-panel; the dwords of a row then follow each other, and two rows are a
  * unit. If the number of groups is odd, the last group stays as it is, and zeros follow.
  *
  * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and one at a time of B. A unit of sums has two
@@ -13,8 +13,8 @@
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)
 #define I8_COLUMN_PAIRS (I8_PANEL / 2)
 
-void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
-void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
+void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups);
+void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
 {
     for (; groups >= 2; groups -= 2, a += 8 * height) {
         uint32_t x[2 * I8_MR];
@@ -96,7 +96,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 
 /* Compute the tiles of `t` with a zipped B. */
 #define I8_PREPARE(t, mr, np)                                                                                          \
-    _Alignas(64) int8_t zipped[I8_ARRANGED_K * I8_PANEL];                                                              \
+    _Alignas(64) int8_t zipped[I8_INTERLEAVED_K * I8_PANEL];                                                           \
     i8_tile_args with_zipped = *t;                                                                                     \
     i8_zip_panel(zipped, t->b, t->groups);                                                                             \
     with_zipped.b = zipped;                                                                                            \

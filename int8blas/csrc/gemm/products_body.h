@@ -8,7 +8,7 @@
  * at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
  *
  * Four groups of k are taken together. B': the dwords of a column follow each other, first of 4 columns for all k, then
- * of the next 4 columns. This is done once for all tiles along M, into memory. A': arrange_a makes the dwords of a row
+ * of the next 4 columns. It is done once for all tiles along M, into memory. A': interleave_a makes the dwords of a row
  * follow each other. A last set of fewer than four groups stays as it is in A', and is padded with zeros in B'. */
 #include "core/dwords.h"
 
@@ -16,8 +16,8 @@
 #define I8_SET_ROWS 4
 #define I8_STEP_GROUPS 4
 
-void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups);
-void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
+void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups);
+void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
 {
     for (; groups >= I8_STEP_GROUPS; groups -= I8_STEP_GROUPS, a += 16 * height) {
         uint8_t x[16 * I8_MR];
@@ -28,7 +28,7 @@ void I8_OF_SET(arrange_a)(uint8_t *a, int height, int64_t groups)
 }
 
 /* Interleave a panel, set by set of columns. Return whether two products fit s16. */
-static int i8_arrange_panel(int8_t *dst, const int8_t *b, int64_t groups)
+static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;
     int8x16_t least = vdupq_n_s8(0); /* the larger of two factors */
@@ -128,11 +128,11 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 /* Compute the tiles of `t` with an interleaved B. Their sums start with the shift of A'. */
 #define I8_SHIFTS_A 1
 #define I8_PREPARE(t, mr, np)                                                                                          \
-    _Alignas(64) int8_t arranged[I8_ARRANGED_K * I8_PANEL];                                                            \
+    _Alignas(64) int8_t interleaved[I8_INTERLEAVED_K * I8_PANEL];                                                      \
     int32_t col_init[I8_PANEL];                                                                                        \
     i8_tile_args prepared = *t;                                                                                        \
-    prepared.small_groups = i8_arrange_panel(arranged, t->b, t->groups);                                               \
-    prepared.b = arranged;                                                                                             \
+    prepared.small_groups = i8_interleave_panel(interleaved, t->b, t->groups);                                         \
+    prepared.b = interleaved;                                                                                          \
     I8_NAME(shifted_columns)(col_init, t, np);                                                                         \
     prepared.col_init = col_init;                                                                                      \
     t = &prepared

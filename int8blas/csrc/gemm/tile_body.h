@@ -7,7 +7,7 @@
  *                        before they are widened. Only nearly full tiles are defined then
  *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A for I8_STEP; default i8_vec, i8_broadcast(p)
  *   I8_SHIFTS_A          optional, 1 if I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
- *   I8_ARRANGED          optional, 1 for the tiles of I8_DOT_ARRANGED, which have one panel
+ *   I8_INTERLEAVED       optional, 1 for the tiles of I8_DOT_INTERLEAVED, which have one panel
  *   I8_PREPARE(t, mr, np)  optional: prepares a call's tiles for <prefix>_add_products, which is defined already
  *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
  *   I8_ADDED             optional, 1 if I8_STEP ends in an addition, for which alone the next step waits
@@ -181,8 +181,8 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 }
 #endif
 
-#ifdef I8_ARRANGED
-#define I8_ARRANGED_GROUPS 4
+#ifdef I8_INTERLEAVED
+#define I8_INTERLEAVED_GROUPS 4
 #endif
 
 /* Accumulators of add_apart: tiles with more are computed in two parts. */
@@ -243,12 +243,12 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
             b += 2 * 4 * I8_PANEL;
         }
 #endif
-#ifdef I8_ARRANGED
+#ifdef I8_INTERLEAVED
         /* If a pass takes one group, half of its instructions are the loop's own: too many for a CPU that
          * starts three instructions a cycle. */
-        for (; depth == 1 && groups >= I8_ARRANGED_GROUPS; groups -= I8_ARRANGED_GROUPS) {
-            I8_FETCH_AHEAD(I8_ARRANGED_GROUPS);
-            I8_FOR(d, I8_ARRANGED_GROUPS) {
+        for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
+            I8_FETCH_AHEAD(I8_INTERLEAVED_GROUPS);
+            I8_FOR(d, I8_INTERLEAVED_GROUPS) {
                 I8_ADD_GROUP(acc[0], a, 4);
                 a += 4 * mr;
                 b += 4 * I8_PANEL;
@@ -280,7 +280,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
 }
 
-#ifndef I8_ARRANGED
+#ifndef I8_INTERLEAVED
 /* Add the products of one panel after the other. */
 I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                     const uint8_t *a, const int8_t *b, const int mr, const int np)
@@ -324,10 +324,10 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS, looks_ahead = mr > I8_SHORT_TILE(I8_NP) && np == I8_NP;
-    const int beside = mr <= I8_SHORT_TILE(I8_NP) && t->beside;
-    const int64_t row = beside ? 0 : tile * mr, column = beside ? tile * np * I8_PANEL : 0;
-    const uint8_t *a = beside ? t->a : t->a + tile * t->a_tile;
-    const int8_t *b = beside ? t->b + tile * np * t->b_panel : t->b;
+    const int along_n = mr <= I8_SHORT_TILE(I8_NP) && t->along_n;
+    const int64_t row = along_n ? 0 : tile * mr, column = along_n ? tile * np * I8_PANEL : 0;
+    const uint8_t *a = along_n ? t->a : t->a + tile * t->a_tile;
+    const int8_t *b = along_n ? t->b + tile * np * t->b_panel : t->b;
 
     I8_FOR(j, width) {
         const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
@@ -352,7 +352,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     if (t->fetch)
         I8_FOR(i, mr) I8_FOR(j, width)
             I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + (column + j * I8_LANES) * 4);
-#ifndef I8_ARRANGED
+#ifndef I8_INTERLEAVED
     if (np > 1 && mr <= I8_MAX_IN_TURN && t->in_turn)
         I8_NAME(add_in_turn)(acc, t, row, a, b, mr, np);
     else
@@ -425,7 +425,7 @@ I8_DEFINE(6, 1)
 I8_DEFINE(7, 1)
 I8_DEFINE(8, 1)
 #endif
-#if I8_NP == 1 && I8_ROW_NP == 3 && !defined(I8_ARRANGED)
+#if I8_NP == 1 && I8_ROW_NP == 3 && !defined(I8_INTERLEAVED)
 I8_DEFINE(1, 2)
 I8_DEFINE(1, 3)
 #endif
@@ -459,8 +459,8 @@ I8_DEFINE(8, 3)
 #undef I8_APART
 #undef I8_STEP_APART
 #undef I8_SHIFTS_A
-#undef I8_ARRANGED_GROUPS
-#undef I8_ARRANGED
+#undef I8_INTERLEAVED_GROUPS
+#undef I8_INTERLEAVED
 #undef I8_LOAD_A
 #undef I8_A
 #undef I8_STEP_2

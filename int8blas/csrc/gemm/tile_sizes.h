@@ -13,6 +13,6 @@
 #define I8_FULL_TILES(t) I8_FULL_TILES_8X3(t)
 #else
 #define I8_TILES(t) I8_TILES_6X1(t)
-#define I8_ARRANGED_TILES(t) I8_TILES_OF_A_PANEL(t)
+#define I8_INTERLEAVED_TILES(t) I8_TILES_OF_A_PANEL(t)
 #define I8_FULL_TILES(t) I8_FULL_TILES_6X1(t)
 #endif

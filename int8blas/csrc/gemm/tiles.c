@@ -5,8 +5,8 @@
  *   I8_MIXED           without I8_PAIRED: 1 if I8_DOT is one multiply-add of u8 by s8, 0 if operands have one sign
  *   I8_DOT_BY_DWORD    optional: I8_DOT for a dword of A, 4 u8; without I8_MIXED 4 u8 less 128
  *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: I8_DOT for a unit of B, 4 columns of two lanes each
- *   I8_ARRANGED_FLIP   optional, for tiles of I8_DOT_ARRANGED: the byte that A' is XORed with
- *   I8_ARRANGED_BODY   optional: the file with their add_products and arrange_a; default I8_DOT_BY_DWORD
+ *   I8_INTERLEAVED_FLIP  optional, for tiles of I8_DOT_INTERLEAVED: the byte that A' is XORed with
+ *   I8_INTERLEAVED_BODY  optional: the file with their add_products and interleave_a; default I8_DOT_BY_DWORD
  *   I8_DIFFERENCES     optional: 1 if differences are squared as s16; default I8_PAIRED
  *   I8_ALIKE           optional: 1 if there are i8_dot_signed and i8_dot_unsigned
  *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if it is neither I8_DOT nor i8_dot4_sat
@@ -59,19 +59,19 @@ const i8_tiles I8_OF_SET(dot8_tiles) = I8_TILES(I8_OF_SET(dot8));
 const i8_tiles I8_OF_SET(dot_small_tiles) = I8_FULL_TILES(I8_OF_SET(dot_small));
 #endif
 
-#ifdef I8_ARRANGED_FLIP
-#define I8_PREFIX I8_OF_SET(arranged)
-#ifdef I8_ARRANGED_BODY
-#include I8_ARRANGED_BODY
+#ifdef I8_INTERLEAVED_FLIP
+#define I8_PREFIX I8_OF_SET(interleaved)
+#ifdef I8_INTERLEAVED_BODY
+#include I8_INTERLEAVED_BODY
 #else
 #define I8_A i8_dword
 #define I8_LOAD_A(p) i8_load_dword(p)
 #define I8_STEP(acc, a, b) I8_DOT_BY_DWORD(acc, a, b)
 #define I8_SHIFTS_A 1
 #endif
-#define I8_ARRANGED 1
+#define I8_INTERLEAVED 1
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_SET(arranged_tiles) = I8_ARRANGED_TILES(I8_OF_SET(arranged));
+const i8_tiles I8_OF_SET(interleaved_tiles) = I8_INTERLEAVED_TILES(I8_OF_SET(interleaved));
 #endif
 
 #include "isa/shared_dots.h"

@@ -29,7 +29,7 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 #define I8_PAIRED 0
 #define I8_MIXED 0
 #define I8_ALIKE 1
-#define I8_ARRANGED_FLIP 0x80
+#define I8_INTERLEAVED_FLIP 0x80
 #define I8_PEAK_STEP(acc, a, b) (acc) = i8_dot_signed(acc, a, b)
 #define I8_TUNING                                                                                                      \
     {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 48}

@@ -30,8 +30,8 @@ I8_INLINE int32x4_t i8_matmul(int32x4_t acc, i8_unit a, i8_unit b)
 #define I8_PAIRED 0
 #define I8_MIXED 1
 #define I8_ALIKE 1
-#define I8_ARRANGED_BODY "gemm/matmul_body.h"
-#define I8_ARRANGED_FLIP 0
+#define I8_INTERLEAVED_BODY "gemm/matmul_body.h"
+#define I8_INTERLEAVED_FLIP 0
 #define I8_TUNING                                                                                                      \
     {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 48}
 #endif

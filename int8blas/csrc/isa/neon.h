@@ -110,8 +110,8 @@ I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
 #define I8_ALIKE 1
 #define I8_DIFFERENCES 1
 #define I8_BY_PAIRS 1
-#define I8_ARRANGED_BODY "gemm/products_body.h"
-#define I8_ARRANGED_FLIP 0x80
+#define I8_INTERLEAVED_BODY "gemm/products_body.h"
+#define I8_INTERLEAVED_FLIP 0x80
 /* Two products in 16 bits, which serve one SADALP. */
 #define I8_HALF_STEP(acc, a, b) vpadalq_s16(acc, vmlal_high_s8(i8_low_products(I8_S8(a), I8_S8(b)), I8_S8(a), I8_S8(b)))
 #define I8_PEAK_STEP(acc, a, b)                                                                                        \
