@@ -1,5 +1,5 @@
-# Python objects become arrays and numbers of the right kind, or an error. What callers pass nearly always is recognized
-# here, because a call to another module costs as much as the check; the rest is up to arrays.pyx.
+# Convert Python objects to arrays and numbers, or raise an error. The common cases are inline here, because a call to
+# another module costs as much as the check; arrays.pyx has all other cases.
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
@@ -49,7 +49,7 @@ cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
 
 
 cdef inline bint is_output(object x, int typenum) noexcept:
-    """Whether results of a type may be written to `x` as it is: a contiguous array, as nearly all of them are."""
+    """Return whether results of a type may be written to `x` as it is, the common case of a contiguous array."""
     return cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
         cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
     )
@@ -68,7 +68,7 @@ cdef inline cnp.ndarray output(object x, str name):
 
 
 cdef inline int check_transpose(object flag, str name) except -1:
-    """0 or 1 from a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
+    """Return 0 or 1 for a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
     if flag is False:
         return 0
     if flag is True:
@@ -94,7 +94,7 @@ cdef inline double real(object x, str name) except? -1:
 
 
 cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) noexcept:
-    """Whether `x` is a Python integer in [low, high], which goes to `value` then."""
+    """Return whether `x` is a Python integer in [low, high]; if so, store it in `value`."""
     cdef int overflow = 0
     if type(x) is not int:
         return False
@@ -103,7 +103,7 @@ cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) 
 
 
 cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
-    """The first byte of an array, and the one after its last; equal if it is empty."""
+    """Set the address of the first byte of an array, and of the byte after its last; both are equal if it is empty."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef int axis

@@ -1,8 +1,8 @@
-"""Python objects become arrays and numbers of the right kind, or an error, whose words `words` has.
+"""Convert Python objects to arrays and numbers, or raise an error; the module `words` has the texts of errors.
 
 Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
-or value, in the form "what must be wanted, got came". What callers pass nearly always is recognized in arrays.pxd,
-inline, and does not get here.
+or value, in the form "what must be wanted, got came". The inline functions of arrays.pxd handle the common arguments
+first.
 """
 
 from libc.math cimport isfinite
@@ -20,13 +20,13 @@ from collections.abc import Mapping
 
 cnp.import_array()
 
-# Compared by identity first: what callers pass nearly always is this very object.
+# Compared by identity first, because callers nearly always pass this very object.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
                    cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
 
-# Device types of DLPack: those whose memory is the CPU's, and the names of others.
+# Device types of DLPack: the types whose memory the CPU reads, and the names of the other types.
 cdef tuple HOST_DEVICES = (1, 3, 11)
 cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
@@ -59,7 +59,7 @@ cpdef cnp.ndarray as_array(object x, str name):
 
 
 cdef cnp.ndarray as_memory(object x, str name, int typenum):
-    """`x` as an ndarray on its very memory, to write to."""
+    """Return `x` as an ndarray that shares its memory, to write to."""
     if cnp.PyArray_CheckExact(x):
         return x
     if cnp.PyArray_Check(x):
@@ -68,7 +68,7 @@ cdef cnp.ndarray as_memory(object x, str name, int typenum):
     try:
         if is_torch_bfloat16(x):
             return view_bfloat16(np.from_dlpack(as_torch_int16(x), copy=False))
-        # First, because torch's __array__ does not know `copy`, by which NumPy asks for the memory itself.
+        # DLPack comes first: torch's __array__ lacks the argument `copy`, by which NumPy asks not to copy.
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x, copy=False)
         return np.asarray(x, copy=False)
@@ -80,7 +80,7 @@ cdef cnp.ndarray as_memory(object x, str name, int typenum):
 
 
 cdef cnp.ndarray without_subclass(cnp.ndarray array, str name):
-    """An array of a subclass as what lies below it."""
+    """Return an array of a subclass as a plain ndarray."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array, as its mask would be lost: give .filled(value) of it, or "
                         ".data for all elements")
@@ -132,7 +132,7 @@ cpdef object bfloat16_dtype():
 
 
 cdef bint is_torch_bfloat16(object x):
-    """Whether NumPy can get `x` as integers alone."""
+    """Return whether NumPy can convert `x` to integers only."""
     return type(x).__module__.partition(".")[0] == "torch" and str(getattr(x, "dtype", None)) == "torch.bfloat16"
 
 
@@ -167,7 +167,7 @@ cdef cnp.ndarray float32s(object x, str name):
 # ------------------------------------------------------------------------------------------ dtypes, and one for another
 
 cdef cnp.ndarray rounded(cnp.ndarray array):
-    """float64 as float32, as `astype` has it: infinite beyond the range of float32, but without a warning."""
+    """Return float64 as float32 like `astype`: infinite beyond the range of float32, but without a warning."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return array.astype(np.float32)
 
@@ -177,7 +177,7 @@ cdef bint is_torch_dtype(object x):
 
 
 cpdef object dtype_from(object x):
-    """The NumPy dtype that `x` stands for, which may be one of torch, or None if there is none."""
+    """Return the NumPy dtype that `x` stands for, such as a dtype of torch, or None."""
     name = str(x).partition(".")[2] if is_torch_dtype(x) else x
     if isinstance(name, str) and name == "bfloat16":
         return bfloat16_dtype()
@@ -194,7 +194,7 @@ cpdef str dtype_argument(object x):
 
 
 cdef str found_in(object x, cnp.ndarray array):
-    """What came as the array, in an error: its dtype, or the type of a single value."""
+    """Return how an error names an argument: its dtype, or the type of a single value."""
     return dtype_name(array.dtype) if cnp.PyArray_NDIM(array) or x is array else type(x).__name__
 
 
@@ -205,7 +205,7 @@ cdef str type_name(int typenum):
 # ------------------------------------------------------------------------------------------------------- checks ------
 
 cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
-    """`check_type` of another type: one that is the same in memory is as good."""
+    """Check an array whose type number differs: a type with the same memory format is accepted."""
     if typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL:
         return 0
     if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
@@ -218,7 +218,7 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
-        # C's int and long are two types for NumPy, also where they are alike.
+        # NumPy has two types for C's int and long, even where both have the same size.
         if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum) or (
             typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL
         ):
@@ -263,8 +263,8 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
 
 
 cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
-    """An output of this type in native byte order. C's int and long are two types for NumPy, also where they are alike:
-    then a view."""
+    """Return an output of this type in native byte order: a view if its type is the other one of C's int and long with
+    the same size."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
@@ -299,7 +299,8 @@ cdef int product_type(object dtype) except -1:
 
 
 cdef inline bint is_alike(int typenum, int other) noexcept:
-    """Whether two types are the same for NumPy, whose tables are looked up only where they differ: 40 ns."""
+    """Return whether two types are equivalent for NumPy. NumPy's tables, 40 ns, are searched only if the numbers
+    differ."""
     return typenum == other or cnp.PyArray_EquivTypenums(typenum, other)
 
 
@@ -324,7 +325,7 @@ cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
 
 
 cdef int transpose_from(object flag, str name) except -1:
-    """`check_transpose` of what is not a bool."""
+    """Check a transpose flag that is not a bool."""
     try:
         value = int(flag) if isinstance(flag, np.bool_) else operator.index(flag)
     except TypeError:
@@ -377,7 +378,8 @@ cdef bint check_numerics(object numerics) except -1:
 
 
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count):
-    """One integer in [low, high] as a new int64 array of 0 dimensions, or `length` of them as one of 1 dimension.
+    """Return one integer in [low, high] as a new int64 array of 0 dimensions, or `length` integers as an array of 1
+    dimension.
 
     `length` is -1 where only one value is allowed; `count` describes it for the error.
     """
@@ -424,7 +426,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # What NumPy would do, without its search for a way from one type to the other, which takes longer than a product.
+    # Convert as NumPy would, without NumPy's search for a conversion, which takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:
@@ -458,7 +460,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
     """An input array of one of these types in native byte order, and any number of dimensions.
 
-    Where float16 is taken, bfloat16 is too; bool is taken as uint8, and float64 rounded to float32.
+    A function that takes float16 takes bfloat16 too; bool becomes uint8, and float64 is rounded to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
@@ -482,7 +484,7 @@ cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
-    """An array of that type and shape that results may be written to."""
+    """Return an array of that type and shape, to which results may be written."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
@@ -540,8 +542,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """A new array with the elements of one of just this type and shape, else None: others take longer to check. An
-    array of one element is one value."""
+    """Return a copy of an array that has exactly this type and shape, else None, as other arguments take longer to
+    check. An array of one element is one value."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None
@@ -588,7 +590,7 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
 
 
 cdef float divisor(object x, str name) except -1:
-    """A positive number with a finite reciprocal, by which a destination is multiplied."""
+    """Return a positive number whose reciprocal, a factor of the destination, is finite."""
     cdef cnp.ndarray array
     cdef float value
     if type(x) is int and x == 1:
@@ -621,7 +623,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
             i += 1
         if i == count:
             return array
-    # A copy: another thread may write to what came between the check and the conversion.
+    # The copy is needed: another thread may write to the argument between the check and the conversion.
     array = one_or_shaped(x, name, "iu", "an integer", shape).copy()
     if array.size:
         smallest, largest = int(array.min()), int(array.max())
@@ -646,14 +648,14 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
 
 
 cpdef list items_of(object x, str name):
-    """What a sequence, or another iterable, has in it; strings and mappings are none."""
+    """Return the items of a sequence or another iterable; strings and mappings are refused."""
     if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__"):
         raise TypeError(f"{name} must be a sequence, got {type(x).__name__}")
     return list(x)
 
 
 cdef int choice(object x, str name, tuple choices) except -1:
-    """The index of a string among those allowed."""
+    """Return the index of a string among the allowed strings."""
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, got {shown(x)}")
     return choices.index(x)

@@ -1,7 +1,7 @@
 """The caches and the cores of this machine, which :mod:`int8blas.core.machine` keeps: read once, when it is imported.
 
-Linux tells the caches in /sys; elsewhere the CPU does, by CPUID, or macOS. Where nobody does, they are taken for
-`DEFAULTS`. A size that no cache has counts as not told.
+Linux lists the caches in /sys; elsewhere CPUID or macOS reports them. Without either, and for sizes that no cache can
+have, `DEFAULTS` are used.
 """
 
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from int8blas.core.kernels import cpu_caches
 
-# Bytes of L1, L2 and L3 where they are not told.
+# Bytes of L1, L2 and L3 if the system does not report them.
 DEFAULTS = (32 << 10, 1 << 20, 0)
-# What L1 and L2 are at least and at most.
+# Bounds of plausible sizes of L1 and L2, in bytes.
 BOUNDS = ((8 << 10, 1 << 20), (64 << 10, 64 << 20))
 
 
@@ -49,7 +49,8 @@ def usable_cpus() -> list[int]:
 
 
 def believable(listed: tuple[int, int, int], told: tuple[int, int, int]) -> tuple[int, ...]:
-    """Of (L1, L2, L3) as they are listed, or else told, what caches can be, or else the default."""
+    """Return (L1, L2, L3) in bytes: the listed sizes, else the reported ones, else the defaults, if a size is
+    plausible."""
     bounds = (*BOUNDS, (1, 1 << 40))
     cases = zip(listed, told, bounds, DEFAULTS, strict=True)
     return tuple([next((size for size in sizes if low <= size <= high), end) for *sizes, (low, high), end in cases])

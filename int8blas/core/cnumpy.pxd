@@ -1,5 +1,5 @@
-# What modules use of NumPy's C API. NumPy's own numpy/__init__.pxd declares all of it: Cython reads that again for each
-# module that has to do with arrays, half of its time, and every module looks up twenty types when it is imported.
+# The part of NumPy's C API that our modules use. NumPy's own numpy/__init__.pxd declares the whole API: reading it took
+# half of Cython's time for each module, and every import looked up twenty types.
 cdef extern from "numpy/arrayobject.h":
     ctypedef signed long npy_intp  # as wide as a pointer, whatever its name here
     ctypedef int NPY_ORDER

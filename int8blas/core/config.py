@@ -1,4 +1,4 @@
-"""What this build and this machine offer, for people to read."""
+"""A summary of this build and this machine, for people to read."""
 
 from __future__ import annotations
 

@@ -46,13 +46,14 @@ from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Tar
 MAGIC = b"int8blas"
 VERSION = 1
 MOST_EMPTY = 1 << 24  # see _check_empty
-# Magic, version, checksum and size of the index; the header's own checksum, of all before it, follows.
+# Magic, version, checksum and size of the index. The checksum of the header before it follows.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
 
-# The names of classes in a file, and by name what makes a value of the arguments that its `__reduce__` gives.
+# The names of classes in a file, and for each name the function that restores a value from the arguments of
+# `__reduce__`.
 CLASSES: dict[type, str] = {}
 RESTORE: dict[str, Callable[..., Any]] = {}
 
@@ -210,7 +211,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
 
 
 def freeze(array: npt.NDArray[Any]) -> None:
-    """Make an array read-only for good: NumPy lets a view be writeable again if the array that it is of is."""
+    """Make an array read-only for good: NumPy lets a view become writeable again if its base array is writeable."""
     root: Any = array
     while isinstance(root, np.ndarray):
         root.flags.writeable = False
@@ -218,11 +219,11 @@ def freeze(array: npt.NDArray[Any]) -> None:
 
 
 def is_constant(buffer: Any) -> bool:
-    """Whether memory is read-only not only in this view of it, but also for those it was taken from."""
+    """Return whether the memory is read-only in this view and in all arrays that it is a view of."""
     while True:
         try:
             view = memoryview(buffer)
-        except TypeError:  # the owner is not one that tells
+        except TypeError:  # the owner does not say
             return False
         owner = buffer.base if isinstance(buffer, np.ndarray) else view.obj
         if not view.readonly or owner is None or owner is buffer:
@@ -235,7 +236,7 @@ def _padded(size: int) -> int:
 
 
 def _checksum(data: Bytes) -> int:
-    """Of the bytes and the zeros behind them."""
+    """Return the size of the bytes with the zeros behind them."""
     return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
 
 
@@ -255,7 +256,7 @@ def _read_header(header: bytes, name: str) -> tuple[int, int]:
 
 
 def _check_size(source: Source, least: int, most: int | None) -> None:
-    """The size of a file, where it is known, is one of these, or `least` if that is larger than `most`."""
+    """Check that the size of a file, if known, is within [least, most], or `least` if that is larger."""
     if source.size is None or most is None:
         return
     if not least <= source.size <= max(least, most):
@@ -264,7 +265,7 @@ def _check_size(source: Source, least: int, most: int | None) -> None:
 
 
 def _read(source: Source, size: int, end: int) -> Bytes:
-    """So many bytes, of a file that ends there."""
+    """Return `size` bytes, the last of the file."""
     part = source.read(size)
     if part.size < size:
         raise ValueError(
@@ -285,7 +286,8 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
 
 
 def _check_empty(shape: Sequence[int], name: str) -> None:
-    """What has no elements takes no bytes of a file, but what is made of it may take some for each of its sizes."""
+    """An array without elements takes no bytes of a file, but an object restored from it may take memory for each of
+    its sizes."""
     if 0 in shape and math.prod(size for size in shape if size) > MOST_EMPTY:
         raise ValueError(f"{name} without elements must have sizes of at most {MOST_EMPTY} together, got {shape}")
 
@@ -302,7 +304,7 @@ def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[A
 
 
 def _node(value: Any, name: str, data: list[Bytes]) -> Any:
-    """A value as JSON; the bytes of its arrays are added to `data`. `name` is for errors."""
+    """Return a value as JSON, and append the bytes of its arrays to `data`. `name` is for errors."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value

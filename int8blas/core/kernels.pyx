@@ -27,7 +27,7 @@ cdef const i8_kernels *current_kernels() noexcept nogil:
 
 
 def built_isas():
-    """Names of the instruction sets that this build has kernels for, best first."""
+    """Return the names of the instruction sets that this build has kernels for, best first."""
     names = []
     cdef int i = 0
     while i8_all_kernels[i] is not NULL:
@@ -37,7 +37,7 @@ def built_isas():
 
 
 def available_isas():
-    """Names of the instruction sets that this build has kernels for and this CPU supports, best first.
+    """Return the names of the instruction sets that this build has kernels for and this CPU supports, best first.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def available_isas():
 
 
 cdef const i8_kernels *built(str name, str argument) except NULL:
-    """The kernel table of that name, or an error that names the argument it came from."""
+    """Return the kernel table of that name, or raise an error that names the argument."""
     cdef int i = 0
     while i8_all_kernels[i] is not NULL:
         if i8_all_kernels[i].name.decode() == name:
@@ -75,7 +75,7 @@ cdef const i8_kernels *built(str name, str argument) except NULL:
 
 
 cdef const i8_kernels *find(str name, str argument) except NULL:
-    """`built`, if this CPU supports it."""
+    """Return the kernel table of that name if this CPU supports it, else raise an error."""
     cdef const i8_kernels *kernels = built(name, argument)
     if not kernels.supported():
         raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
@@ -95,7 +95,7 @@ _variable = Variable("use_isa", _selected, _select)
 
 
 def use_isa(name=...):
-    """Use the kernels of one instruction set in the calling thread, from now on; without `name`, which are used.
+    """Use the kernels of one instruction set in the calling thread from now on; without `name`, return the current one.
 
     Results do not depend on the instruction set; speed does. The selection holds for calls made by this thread (with
     all the OpenMP threads these calls use). For a whole process set the environment variable ``INT8BLAS_ISA`` before
@@ -109,9 +109,9 @@ def use_isa(name=...):
     Returns
     -------
     str or context manager
-        Without `name`, that of the instruction set in use. With it, an object whose ``with`` block restores, on
-        leaving, what was set before the call; a plain call may ignore it. :func:`num_threads` says how blocks nest, and
-        what a decorator does.
+        Without `name`, the name of the instruction set in use. With it, an object whose ``with`` block restores the
+        former setting on leaving; a plain call may ignore it. :func:`num_threads` says how blocks nest, and what a
+        decorator does.
 
     Raises
     ------
@@ -143,12 +143,12 @@ def use_isa(name=...):
 
 
 def table_address(name):
-    """The address of a kernel table that was built, whether or not this CPU supports it: a plan needs no more."""
+    """Return the address of a built kernel table. This CPU need not support it: plans only read its numbers."""
     return <uintptr_t>built(name, "name")
 
 
 def kernel_info():
-    """The selected table's name and blocking, as a dict (what show_config and explain print)."""
+    """Return the selected table's name and blocking, a dict that show_config and explain print."""
     cdef const i8_kernels *kernels = i8_current()
     info = {
         "isa": kernels.name.decode(),
@@ -163,19 +163,19 @@ def kernel_info():
 
 
 def cpu_name():
-    """The CPU's brand string, or an empty string where there is none."""
+    """Return the CPU's brand string, empty on a CPU without one."""
     return i8_cpu_name().decode("ascii", "replace").strip()
 
 
 def cpu_caches():
-    """Bytes of the L1, L2 and L3 caches that the CPU, or macOS, tells; 0 where it does not."""
+    """Return the bytes of the L1, L2 and L3 caches as the CPU or macOS reports them; 0 for an unreported cache."""
     cdef int64_t bytes_[3]
     i8_cpu_caches(bytes_)
     return bytes_[0], bytes_[1], bytes_[2]
 
 
 def _select_default():
-    """The best supported table, or the one that INT8BLAS_ISA names."""
+    """Make the best supported table, or the table that INT8BLAS_ISA names, the default."""
     cdef const i8_kernels *kernels
     name = os.environ.get("INT8BLAS_ISA", "")
     kernels = find(name or available_isas()[0], "INT8BLAS_ISA")

@@ -1,8 +1,8 @@
 """Memory layouts as strings of dimension letters, and the logical order of the dimensions that they name.
 
 The letters of a layout stand in the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W,
-C). The logical order is one and the same for all layouts of a tensor, and masks count in it: data (n, c, d, h, w),
-weights (g, o, i, d, h, w), without those that a layout does not have.
+C). All layouts of a tensor share one logical order, in which masks count dimensions: data (n, c, d, h, w), weights (g,
+o, i, d, h, w), without the letters that a layout lacks.
 """
 
 import math
@@ -15,7 +15,7 @@ from int8blas.core.words import shown
 
 DATA = "ncdhw"
 WEIGHTS = "goidhw"
-# What the letters of a layout can be: the spatial ones in this order, the others in alphabetical order.
+# The allowed sets of letters: spatial letters in this order, all other letters in alphabetical order.
 SPATIAL = ("", "w", "hw", "dhw")
 OTHERS = ("cn", "io", "gio")
 
@@ -47,7 +47,7 @@ def permutation(source: str, target: str) -> tuple[int, ...]:
 
 
 def mask_axes(mask: Any, ndim: int) -> tuple[int, ...]:
-    """The dimensions that the bits of a mask select."""
+    """Return the dimensions that the bits of a mask select."""
     value = integer(mask, "mask")
     if not 0 <= value < 1 << ndim:
         raise ValueError(f"mask must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {shown(value)}")

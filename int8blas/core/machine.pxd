@@ -1,12 +1,11 @@
 # The machine that plans are made for (see machine.pyx).
 from libc.stdint cimport int64_t
 
-# Caches in bytes: `l1` and `l2` are those of one core, or its part where cores share one; `l3` is all of it, 0 without
-# any.
+# Caches in bytes: `l1` and `l2` of one core, or its share of a shared cache; `l3` as a whole, 0 without one.
 cdef struct Machine:
     int64_t l1, l2, l3
     int cores
 
 
-# This machine, which problems point to.
+# The machine that problems point to.
 cdef Machine this_machine

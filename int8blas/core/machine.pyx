@@ -1,5 +1,5 @@
-"""The machine: the sizes of its caches and how many cores it has. Caches decide how large blocks are, never what comes
-out."""
+"""The machine: the sizes of its caches and how many cores it has. Caches decide the sizes of blocks, never the
+results."""
 
 from int8blas.core.caches import found
 
@@ -10,7 +10,7 @@ def machine():
 
 
 def replace(l1, l2, l3, cores):
-    """Let plans be for another machine, for tests: the whole process's, while nothing else runs."""
+    """Plan for another machine in the whole process, for tests; nothing else may run meanwhile."""
     this_machine.l1, this_machine.l2, this_machine.l3, this_machine.cores = l1, l2, l3, cores
 
 

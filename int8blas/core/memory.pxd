@@ -2,7 +2,7 @@
 from libc.stdint cimport uintptr_t
 
 cdef enum:
-    ALIGNMENT = 64              # of what these functions return
+    ALIGNMENT = 64              # alignment of all memory from these functions, in bytes
 
 cdef void *allocate(size_t size) noexcept nogil
 cdef void *reallocate(void *memory, size_t size) noexcept nogil
@@ -17,12 +17,12 @@ cdef void keep(void *memory) noexcept nogil
 
 
 cdef inline void *carve(char **memory, size_t size) noexcept nogil:
-    """The next `size` bytes of a piece of memory, aligned; NULL if there are none."""
+    """Return the next `size` aligned bytes of a piece of memory, or NULL if it has too few."""
     cdef char *start = memory[0]
     memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     return start if size > 0 else NULL
 
 
 cdef inline char *aligned(char *memory) noexcept nogil:
-    """The first aligned address from this one on, at most ALIGNMENT - 1 bytes away."""
+    """Return the first aligned address from this one on, at most ALIGNMENT - 1 bytes away."""
     return memory + (-<uintptr_t>memory) % ALIGNMENT

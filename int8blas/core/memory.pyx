@@ -19,45 +19,45 @@ cdef void *allocate(size_t size) noexcept nogil:
 
 
 cdef void *reallocate(void *memory, size_t size) noexcept nogil:
-    """What `allocate` returned with another size, perhaps elsewhere."""
+    """Resize a block that `allocate` returned; it may move."""
     return i8_reallocate(memory, size)
 
 
 cdef void free(void *memory) noexcept nogil:
-    """Give back what `allocate` returned."""
+    """Free a block that `allocate` returned."""
     i8_free(memory)
 
 
 cdef void *acquire(size_t size) noexcept nogil:
-    """`size` bytes for the length of a call."""
+    """Return `size` bytes for the length of a call."""
     return i8_acquire(size)
 
 
 cdef void release(void *memory) noexcept nogil:
-    """Give back what `acquire` returned."""
+    """Release a block that `acquire` returned."""
     i8_release(memory)
 
 
 cdef void hold() noexcept nogil:
-    """Until `let_go`, what this thread releases stays its own, for what it acquires."""
+    """Open an arena scope: until `let_go`, blocks that this thread releases are kept for its next `acquire`."""
     i8_hold()
 
 
 cdef void let_go() noexcept nogil:
-    """The end of the last `hold`."""
+    """Close the innermost arena scope."""
     i8_let_go()
 
 
 cdef void *take(size_t size) noexcept nogil:
-    """`size` bytes for an array, perhaps those of one before."""
+    """Return `size` bytes for an array, perhaps the memory of an earlier array."""
     return i8_take(size)
 
 
 cdef void keep(void *memory) noexcept nogil:
-    """Give back what `take` returned, perhaps for another array."""
+    """Give back a block that `take` returned; a later array may reuse it."""
     i8_keep(memory)
 
 
 def drop_kept():
-    """Give back the memory that calls have left for the next ones, at most 64 MiB, and arrays of networks, 128 MiB."""
+    """Free the memory that is kept for later calls, at most 64 MiB, and for arrays of networks, at most 128 MiB."""
     i8_drop_kept()

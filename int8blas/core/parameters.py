@@ -20,7 +20,7 @@ FORMAT = "int8blas quantization parameters"
 VERSION = 1
 FIELDS = ("dtype", "axis", "scale", "zero_point")
 
-# No scale that is computed here is smaller: the reciprocal of a subnormal one could overflow.
+# The smallest scale that is computed here: the reciprocal of a subnormal scale could overflow.
 SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
 
 
@@ -33,7 +33,7 @@ def int8_dtype(dtype: Any, name: str) -> np.dtype[Any]:
 
 
 def integer(value: Any, name: str) -> int:
-    """A Python integer, from anything that is one (a bool is not)."""
+    """Return a Python integer; a bool is refused."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -43,7 +43,7 @@ def integer(value: Any, name: str) -> int:
 
 
 def real(value: Any, name: str) -> float:
-    """A real number as a Python float (a bool is none)."""
+    """Return a real number as a Python float; a bool is refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
@@ -53,7 +53,7 @@ def real(value: Any, name: str) -> float:
 
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
-    """What came, for an error: a value, or the type of many."""
+    """Return how an error names an argument: one value, or the type of many."""
     return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
@@ -207,7 +207,7 @@ def scale_of_range(
 
 
 def _decimal(scale: np.float32) -> float:
-    """The number with the fewest digits that a reader, by way of double precision, takes for `scale`."""
+    """Return the number with the fewest digits that reads back as `scale` by way of double precision."""
     short = float(str(scale))
     return short if np.float32(short) == scale else float(scale)
 
@@ -316,7 +316,7 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose names differ; the json module would keep the last of two."""
+    """Return a JSON object; raise an error for repeated names, of which the json module would keep the last."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -326,7 +326,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_entry(entry: Any, where: str) -> QuantizationParameters:
-    """One tensor's parameters, or a ValueError that begins with `where`."""
+    """Return one tensor's parameters, or raise a ValueError that begins with `where`."""
     if not isinstance(entry, dict) or set(entry) != set(FIELDS):
         raise ValueError(f"{where} must have {', '.join(FIELDS)}, got {shown(entry)}")
     many = isinstance(entry["scale"], list)

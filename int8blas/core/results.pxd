@@ -15,7 +15,7 @@ cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.n
 
 
 cdef inline cnp.ndarray empty(int ndim, cnp.npy_intp *shape, int typenum):
-    """A C-contiguous array, as PyArray_EMPTY makes it."""
+    """Return a new C-contiguous array, uninitialised."""
     cdef double size = 1
     cdef int axis
     for axis in range(ndim):

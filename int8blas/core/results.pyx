@@ -70,7 +70,7 @@ cdef void kept(void *ctx, void *memory, size_t size) noexcept nogil:
 
 
 cdef object capsule(PyDataMem_Handler *handler, PyDataMemAllocator allocator):
-    """A handler as NumPy takes it."""
+    """A memory handler in the form that NumPy takes."""
     memcpy(handler.name, b"int8blas", 9)
     handler.version, handler.allocator = 1, allocator
     return PyCapsule_New(handler, "mem_handler", NULL)
@@ -82,8 +82,8 @@ cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, tak
 
 
 cdef class Recycling:
-    """A context in which large arrays that NumPy makes have the memory of those before, which the system need not
-    give anew page by page. Where a program has set a handler of its own, that one is used."""
+    """A context in which NumPy's large arrays reuse the memory of earlier arrays, so that the system need not supply it
+    again page by page. A handler that the program has set itself stays in use."""
 
     cdef object before
 
@@ -108,7 +108,7 @@ cdef object set_handler(double size):
 
 
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size):
-    """The same for any number of elements, `size`."""
+    """Return the same for `size` elements of any type."""
     before = set_handler(size * cnp.PyArray_DescrFromType(typenum).itemsize)
     if before is None:
         return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)

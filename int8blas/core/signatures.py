@@ -1,4 +1,4 @@
-"""The signatures of compiled classes, for ``inspect.signature``, ``help`` and all that ask these.
+"""The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
 Cython writes the signature of ``__init__`` and ``__call__`` into their docstrings, where CPython looks for it, if there
 is one and ``@cython.binding(False)``; ``embedsignature`` in setup.py is for these alone, as other functions know their

@@ -1,7 +1,7 @@
-"""What convolution and pooling are told about spatial dimensions: layouts, kernels, strides, dilation and padding.
+"""Spatial arguments of convolution and pooling: layouts, kernels, strides, dilation and padding.
 
-Values go from the outermost spatial dimension to the innermost: d, h, w. What is one number for all of them, or one
-for each, becomes a tuple with one for each.
+Values go from the outermost spatial dimension to the innermost: d, h, w. An argument that is one number for all
+dimensions, or one for each, becomes a tuple with one for each.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ import numpy as np
 from int8blas.core.layouts import permutation
 from int8blas.core.parameters import integer
 
-# By the number of spatial dimensions, channels last and channels first.
+# Names of layouts by the number of spatial dimensions, with channels last and with channels first.
 LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 
-# Sizes and positions computed from parameters up to this, and from sizes of arrays, fit in 64 bits.
+# The largest parameter: sizes and positions computed from parameters and sizes of arrays then fit in 64 bits.
 LARGEST = 2**31 - 1
 
 # The axes for `transpose` that make an array an (n, d, h, w, c) one, less those it has not, by the number of spatial
@@ -28,12 +28,12 @@ CHANNELS_LAST_AXES = {
 
 Pair = tuple[int, int]
 
-# Padding by name, as others call it too: how much it is follows from the sizes of source, windows and strides.
+# Names of padding that other libraries use too; the sizes of source, windows and strides determine its amount.
 PADDING_NAMES = {"valid": "valid", "same": "same", "same_upper": "same", "same_lower": "same_lower"}
 
 
 def layout_name(layout: Any) -> str:
-    """A layout in lower case, as it is compared."""
+    """Return a layout in lower case, for comparison."""
     if isinstance(layout, str):
         return layout.lower()
     if type(layout).__module__.partition(".")[0] == "torch":
@@ -85,12 +85,12 @@ def _bounded(value: Any, name: str, minimum: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and lists of what is in an ndarray; anything else as it is."""
+    """Return an ndarray as a number or lists, and any other value as it is."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _each(value: Any, spatial: int, name: str, wanted: str) -> Sequence[Any]:
-    """`value` itself if it is a sequence with an entry for each spatial dimension."""
+    """Return `value` if it is a sequence with an entry for each spatial dimension."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}")
     if len(value) != spatial:
@@ -99,7 +99,7 @@ def _each(value: Any, spatial: int, name: str, wanted: str) -> Sequence[Any]:
 
 
 def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[int, ...]:
-    """An integer from `minimum` on for each spatial dimension, from one or as many."""
+    """Return an integer of at least `minimum` for each spatial dimension, from one integer or a sequence."""
     if type(value) is int and minimum <= value <= LARGEST:
         return (value,) * spatial
     value = _plain(value)
@@ -139,14 +139,14 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
 
 
 def halves(total: int, padding: str) -> Pair:
-    """So much padding on both sides, the odd one behind for "same", and before for "same_lower"."""
+    """Split `total` padding over both sides; an odd element goes behind for "same", before for "same_lower"."""
     small, large = total // 2, total - total // 2
     return (large, small) if padding == "same_lower" else (small, large)
 
 
 def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
                dilation: Sequence[int]) -> tuple[Pair, ...]:  # fmt: skip
-    """What `parse_padding` returned, as (before, after) of each dimension of a source.
+    """Return the result of `parse_padding` as (before, after) of each dimension of a source.
 
     "same" and "same_lower" are as much as makes ceil(size / stride) positions::
 

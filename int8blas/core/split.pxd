@@ -18,7 +18,7 @@ cdef struct Piece:
     int64_t row, row_end, column, column_end
 
 
-# See the header for what they return: Cython would read their bodies again for each of some sixty modules.
+# division.h documents these functions. They are C, because Cython would read their bodies again for some sixty modules.
 cdef extern from "core/division.h" nogil:
     int64_t ceil_div "i8_ceil_div"(int64_t a, int64_t b)
     int64_t round_up "i8_round_up"(int64_t x, int64_t step)
@@ -34,14 +34,14 @@ cdef inline int part_count(const Grid *grid) noexcept nogil:
 
 
 cdef inline int64_t largest_part(const Grid *grid, int64_t width, int64_t total) noexcept nogil:
-    """The size of the part that has the most, if units are as wide as this, but all columns not more than `total`."""
+    """Return the size of the largest part, for units of this width and at most `total` columns."""
     if grid.stretches:
         return ceil_div(grid.rows * grid.columns, grid.row_parts) * width
     return ceil_div(grid.rows, grid.row_parts) * min(ceil_div(grid.columns, grid.column_parts) * width, total)
 
 
 cdef inline bint has_own_columns(const Grid *grid) noexcept nogil:
-    """Whether no two parts have columns in common."""
+    """Return whether no two parts share columns."""
     return grid.row_parts == 1 and not grid.stretches
 
 

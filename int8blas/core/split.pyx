@@ -1,16 +1,16 @@
 """How work is divided among threads: pure functions of the sizes.
 
-A grid of units, tiles of C for example, falls into as many rectangles as there are threads, of nearly equal size, where
-that leaves no thread with more units than it must have; else into stretches of units, one column after the other. So no
-part is larger than the mean rounded up. Rectangles read less of the operands for each unit.
+A grid of units, for example tiles of C, falls into one rectangle for each thread, of nearly equal sizes, if no
+rectangle is larger than the mean rounded up. Else it falls into stretches of units, one column after the other, which
+reach that bound. Rectangles read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t
 
 
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
-    """Divide a grid of at least one unit into at most `threads` parts. Of equal divisions the one wins that splits
-    columns, or rows, the most."""
+    """Divide a grid of at least one unit into at most `threads` parts. Among equal divisions, prefer the one with the
+    most parts along columns, or rows."""
     cdef int64_t n, m, units, best = 0
     cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
     cdef double total = <double>rows * <double>columns
@@ -29,7 +29,7 @@ cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_fir
 
 
 cdef void leave_out(Grid *grid) noexcept nogil:
-    """As few parts as the largest one, as it is, leaves work for: others would be woken and end no sooner."""
+    """Use fewer parts if the largest part stays the same: more threads would not finish sooner."""
     cdef int64_t units = grid.rows * grid.columns
     if grid.stretches:
         grid.row_parts = <int>ceil_div(units, ceil_div(units, grid.row_parts))
@@ -39,7 +39,7 @@ cdef void leave_out(Grid *grid) noexcept nogil:
 
 
 cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
-    """The rectangles of one part, at most MAX_PIECES. Returns how many."""
+    """Set the rectangles of one part, at most MAX_PIECES, and return their number."""
     cdef int64_t row_part = part // grid.column_parts, column_part = part % grid.column_parts
     cdef int64_t unit, end, row, column, height, width
     cdef int count = 0
@@ -65,7 +65,7 @@ cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
 
 
 cdef list pieces_of_parts(const Grid *grid):
-    """For each part the list of its pieces (row, row_end, column, column_end)."""
+    """Return for each part the list of its pieces (row, row_end, column, column_end)."""
     cdef Piece pieces[MAX_PIECES]
     cdef int part, i
     parts = []

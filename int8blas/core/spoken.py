@@ -1,4 +1,4 @@
-"""The lines of INT8BLAS_VERBOSE about functions of arrays: which are as they were where no lines are asked for."""
+"""The lines of INT8BLAS_VERBOSE about functions of arrays. Without INT8BLAS_VERBOSE the functions are not wrapped."""
 
 import functools
 import inspect
@@ -10,11 +10,11 @@ import numpy as np
 
 from int8blas.core.verbose import begin, end, is_verbose, seconds_since
 
-# Shapes of sources that a line has at most.
+# The most shapes of sources in a line.
 MOST_SHAPES = 4
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Whether the calling thread is in a function that will write the line: those that it calls are parts of it.
+# Whether the calling thread is inside a traced function; functions that it calls write no lines of their own.
 inside = threading.local()
 
 
@@ -36,7 +36,7 @@ def are_arrays(value: object) -> bool:
 
 
 def spoken(*sources: str) -> Callable[[Function], Function]:
-    """A decorator of a function of arrays, by the names of the arguments that are its sources."""
+    """Trace calls of a function of arrays; `sources` names the arguments whose shapes the line has."""
 
     def decorate(function: Function) -> Function:
         if not is_verbose():

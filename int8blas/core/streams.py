@@ -1,7 +1,7 @@
-"""Where files are written to and read from: a path, or a file object, which may be any stream of bytes.
+"""Sources and targets of files: a path, or a file object, which may be any stream of bytes.
 
-What is asked of a file object is `write`, or `readinto` or else `read`, as :class:`io.RawIOBase` has them: it need not
-know its position or its size, and may take or give fewer bytes at a time than it is asked for.
+A file object needs `write`, or `readinto` or else `read`, as :class:`io.RawIOBase` defines them. It need not know its
+position or size, and may write or read fewer bytes at a time than requested.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ Origin: TypeAlias = Path | Readable
 
 ALIGNMENT = 64
 READING = ("read", "readinto")
-# Memory for what a stream has yet to show that it has: as much, and then twice what it has given.
+# The first bytes allocated for a stream of unknown size; the memory then doubles as data arrives.
 FIRST_BYTES = 1 << 20
 
 
@@ -52,7 +52,7 @@ def is_stream(path: Any, *methods: str) -> bool:
 
 
 def name_of(path: Any) -> str:
-    """What errors call a path or a file object."""
+    """Return how errors name a path or a file object."""
     name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", None)
     return shown(os.fspath(name)) if isinstance(name, (str, bytes, os.PathLike)) else f"the {type(path).__name__}"
 
@@ -62,8 +62,8 @@ def name_of(path: Any) -> str:
 
 @contextlib.contextmanager
 def written(path: Any) -> Iterator[Callable[[Any], None]]:
-    """A function that writes bytes to a file object where it is, or to a file that takes the place of another when all
-    is written, and is gone after an error."""
+    """Yield a function that writes bytes to a file object at its position, or to a new file. The new file replaces the
+    path when all is written, and is deleted after an error."""
     if is_stream(path, "write"):
         yield lambda data: _write_all(path, data)
         return
@@ -86,14 +86,14 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def _write_all(file: Any, data: Any) -> None:
-    """All bytes, by as many calls as it takes."""
+    """Write all bytes, in as many calls as needed."""
     rest = memoryview(data)
     while len(rest):
         count = file.write(rest)
         if count is None:
             if isinstance(file, io.RawIOBase):
                 raise BlockingIOError(f"{name_of(file)} must block until it takes bytes")
-            return  # a file object that does not count takes all
+            return  # a file object that returns no count has written all bytes
         if not 0 < count <= len(rest):
             raise OSError(f"{name_of(file)} must take some of {len(rest)} bytes, took {count}")
         rest = rest[count:]
@@ -103,15 +103,15 @@ def _write_all(file: Any, data: Any) -> None:
 
 
 class Source:
-    """A file that is read from its beginning, or a stream from where it is."""
+    """A file that is read from its beginning, or a stream that is read from its position."""
 
     def __init__(self, file: Any, name: str, size: int | None) -> None:
         self.file, self.name = file, name
-        self.size = size  # None where only the end tells it
+        self.size = size  # None until the end is reached
         self.position = 0
 
     def read(self, size: int) -> Bytes:
-        """So many bytes, or all there are, in memory that begins at a multiple of 64 bytes."""
+        """Read `size` bytes, or all bytes, into memory that begins at a multiple of 64 bytes."""
         memory = aligned_bytes(size if self.size is not None else min(size, FIRST_BYTES)).view(np.uint8)
         count = 0
         while count < size:
@@ -138,7 +138,7 @@ def opened(path: Any) -> Iterator[Source]:
 
 
 def read_to_end(path: Any) -> bytes:
-    """All bytes of a path, or those that a file object has yet."""
+    """Read all bytes of a path, or the remaining bytes of a file object."""
     parts = []
     with opened(path) as source:
         while (part := source.read(FIRST_BYTES)).size:
@@ -147,7 +147,7 @@ def read_to_end(path: Any) -> bytes:
 
 
 def _read_some(file: Any, memory: memoryview) -> int:
-    """Fill a part of the memory that is not empty; 0 at the end."""
+    """Fill a part of the memory, which is not empty; return the number of bytes, 0 at the end."""
     if hasattr(file, "readinto"):
         count = file.readinto(memory)
     else:

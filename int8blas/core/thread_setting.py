@@ -1,4 +1,5 @@
-"""What `num_threads` and `use_isa` return: a setting of the thread, or the process, that a ``with`` block undoes."""
+"""The object that `num_threads` and `use_isa` return: a setting of the thread, or the process, that a ``with`` block
+undoes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ ENDS_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 
 class Variable:
-    """A value of each thread, or one of the process, with the calls and the open blocks that made it."""
+    """A value of each thread, or of the process, with the calls and open blocks that set it."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Variable:
 
     @property
     def state(self) -> tuple[Any, object]:
-        """The value, and the token of the call that made it if no block has been entered since."""
+        """Return the value, and the token of the call that set it if no block has been entered since."""
         return self.get(), getattr(self._owner, "token", None)
 
     @state.setter
@@ -59,7 +60,7 @@ class ThreadSetting:
 
     def __init__(self, variable: Variable, value: Any, before: object) -> None:
         self._variable, self._value, self._shown_before = variable, value, before
-        # A token of its own: the states of blocks, and later calls, do not keep this object.
+        # The token is a separate object, so that states of blocks and later calls do not keep this object alive.
         self._token = object()
         with variable.lock:
             self._before = variable.state
@@ -89,11 +90,11 @@ class ThreadSetting:
             _, before = blocks.pop(inner)
             if inner == len(blocks):
                 variable.state = before
-            else:  # the block entered next is still open: its setting stays, and it restores what this one would have
+            else:  # the next block is still open: its setting stays
                 blocks[inner] = (blocks[inner][0], before)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """As a decorator: not in effect any more, but during each call of the function."""
+        """As a decorator, undo the setting now, and apply it during each call of the function."""
         code = getattr(function, "__code__", None)
         if getattr(code, "co_flags", 0) & ENDS_LATER:
             raise TypeError(

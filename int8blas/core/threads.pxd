@@ -1,13 +1,13 @@
-# The one gate to threads: how many a call may use, how much work pays for them, and every parallel region (see
-# threads.pyx); the only module that looks at OpenMP's state.
+# The one gate to threads: how many threads a call may use, how much work pays for them, and all parallel regions (see
+# threads.pyx). No other module reads OpenMP's state.
 from libc.stdint cimport int64_t
 
-# Work that pays for waking one more thread, in what its kind is counted by. A product's multiply-adds have a number for
-# each instruction set, `thread_work` of its table.
+# Work that pays for waking one more thread; the comments name the unit of each kind. For multiply-adds of products each
+# instruction set has its own number, `thread_work`.
 cdef enum:
-    THREAD_BYTES = 1 << 19          # read and written by what goes through memory once
-    THREAD_PACKED_BYTES = 1 << 18   # packed, summed or checked, of weights or of an image
-    THREAD_REALS = 1 << 17          # real numbers quantized by their range, or looked at for it
+    THREAD_BYTES = 1 << 19          # bytes read and written by a pass over memory
+    THREAD_PACKED_BYTES = 1 << 18   # bytes of weights or of an image that are packed, summed or checked
+    THREAD_REALS = 1 << 17          # real numbers that are quantized by their range, or searched for it
     THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
     THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
     THREAD_STEP_WORK = 1 << 17      # multiply-adds of a recurrent layer's step, after which all threads wait for all
@@ -18,14 +18,14 @@ cdef enum:
     GIL_NORMALIZED = 1 << 12        # as THREAD_NORMALIZED
     GIL_WORK = 1 << 15              # multiply-adds of a product
 
-# A part of a job, any of which may be done by any thread, in any order. 0, or -1 if there is no memory for it.
+# Run one part of a job; any thread may run any part, in any order. Return 0, or -1 if there is no memory.
 ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
-# What one thread does of a job that all threads of a region do together; they may wait for one another.
+# Run one thread's share of a job of all threads of a region, which may wait for one another.
 ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil
 
 
 cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
-    """As many of `most` threads as the work pays for, if one more takes `thread_work` of it; at least one."""
+    """Return how many of `most` threads the work pays for, one for each `thread_work` of it; at least one."""
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 

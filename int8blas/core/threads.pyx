@@ -56,20 +56,20 @@ cdef extern from "core/team.h" nogil:
 
 # From INT8BLAS_NUM_THREADS or num_threads(scope="process"); 0: not set.
 cdef int process_limit = 0
-# A call never uses more threads than there are CPUs for: others would be woken, wait for a CPU, and add nothing.
+# A call never uses more threads than the process has CPUs: further threads would only wait for a CPU.
 cdef int cpus = INT_MAX
-# GNU OpenMP's threads do not survive a fork: a parallel region in the child of a process that has run one would wait
-# for them forever.
+# GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
+# for the lost threads forever.
 cdef bint region_ran = False
 cdef bint forked = False
-# Whether regions that end late are followed by none for a while.
+# Whether a region that ends late makes the thread run without regions for a while.
 cdef bint looks_at_ends = True
 
 # Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
-# Ticks that no counter takes LATE for.
+# Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
-# When this module was loaded, for the ticks of a second.
+# Time and ticks when this module was loaded, from which the ticks of a second follow.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -81,17 +81,18 @@ cdef struct Parts:
 
 
 cdef struct Shares:
-    # Parts that the threads of a region share. Where one had no memory for a part: how many threads there are, and for
-    # each thread the first part that is left.
+    # Parts that the threads of a region share. If a thread had no memory for a part: the number of threads, and the
+    # first part that each thread left.
     Parts parts
     int threads
     int64_t left[MOST_THREADS]
 
 
 cdef struct Region:
-    # Threads that work, and threads of the runtime's team: the others have nothing to do, see csrc/core/team.h.
+    # Threads that work, and threads of the runtime's team. Further threads of the team have no work, see
+    # csrc/core/team.h.
     int threads, team
-    # When the calling thread has begun the region, and when it has done its part, in ticks.
+    # Ticks when the calling thread began the region, and when it finished its part.
     int64_t start, done
 
 
@@ -118,7 +119,7 @@ cdef inline void begin_region(Region *region, int threads) noexcept nogil:
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
-    """Threads that work in a region which runs; the runtime may have given fewer than were asked for."""
+    """Return the threads that work in the running region; the runtime may supply fewer than requested."""
     return min(region.threads, i8_omp_team_size())
 
 
@@ -127,14 +128,14 @@ cdef inline void note_done(Region *region) noexcept nogil:
 
 
 cdef inline void end_region(const Region *region) noexcept nogil:
-    """After a region: whether the calling thread is to begin none for a while."""
+    """Decide after a region whether the calling thread runs without regions for a while."""
     cdef int64_t wait = i8_ticks() - region.done
     if wait >= SOON and looks_at_ends:
         look_at_end(region, wait)
 
 
 cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
-    """`set_alone` after a region whose last thread was waited for so many ticks."""
+    """Call `set_alone` after a region that waited `ticks` for its last thread."""
     cdef double now = i8_omp_seconds(), seconds = now - first_seconds
     cdef double tick = seconds / max(<int64_t>1, i8_ticks() - first_ticks)
     set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start) * tick))
@@ -154,15 +155,14 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """As many threads as the work pays for, of those that the call may use and of `most`: `paid_threads`."""
+    """Return the threads that the work pays for, at most `most` and at most the threads that the call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
-    """Every part of a job, by at most so many threads. 0, or -1 if there was no memory for one.
+    """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
-    A part that has no memory does nothing. It is done again by the calling thread, with the memory that the other parts
-    have had: so all are done or, unless memory goes to others meanwhile, none.
+    A part without memory does nothing. The calling thread runs it again with the memory that other parts have released.
     """
     cdef Shares s
     cdef int status = 0
@@ -178,7 +178,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
         for i in range(threads):
             s.left[i] = parts
         if parts == threads:
-            run_region(do_share, &s, threads)  # a loop begins with a barrier, a twentieth of a small product
+            run_region(do_share, &s, threads)  # a loop would begin with a barrier, 5 % of a small product's time
         else:
             run_shares(&s, threads)
         if s.threads > 0:
@@ -188,7 +188,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
 
 
 cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
-    """Parts from one on. Returns the first that had no memory; `end` if there is none."""
+    """Run the parts from `first` on. Return the first part without memory, or `end`."""
     while part < end and p.function(p.job, part, p.count) == 0:
         part += 1
     return part
@@ -200,7 +200,7 @@ cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept
 
 
 cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
-    """A thread's parts, which are beside each other."""
+    """Run a thread's parts, which are consecutive."""
     cdef Shares *s = <Shares *>shares
     cdef int64_t end = first_part(&s.parts, thread + 1, threads), part
     hold()
@@ -212,7 +212,7 @@ cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
 
 
 cdef void run_shares(Shares *s, int threads) noexcept nogil:
-    """`do_share` for so many threads, also where the runtime gives fewer."""
+    """Run `do_share` for `threads` threads, even if the runtime supplies fewer."""
     cdef Region region
     cdef int thread
     begin_region(&region, threads)
@@ -224,7 +224,7 @@ cdef void run_shares(Shares *s, int threads) noexcept nogil:
 
 
 cdef int do_rest(Shares *s) noexcept nogil:
-    """What is left of all shares. 0, or -1 if there is no memory."""
+    """Run the parts that are left of all shares. Return 0, or -1 if there is no memory."""
     cdef int64_t end
     cdef int thread
     for thread in range(s.threads):
@@ -255,7 +255,7 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
 
 
 cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
-    """A thread's parts; none for a thread that has nothing to do."""
+    """Set the range of a thread's parts, empty for a thread without work."""
     if thread < threads:
         do_parts(p, first_part(p, thread, threads), first_part(p, thread + 1, threads))
 
@@ -279,7 +279,7 @@ cdef void run_team(member_fn function, const void *job, int threads) noexcept no
 
 
 cdef void run_region(member_fn function, const void *job, int threads) noexcept nogil:
-    """`run_team` with as many threads as `region_threads` has said."""
+    """Run `run_team` with the number of threads that `region_threads` returned."""
     cdef Region region
     begin_region(&region, threads)
     with parallel(num_threads=region.team):
@@ -291,12 +291,12 @@ cdef void run_region(member_fn function, const void *job, int threads) noexcept 
 
 
 cdef void forget_regions() noexcept nogil:
-    """From now on, `region_used` is about regions that are still to come."""
+    """Let `region_used` count only regions from now on."""
     i8_my_team.used = 1
 
 
 cdef int region_used() noexcept nogil:
-    """The threads of the last parallel region; 1 if there was none."""
+    """Return the threads of the last parallel region, or 1 if there was none."""
     return i8_my_team.used
 
 
@@ -328,7 +328,7 @@ def _after_fork_in_child():
 
 
 def thread_count(value, name):
-    """A positive C int from a Python value, or an error that names it."""
+    """Return a positive C int from a Python value, or raise an error that names it."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -343,7 +343,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # As many as wanted are tried again.
+    # The wanted number is tried again.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -430,34 +430,34 @@ def num_threads(n=..., *, scope="thread"):
 
 
 def threading_info():
-    """Whether OpenMP was compiled in and how many threads a call may use now, as a dict."""
+    """Return a dict: whether OpenMP was compiled in, and how many threads a call may use now."""
     return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
 
 
 def cgroup_room(list_, root):
-    """How many more threads the cgroups in a file like /proc/self/cgroup allow, None if there is no limit; they are
-    mounted at `root`."""
+    """Return how many more threads the cgroups listed in a file like /proc/self/cgroup and mounted at `root` allow,
+    None without a limit."""
     room = i8_cgroup_room(os.fsencode(list_), os.fsencode(root))
     return None if room == INT_MAX else room
 
 
 def stack_bytes(text):
-    """What OMP_STACKSIZE asks for, in bytes; 0 if it is no such size, which OpenMP takes for the default."""
+    """Return the bytes that OMP_STACKSIZE requests; 0, OpenMP's default, if it is not a size."""
     size = re.fullmatch(r"\s*(\d+)\s*([bkmg]?)\s*", text, re.ASCII | re.IGNORECASE)
     size = int(size[1]) << {"b": 0, "m": 20, "g": 30}.get(size[2].lower(), 10) if size else 0
     return size if size < 2**63 else 0
 
 
 def seconds_alone(wait=0.0, saved=0.0, time=None):
-    """For how long the calling thread begins no region, if it has waited so long for parts that saved it so much, at
-    this time of OpenMP's clock; now by default."""
+    """Return how long the calling thread runs without regions, after a wait of `wait` seconds for parts that saved it
+    `saved` seconds, at `time` of OpenMP's clock, by default now."""
     cdef double now = i8_omp_seconds() if time is None else time
     set_alone(now, wait, saved)
     return max(0.0, i8_my_team.alone_until - now)
 
 
 cdef bint switched_on(str name, str default) except -1:
-    """Whether an environment variable is 1, or an error if it is something else than 0 or 1."""
+    """Return whether an environment variable is 1; raise an error if it is neither 0 nor 1."""
     value = os.environ.get(name, "") or default
     if value not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, got {value!r}")

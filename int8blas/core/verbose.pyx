@@ -1,7 +1,7 @@
 """INT8BLAS_VERBOSE: a line on the standard error stream about each call of a primitive.
 
-Products, convolutions and recurrent layers report what they have computed themselves, by path and sizes; of the
-functions of arrays, :mod:`int8blas.core.spoken` does.
+Products, convolutions and recurrent layers report their paths and sizes themselves; :mod:`int8blas.core.spoken` reports
+functions of arrays.
 """
 
 import os
@@ -29,13 +29,13 @@ cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
 
 
 cdef double seconds() noexcept nogil:
-    """A time, to be subtracted from a later one; 0 where no line is written, so that calls do not pay for the clock."""
+    """Return a start time; 0 without verbose lines, so that calls do not pay for the clock."""
     return i8_seconds() if verbose else 0
 
 
 cdef void write_line(char *line, const char *name, const char *sizes, const char *how, const i8_kernels *kernels,
                      int threads, double elapsed) noexcept nogil:
-    """The line about what has just ended, in LINE_BYTES."""
+    """Write the line about a finished call into a buffer of LINE_BYTES."""
     # In integers, because the decimal point of a double is the locale's. The clock may have been set meanwhile.
     cdef long long units = <long long>(1e7 * max(0.0, elapsed) + 0.5)
     snprintf(line, LINE_BYTES, b"int8blas,%s,%s,%s,%s,threads=%d,%lld.%04lld ms\n", name, sizes, how, kernels.name,
@@ -44,7 +44,7 @@ cdef void write_line(char *line, const char *name, const char *sizes, const char
 
 cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const char *how, const i8_kernels *kernels,
                        int threads, double elapsed) noexcept nogil:
-    """Print the line about a problem of these sizes, from a thread that may not be Python's."""
+    """Print the line about a problem of these sizes; the thread may lack the GIL."""
     cdef char sizes[LINE_BYTES]
     cdef char line[LINE_BYTES]
     snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>m, <long long>n, <long long>k)
@@ -53,7 +53,7 @@ cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const 
 
 
 cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int threads, double elapsed) except -1:
-    """Print it, with the GIL, where Python's error stream goes."""
+    """Print the line to Python's error stream, with the GIL."""
     cdef char line[LINE_BYTES]
     write_line(line, name.encode(), sizes.encode(), how.encode(), kernels, threads, elapsed)
     print(line.decode(), end="", file=sys.stderr, flush=True)
@@ -61,7 +61,7 @@ cdef int report(str name, str sizes, str how, const i8_kernels *kernels, int thr
 
 
 def begin():
-    """A time, from which the threads that take part are counted."""
+    """Return a start time, and begin to count threads for the line."""
     forget_regions()
     return seconds()
 
@@ -76,5 +76,5 @@ def end(str name, str sizes, str how, double elapsed):
 
 
 def is_verbose():
-    """Whether lines are asked for."""
+    """Return whether INT8BLAS_VERBOSE is set."""
     return bool(verbose)

@@ -1,4 +1,4 @@
-"""What errors say of values and of dtypes, and how to mend them."""
+"""How errors show values and dtypes, and the remedies that they suggest."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Of dtypes whose own names say more than a reader wants to know.
+# Short names for dtypes whose own names are long.
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
-# Elements of an array of objects that an error looks at.
+# The most elements of an array of objects that an error examines.
 MOST_OBJECTS = 1 << 20
-# Characters of a value in an error.
+# The most characters of a value in an error.
 MOST_CHARACTERS = 80
 
 
@@ -23,19 +23,19 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def either(names: Iterable[object]) -> str:
-    """Names in a sentence: a, b or c."""
+    """Return names as part of a sentence: a, b or c."""
     items = list(map(str, names))
     return f"{', '.join(items[:-1])} or {items[-1]}" if len(items) > 1 else items[0]
 
 
 def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object]) -> TypeError:
-    """The TypeError of an input of another dtype than those wanted, a sequence of their names, with a remedy."""
+    """Return the TypeError for an input whose dtype is not among the `wanted` names, with a remedy."""
     names = tuple(map(str, wanted))
     return TypeError(f"{name} must be {either(names)}, got {dtype_name(array.dtype)}{remedy(array, name, names)}")
 
 
 def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
-    """What helps to give an array as one of these dtypes, as the end of an error."""
+    """Return the end of an error that says how to convert an array to one of these dtypes."""
     dtype = array.dtype
     given = "x" if " " in name else name
     conversion = f": give np.asarray({given}, %s)"
@@ -58,12 +58,12 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
 
 
 def numpy_name(name: str) -> str:
-    """Where a program finds a dtype."""
+    """Return the expression by which a program names a dtype."""
     return "ml_dtypes.bfloat16" if name == "bfloat16" else f"np.{name}"
 
 
 def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ...]) -> str:
-    """The same for an array of objects: what pandas makes of columns of its own types."""
+    """Return the remedy for an array of objects, which pandas makes of columns of its own types."""
     missing = others = 0
     for value in array.flat[:MOST_OBJECTS]:
         # NA and NaT of pandas
@@ -79,7 +79,7 @@ def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ..
 
 
 def shown(x: object) -> str:
-    """A value in an error: all of a short one, the ends of a long one."""
+    """Return a value as an error shows it: a short value whole, a long value by its ends."""
     try:
         text = " ".join((str(x) if isinstance(x, np.generic) else repr(x)).split())
     except ValueError:  # Python writes no integer of thousands of digits

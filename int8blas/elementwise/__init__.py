@@ -1,4 +1,4 @@
-"""Functions of elements, of rows and of windows. It imports core, gemm and stage.
+"""Element-wise operators, and operators on rows and windows. It imports core, gemm and stage.
 
 quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
 functions       eltwise, binary, sum, concat; fused, several in one pass over memory

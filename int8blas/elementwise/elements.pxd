@@ -1,17 +1,17 @@
-# Element-wise functions of arrays (see elements.pyx).
+# Element-wise operators on arrays (see elements.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_elements_fn
 
-# The parameters of an element-wise function: scale or multiplier, zero point, exponent.
+# The number of parameters of an element-wise kernel: scale or multiplier, zero point, exponent.
 cdef enum:
     PARAMETERS = 3
 
 
-# The dimensions of arrays of one shape, those of size 1 left out, in the order in which one of them lies in memory:
-# which they are, and whether that array goes backwards along them.
+# The dimensions of an array in its order in memory, without dimensions of size 1: their sizes, their axes, and whether
+# the array goes backwards along them. Other arrays of the same shape are visited in this order.
 cdef struct Order:
     int dims
     int64_t shape[cnp.NPY_MAXDIMS]

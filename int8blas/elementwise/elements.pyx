@@ -21,13 +21,13 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# Elements of a run for which one parameter is worth a call of its own, and of written-out parameters.
+# Elements from which a run with one parameter gets its own kernel call; and elements of written-out parameters.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# Elements of a piece, the unit of work for threads, and of one that is gathered from memory first.
+# Elements of a piece, the unit of work for threads; and of a block that is gathered from memory first.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
-# Bytes of `out` from which 4-byte elements are written past the caches.
+# Bytes of `out` from which 4-byte elements are stored past the caches.
 cdef int64_t STREAM_BYTES = 16 << 20
 
 
@@ -36,7 +36,7 @@ ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float
 
 cdef struct ElementsJob:
     i8_elements_fn function
-    widen_fn widen                              # makes float32 of `x`, for the function; NULL if that takes it as it is
+    widen_fn widen                              # converts `x` to float32 for the function, or NULL
     int dims                                    # outer dimensions
     int64_t shape[cnp.NPY_MAXDIMS]
     ptrdiff_t x_strides[cnp.NPY_MAXDIMS]        # in bytes
@@ -82,7 +82,7 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
-    """memcpy; for short runs without a call, the last bytes in a copy that overlaps the one before."""
+    """Copy bytes like memcpy; short runs need no call, and their last copy overlaps the one before."""
     cdef int64_t i
     if n < 16 or n > 1024:
         memcpy(to, source, n)
@@ -117,7 +117,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
 
 
 cdef void do_some(const ElementsJob *job, i8_elements_args *e, int64_t n) noexcept nogil:
-    """A piece of elements that are widened first, or not contiguous on one side or both: some at a time."""
+    """Compute a piece that is widened first or not contiguous on either side, GATHERED elements at a time."""
     cdef char gathered[4 * GATHERED]
     cdef float widened[GATHERED]
     cdef char results[4 * GATHERED]
@@ -161,7 +161,7 @@ cdef void do_all(ElementsJob *job) noexcept:
 
 
 cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
-    """The dimensions in the order in which `out` lies in memory, forwards."""
+    """Set the dimensions in the order of `out` in memory, outermost first."""
     cdef int d, at
     cdef ptrdiff_t step
     order.dims = 0
@@ -180,7 +180,7 @@ cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
 
 
 cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept:
-    """The strides of an array in that order; returns where its first element is."""
+    """Set the strides of an array in that order, and return the address of its first element."""
     cdef char *data = cnp.PyArray_BYTES(array)
     cdef int d
     for d in range(order.dims):
@@ -192,7 +192,7 @@ cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *str
 
 
 cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
-    """The dimension from which on, and from `first` on, the elements of an array are evenly spaced."""
+    """Return the first dimension, at least `first`, from which on the elements of an array are evenly spaced."""
     cdef ptrdiff_t strides[cnp.NPY_MAXDIMS]
     cdef int d = max(order.dims - 1, 0)
     ordered_strides(order, array, strides)
@@ -202,7 +202,7 @@ cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
 
 
 cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
-    """A view with the dimensions in that order."""
+    """Return a view with the dimensions in that order."""
     cdef int d
     cdef list index = [0] * array.ndim, axes = [order.axes[d] for d in range(order.dims)]
     for d in range(order.dims):
@@ -212,7 +212,7 @@ cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
 
 
 cdef bint is_dense(cnp.ndarray array) noexcept:
-    """Whether the elements lie side by side, with the dimensions in any order, all of them forwards."""
+    """Return whether the elements fill their memory without gaps, with positive strides in any order of dimensions."""
     cdef int ndim = cnp.PyArray_NDIM(array), left = 0, d, found
     cdef int64_t step = cnp.PyArray_ITEMSIZE(array)
     cdef bint used[cnp.NPY_MAXDIMS]
@@ -236,7 +236,7 @@ cdef bint is_dense(cnp.ndarray array) noexcept:
 
 
 cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether two arrays of one shape have the same steps, counted in elements."""
+    """Return whether two arrays of one shape have the same strides, counted in elements."""
     cdef int d
     for d in range(cnp.PyArray_NDIM(x)):
         if cnp.PyArray_DIM(x, d) != 1 and (cnp.PyArray_STRIDE(x, d) * cnp.PyArray_ITEMSIZE(y)
@@ -246,8 +246,8 @@ cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
 
 
 cdef void set_order(ElementsJob *job, Order *order, cnp.ndarray x, cnp.ndarray out) noexcept:
-    """The order of the dimensions; where the arrays are, with strides of all of these; and how many are outer ones at
-    least, so that the elements of the others are evenly spaced."""
+    """Set the order of the dimensions, the addresses and strides of both arrays, and the least number of outer
+    dimensions: along the inner dimensions the elements are evenly spaced."""
     memory_order(order, out)
     job.x, job.out = ordered_strides(order, x, job.x_strides), ordered_strides(order, out, job.out_strides)
     job.dims = even_from(order, x, even_from(order, out, 0))
@@ -258,7 +258,7 @@ cdef void set_order(ElementsJob *job, Order *order, cnp.ndarray x, cnp.ndarray o
 
 
 cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
-    """Set the runs and the outer dimensions. Returns the arrays that the job's parameters lie in."""
+    """Set the runs and the outer dimensions. Return the arrays that own the job's parameters."""
     cdef Order order
     cdef int d, p, first, inner
     ndim = x.ndim
@@ -270,7 +270,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
     set_order(job, &order, x, out)
     shaped = [ordered(&order, array) for array in shaped]
     inner, first, shape, steps = order.dims - 1, job.dims, shaped[0].shape, shaped[0].strides
-    # The parameters are the same over the dimensions from `d` on.
+    # The parameters are constant over the dimensions from `d` on.
     d, job.n = inner + 1, 1
     while d > first and steps[d - 1] == 0:
         d -= 1
@@ -304,7 +304,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
 
 
 cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list parameters) noexcept:
-    """`lay_out` where all elements have the same parameters."""
+    """Set the runs where all elements have the same parameters."""
     cdef Order order
     cdef int d, p
     job.each, job.outer, job.n = False, 1, 1
@@ -325,10 +325,10 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
 
 
 cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats, const char **start):
-    """`size` values, or one for all, each `inner` times and all of that `repeats` times.
+    """Repeat each of `size` values, or one value for all, `inner` times, and all of these `repeats` times.
 
-    Returns what they lie in. Those that are written start on a cache line, as a vector of them is loaded for every
-    vector of elements.
+    Return the array that owns the values. Copied values start on a cache line, as the kernel loads a vector of them for
+    every vector of elements.
     """
     cdef cnp.npy_intp count = size * inner * repeats, room = count + ALIGNMENT // <int64_t>sizeof(int32_t)
     cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
@@ -356,7 +356,7 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
 
 
 cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
-    """`lay_out` where `x` and `out` are in C order, and the parameters differ along one dimension."""
+    """Set the runs where `x` and `out` are in C order and the parameters differ along one dimension."""
     cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
     cdef int d, p
     for d in range(axis):
@@ -380,7 +380,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, i
 
 
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
-    """Whether the bytes from the first to the last of one array overlap those of another."""
+    """Return whether the address ranges of two arrays overlap."""
     cdef uintptr_t low, high, from_, to
     bounds(out, &low, &high)
     bounds(x, &from_, &to)
@@ -388,7 +388,7 @@ cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef bint clash(cnp.ndarray x, cnp.ndarray out):
-    """Whether writing `out`, which has the shape of `x`, may change elements of `x` that are still to be read."""
+    """Return whether writing `out`, which has the shape of `x`, may change elements of `x` before they are read."""
     return share_memory(x, out) and (
         cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
         or (<object>x).strides != (<object>out).strides
@@ -396,11 +396,11 @@ cdef bint clash(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
-    """Apply a kernel: to `out` if it is given, after the last check, else to a new array in the order of `x`. It gets
+    """Apply a kernel after the last check; store to `out`, or to a new array in the order of `x`. The kernel reads
     float16 and bfloat16 as float32.
 
     `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
-    with those of `x` that `axes` selects.
+    with the dimensions of `x` that `axes` selects.
     """
     cdef ElementsJob job
     cdef cnp.ndarray array, target

@@ -7,17 +7,8 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
-    axes_from,
-    by_tensor,
-    choice,
-    divisor,
-    elements,
-    elements_output,
-    integers_in_range,
-    items_of,
-    positive_numbers,
-    real,
-)
+    axes_from, by_tensor, choice, divisor, elements, elements_output, integers_in_range, items_of, positive_numbers,
+    real)
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of, view_of
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
@@ -29,7 +20,7 @@ from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 
 cnp.import_array()
 
-# Bytes of an element of the widest type of results.
+# Bytes of the largest element of results.
 cdef int LARGEST_ELEMENT = 4
 
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
@@ -42,7 +33,7 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
 cdef float scale_from(object value, str name) except -1:
-    """A positive number."""
+    """Return a positive number."""
     cdef cnp.ndarray array
     if type(value) is int and value == 1:
         return 1
@@ -51,7 +42,7 @@ cdef float scale_from(object value, str name) except -1:
 
 
 cdef float factor_from(object value, str name) except? -1:
-    """A finite number."""
+    """Return a finite number."""
     cdef float factor = <float>real(value, name)
     if factor - factor != 0:
         raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
@@ -59,7 +50,7 @@ cdef float factor_from(object value, str name) except? -1:
 
 
 cdef float zero_point_from(object value, str name, int typenum) except? -1:
-    """An integer in the range of an integer type; 0 for a float type."""
+    """Return an integer in the range of an integer type, or 0 for a float type."""
     cdef int64_t low = INT32_MIN, high = INT32_MAX
     cdef cnp.ndarray array
     if type(value) is int and value == 0:
@@ -75,7 +66,7 @@ cdef float zero_point_from(object value, str name, int typenum) except? -1:
 
 
 cdef list sources(object srcs):
-    """At least one array."""
+    """Return the sources, at least one array."""
     arrays = [elements(src, f"srcs[{i}]", TYPES) for i, src in enumerate(items_of(srcs, "srcs"))]
     if not arrays:
         raise ValueError("srcs must have at least one array, got none")
@@ -83,7 +74,7 @@ cdef list sources(object srcs):
 
 
 cdef list one_for_each(object values, str name, Py_ssize_t count, object default):
-    """A value for each source."""
+    """Return a value for each source."""
     if values is None:
         return [default] * count
     cdef list items = items_of(values, name)
@@ -93,21 +84,21 @@ cdef list one_for_each(object values, str name, Py_ssize_t count, object default
 
 
 cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
-    """The type number of the destination; that of `src` by default."""
+    """Return the type number of the destination, by default the type of `src`."""
     if dst_dtype is None:
         return cnp.PyArray_TYPE(src)
     return check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
 
 
 cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray like):
-    """`out`, or a new array in the order of `like`, if that has its shape."""
+    """Return `out`, or a new array, in the order of `like` if `like` has this shape."""
     if out is not None:
         return elements_output(out, "out", typenum, shape)
     return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
 
 
 cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
-    """Post-ops as steps; `old` is the destination if the user gave it."""
+    """Return post-ops as steps; `old` is the user's destination, or None."""
     cdef Step step
     cdef list steps = []
     if type(ops) is tuple and not ops:
@@ -130,7 +121,7 @@ cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int ty
 
 
 cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
-    """numpy.broadcast_to, which takes as long as all else of a small result."""
+    """Broadcast like numpy.broadcast_to, which takes as long as all other work for a small result."""
     cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
     cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
     cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
@@ -148,7 +139,7 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
 
 
 cdef tuple broadcast_shape(tuple first, tuple second):
-    """The shape of the sources of `binary`."""
+    """Return the common shape of the sources of `binary`."""
     cdef int ndim = max(len(first), len(second))
     sizes = [(1,) * (ndim - len(shape)) + shape for shape in (first, second)]
     if not all([1 in pair or pair[0] == pair[1] for pair in zip(*sizes)]):
@@ -159,7 +150,7 @@ cdef tuple broadcast_shape(tuple first, tuple second):
 
 
 cdef int check_size(shape, str name) except -1:
-    """The result of these arguments is an array that can be addressed."""
+    """Check that the result has fewer bytes than can be addressed."""
     sizes = [size for size in shape if size]
     if prod(sizes) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
@@ -167,7 +158,7 @@ cdef int check_size(shape, str name) except -1:
 
 
 cdef bint is_onnx(object scheme, int typenum) except -1:
-    """Whether results are stored as ONNX's QuantizeLinear does it."""
+    """Return whether results are stored as by ONNX's QuantizeLinear."""
     cdef bint onnx = choice(scheme, "scheme", SCHEMES) == 1
     if onnx and typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
         raise TypeError("dst_dtype must be uint8, int8 or int32 with scheme='onnx', got "
@@ -177,7 +168,7 @@ cdef bint is_onnx(object scheme, int typenum) except -1:
 
 cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
                     bint onnx=False):
-    """Run fused steps into `array`; `out` is what the user gave for it."""
+    """Run fused steps into `array`; `out` is the user's argument for it."""
     cdef cnp.ndarray target = array
     cdef Step step
     if returns_out:
@@ -564,7 +555,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
 
 
 def look_up(src, table, *, out=None):
-    """The elements of `table`, 256 bytes, that have the bytes of `src` as their index."""
+    """Return the elements of `table`, 256 bytes, at the indices in `src`."""
     cdef cnp.ndarray array = elements(src, "src", BYTES)
     cdef cnp.ndarray values = elements(table, "table", BYTES), target
     if cnp.PyArray_SIZE(values) != 256 or not cnp.PyArray_IS_C_CONTIGUOUS(values):

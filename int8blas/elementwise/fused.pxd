@@ -1,11 +1,11 @@
-# Fused element-wise functions (see fused.pyx).
+# Fused element-wise operators (see fused.pyx).
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op
 
 
 cdef class Step:
-    cdef cnp.ndarray array          # what the step reads, in the shape of the result; None if it reads nothing
+    cdef cnp.ndarray array          # the array that the step reads, in the shape of the result, or None
     cdef float scale, zero
     cdef i8_post_op op              # not of the first step
 

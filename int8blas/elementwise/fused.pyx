@@ -1,7 +1,7 @@
-"""The driver of element-wise primitives: what they do to an element is a list of steps on a float32 number, fused.
+"""The driver of element-wise primitives: a primitive is a list of steps on a float32 number, fused.
 
 The first step reads an array; each of the others is a post-op, which may read another array; then the number is stored.
-A block of elements goes through all steps before the next one does, so that what is between them stays in the L1 cache.
+A block of elements goes through all steps before the next block, so that intermediate numbers stay in the L1 cache.
 
 The dimensions of the arrays, in the order in which the result lies in memory, fall into an inner run, whose elements
 are evenly spaced in each array, and the outer dimensions. A block is a part of a run, or a number of whole short runs.
@@ -15,23 +15,8 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport (
-    I8_ADD,
-    I8_ADD_BYTES,
-    I8_CHUNK,
-    I8_MUL,
-    I8_MULTIPLY_BYTES,
-    I8_RELU,
-    I8_SUB,
-    I8_TYPE_F32,
-    I8_TYPE_S8,
-    I8_TYPE_U8,
-    current_kernels,
-    i8_bytes_args,
-    i8_bytes_fn,
-    i8_elements_args,
-    i8_kernels,
-    i8_post_op,
-)
+    I8_ADD, I8_ADD_BYTES, I8_CHUNK, I8_MUL, I8_MULTIPLY_BYTES, I8_RELU, I8_SUB, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8,
+    current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels, i8_post_op)
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.elementwise.elements cimport (
@@ -44,22 +29,22 @@ cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
     COPIED = 1 << 14                # bytes of a block that is only copied
-    # Elements from which a run is worth a block of its own, rather than to be gathered with others.
+    # Elements from which a run has its own block; shorter runs share blocks.
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# Elements from which a table of all results of one byte is worth making.
+# Elements from which a table of the 256 results pays.
 cdef int64_t LOOKED_UP = 1024
-# Bytes read and written of all that runs before the first one goes on: a part of the L2 cache.
+# Bytes that all jobs read and write before the first one continues: a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
 
 
-# An array: element e of the run with this index is at data + sum(index * strides) + e * step.
+# An array: element e of the run with index `index` is at data + sum(index * strides) + e * step.
 cdef struct Operand:
     char *data
     int type, size
     bint whole                      # contiguous, in the order of the runs
-    bint repeated                   # one run for all, which is there as often as a block has runs
+    bint repeated                   # one run for all, repeated in memory for the runs of a block
     ptrdiff_t step
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
@@ -67,7 +52,7 @@ cdef struct Operand:
 # One step, as in the class Step.
 cdef struct Link:
     bint reads
-    bint plain                      # float32 that is taken as it is
+    bint plain                      # float32 with scale 1 and zero point 0
     Operand operand
     float scale, zero
     i8_post_op op
@@ -95,8 +80,8 @@ cdef struct FusedJob:
     compute_fn compute
     Operand out
     float dst_scale, dst_zero
-    bint onnx                       # how integers are stored: see `fuse`
-    bint at_once                    # results of floats can be computed where they are stored
+    bint onnx                       # scheme of integers: see `fuse`
+    bint at_once                    # float results are computed in their final place
     int count
     Link *links
     i8_bytes_fn bytes_function
@@ -131,7 +116,7 @@ cdef void find_block(const FusedJob *job, int64_t number, Block *block) noexcept
 
 
 cdef inline void advance(const FusedJob *job, Block *block, int64_t runs) noexcept nogil:
-    """Go on by some runs, at most to the end of the last outer dimension."""
+    """Advance by `runs` runs, at most to the end of the last outer dimension."""
     cdef int d = job.dims - 1
     block.first += runs
     block.index[d] += runs
@@ -142,7 +127,7 @@ cdef inline void advance(const FusedJob *job, Block *block, int64_t runs) noexce
 
 
 cdef inline char *address(const FusedJob *job, const Operand *operand, const Block *block) noexcept nogil:
-    """Where the operand has the first element of a block."""
+    """Return the address of the first element of a block in the operand."""
     cdef char *data = operand.data + block.start * operand.step
     cdef int d
     if operand.whole:
@@ -153,13 +138,14 @@ cdef inline char *address(const FusedJob *job, const Operand *operand, const Blo
 
 
 cdef inline bint in_place(const Operand *operand, const Block *block) noexcept nogil:
-    """Whether the elements of a block lie side by side in the operand."""
+    """Return whether the elements of a block are contiguous in the operand."""
     return operand.whole or operand.repeated or (block.runs == 1 and operand.step == operand.size)
 
 
 cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out, char *results, const Operand *x,
                     const char *gathered) noexcept nogil:
-    """Copy the runs of a block: from x, or where that is NULL from the buffer `gathered`; to out, or to `results`."""
+    """Copy the runs of a block from x, or from the buffer `gathered` if x is NULL, to out, or to `results` if out is
+    NULL."""
     cdef Block walk
     cdef int size = x.size if x is not NULL else out.size
     cdef ptrdiff_t step = x.step if x is not NULL else size, out_step = out.step if out is not NULL else size
@@ -171,7 +157,7 @@ cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out,
         copy_strided(address(job, out, block) if out is not NULL else to, out_step,
                      address(job, x, block) if x is not NULL else source, step, size, block.n)
         return
-    # Several runs: there are outer dimensions. Those of the last one are evenly spaced.
+    # Several runs imply outer dimensions. Runs along the last outer dimension are evenly spaced.
     walk.first, walk.start = block.first, 0
     memcpy(walk.index, block.index, job.dims * sizeof(int64_t))
     stride = x.strides[job.dims - 1] if x is not NULL else block.n * size
@@ -191,7 +177,7 @@ cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out,
 
 
 cdef const char *gather(const FusedJob *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
-    """The elements of a block side by side: where they are, or in a buffer."""
+    """Return the elements of a block contiguously: in place, or copied to a buffer."""
     if in_place(operand, block):
         return address(job, operand, block)
     copy_runs(job, block, NULL, buffer, operand, NULL)
@@ -199,7 +185,7 @@ cdef const char *gather(const FusedJob *job, const Operand *operand, const Block
 
 
 cdef void scatter(const FusedJob *job, const Block *block, const char *buffer) noexcept nogil:
-    """Results that are side by side in a buffer, to where they belong."""
+    """Copy contiguous results from a buffer to the destination."""
     copy_runs(job, block, &job.out, NULL, NULL, buffer)
 
 
@@ -208,7 +194,7 @@ cdef void compute_copy(const FusedJob *job, const Block *block) noexcept nogil:
 
 
 cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n) noexcept nogil:
-    """Results, as integers or floats."""
+    """Store results as integers or floats."""
     cdef i8_elements_args args
     cdef int32_t zero
     if not job.onnx:
@@ -217,7 +203,7 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
     zero = <int32_t>job.dst_zero
     args.n, args.x, args.out, args.each, args.stream = n, y, out, 0, 0
     args.parameters[0], args.parameters[1], args.parameters[2] = &job.dst_scale, &zero, &zero
-    # The integers are the first of the types, in the same order.
+    # The integer types come first among the types, in the same order.
     job.kernels.elementwise.quantize_onnx[job.out.type](&args)
 
 
@@ -278,7 +264,7 @@ cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
 # --------------------------------------------------------------------------------------------------------- jobs ------
 
 cdef class Step:
-    """A step: scale * (array - zero) and a post-op whose operand that is, or either of them."""
+    """A step: a post-op with the operand scale * (array - zero), or only one of these two."""
 
 
 cdef Step reading(cnp.ndarray array, float scale, float zero):
@@ -288,7 +274,7 @@ cdef Step reading(cnp.ndarray array, float scale, float zero):
 
 
 cdef class Fused:
-    """A job, and what it points to."""
+    """A job, and the objects that it points to."""
     cdef FusedJob job
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
@@ -296,7 +282,7 @@ cdef class Fused:
 
 
 cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
-    """Where an array is, with its strides in this order; one run if that is NULL."""
+    """Set the address of an array and its strides in this order; NULL means one run."""
     operand.type = element_type(cnp.PyArray_TYPE(array))
     operand.size = operand.step = cnp.PyArray_ITEMSIZE(array)
     operand.data, operand.whole, operand.repeated = cnp.PyArray_BYTES(array), True, False
@@ -308,7 +294,7 @@ cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) n
 
 
 cdef bint one_run(list arrays):
-    """Whether all of them are contiguous in the same order."""
+    """Return whether all arrays are contiguous in the same order."""
     cdef cnp.ndarray first = arrays[0], array
     if not is_dense(first):
         return False
@@ -319,7 +305,7 @@ cdef bint one_run(list arrays):
 
 
 cdef Fused laid_out(list steps, cnp.ndarray target):
-    """Steps that read and write these arrays, all of one shape."""
+    """Return the job of steps that read and write arrays of one shape."""
     cdef Fused self = Fused.__new__(Fused)
     cdef FusedJob *job = &self.job
     cdef Step step
@@ -363,7 +349,7 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
 
 
 cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
-    """Blocks of that many elements; shorter runs than `long_run` are put together."""
+    """Set blocks of `block` elements; runs shorter than `long_run` share blocks."""
     job.block, job.together = block, 0
     if job.n < long_run and job.outer > 1:
         job.together = block // job.n
@@ -374,7 +360,7 @@ cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
 
 
 cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
-    """Whether an operand is the same in all runs."""
+    """Return whether an operand is the same in all runs."""
     cdef int d
     for d in range(job.dims):
         if operand.strides[d]:
@@ -383,8 +369,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
-    """Let blocks of that many elements have several runs, where all operands are contiguous but those that have one
-    run: these are written out. A run by itself takes some 100 ns, whatever its length."""
+    """Let blocks of `block` elements have several runs, if each operand is contiguous or the same in all runs: the
+    latter is repeated in memory. A run with its own block takes some 100 ns, whatever its length."""
     cdef FusedJob *job = &self.job
     cdef int64_t together = min(block // job.n, job.outer), run, size
     cdef Operand *operand
@@ -436,7 +422,8 @@ cdef void make_table(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Prepare for the kernels of sums and products of bytes, if the steps are one, with numbers of modest size."""
+    """Choose the kernel of int8 sums or products, if the steps are such an operation and their numbers have modest
+    size."""
     cdef const Link *link
     cdef double largest[2]
     cdef double y, quotient
@@ -460,7 +447,7 @@ cdef bint set_bytes(FusedJob *job) noexcept:
         job.bytes.scale[i] = -link.scale if i == 1 and kind == I8_SUB else link.scale
         largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
     y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
-    # Half of 2**31, which leaves room for rounding; the other bound keeps y and the operands finite.
+    # The first bound, half of 2**31, leaves room for rounding; the second keeps y and the operands finite.
     quotient = y / job.dst_scale if job.onnx else y * job.dst_scale
     if not (max(y, max(largest[0], largest[1])) < 1e38 and quotient + 256 < 1 << 30):
         return False
@@ -471,13 +458,13 @@ cdef bint set_bytes(FusedJob *job) noexcept:
 
 
 cdef bint reads_behind(Fused self, cnp.ndarray target):
-    """Whether a step behind the first reads where the target is."""
+    """Return whether a step after the first reads the memory of the target."""
     return any([share_memory(array, target) for array in self.arrays[2 if self.job.links[0].reads else 1:]])
 
 
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
-    """Steps, and how `target` is stored: sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for floats.
-    With `onnx`, which is for integers, it is sat(rne(y / dst_scale) + dst_zero).
+    """Return the job of these steps, which stores sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for
+    floats. With `onnx`, which is for integers, it is sat(rne(y / dst_scale) + dst_zero).
 
     Nothing of `target` may be read after something else of it has been written.
     """
@@ -501,7 +488,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
 
 
 cdef object copying(cnp.ndarray array, cnp.ndarray target):
-    """The elements of an array of the same type, as they are."""
+    """Return the job that copies an array of the same type."""
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     cdef int64_t block = COPIED // self.job.out.size
     self.job.compute = compute_copy
@@ -510,7 +497,7 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
 
 
 cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target):
-    """The elements of 256 bytes that an array of bytes has the indices of."""
+    """Return the job that looks up the indices in `array` in a table of 256 bytes."""
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     memcpy(self.job.table, cnp.PyArray_DATA(table), 256)
     self.job.compute = compute_lookup
@@ -534,7 +521,8 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 
 
 cdef int run(list fused) except -1:
-    """Run those whose targets are not empty and do not overlap; side by side, as these may lie so in memory."""
+    """Run jobs whose targets are not empty and do not overlap; interleaved, because their targets may be interleaved in
+    memory."""
     cdef Work work
     cdef Fused one = fused[0]
     cdef const FusedJob *first = &one.job

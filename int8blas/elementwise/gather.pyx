@@ -6,14 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
-    as_array,
-    axis_from,
-    elements,
-    elements_output,
-    integers_in_range,
-    one_or_shaped,
-    positive_numbers,
-)
+    as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, positive_numbers)
 from int8blas.core.kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
@@ -27,7 +20,7 @@ cdef extern from "core/compiler.h" nogil:
 
 cnp.import_array()
 
-# Bytes of the table that are fetched ahead of the row at hand.
+# Prefetch distance: bytes of the table ahead of the current row.
 cdef int64_t AHEAD = 2048
 
 
@@ -37,7 +30,7 @@ cdef struct GatherJob:
     ptrdiff_t row               # in bytes
     const int64_t *indices
     int64_t count, columns
-    const char *parameters[2]       # scales and zero points: of all, of each row of `out`, or of each column
+    const char *parameters[2]       # scales and zero points for all, for each row of `out`, or for each column
     ptrdiff_t parameter_rows[2]     # in bytes
     bint each                       # whether of each column
     char *out
@@ -70,7 +63,8 @@ cdef void do_all(const GatherJob *job) noexcept:
 
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):
-    """Indices of rows, int64 in C order: a new array, as another thread may write to what came after the check."""
+    """Return indices of rows, int64 in C order. A new array, because another thread may write to the argument after the
+    check."""
     cdef cnp.ndarray array = as_array(x, "indices"), chosen
     cdef const int64_t *index
     cdef int64_t i
@@ -88,7 +82,7 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
 
 
 cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
-    """One value, or those of the rows wanted, out of one for each row of the table."""
+    """Return one value, or the values of the wanted rows from one value for each row of the table."""
     cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
     return np.asarray(values[indices]) if values.ndim else values
 
@@ -183,5 +177,5 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
 
 
 cdef bint ready(cnp.ndarray table, cnp.ndarray out):
-    """Whether rows of the table can be written to `out` one after the other."""
+    """Return whether results can be stored straight to `out`: in C order, and apart from the table."""
     return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out)

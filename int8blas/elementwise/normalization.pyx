@@ -7,16 +7,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
-    axis_from,
-    by_tensor,
-    divisor,
-    elements,
-    elements_output_like,
-    float32s,
-    integers_in_range,
-    positive_numbers,
-    real,
-)
+    axis_from, by_tensor, divisor, elements, elements_output_like, float32s, integers_in_range, positive_numbers, real)
 from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
 from int8blas.elementwise.elements cimport clash
 from int8blas.core.words import shown
@@ -42,7 +33,7 @@ cdef cnp.ndarray source(object src):
 
 cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
                              object zero_points):
-    """What of the arguments of a kernel scales, zero points and types tell."""
+    """Return the arguments of a kernel that follow from scales, zero points and types."""
     cdef dict values = by_tensor(scales, "scales", TENSORS)
     cdef dict dtypes = {"src": src.dtype, "dst": dst_dtype}
     args.src_type, args.dst_type = element_type(src.dtype.num), element_type(dst_dtype.num)
@@ -79,7 +70,7 @@ cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray s
 
 
 cdef cnp.ndarray last(cnp.ndarray array, int axis):
-    """With this axis as the last one."""
+    """Return a view with this axis as the last one."""
     return array if axis == cnp.PyArray_NDIM(array) - 1 else np.moveaxis(array, axis, -1)
 
 
@@ -167,8 +158,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
-    """n float32 values, or n times the default for None: aligned, and readable up to a whole chunk. Only checked where
-    they are not used."""
+    """Return n float32 values, or n times the default for None, aligned and readable up to a whole chunk. Unused values
+    are only checked."""
     cdef cnp.ndarray array, values
     if x is not None:
         array = float32s(x, name)
@@ -273,7 +264,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
-    """What is layer_norm's own of the arguments of its kernel, which point into the arrays that are returned."""
+    """Set layer_norm's own arguments of its kernel, and return the arrays that they point to."""
     cdef cnp.ndarray factors, shifts
     cdef int64_t n = cnp.PyArray_DIM(array, array.ndim - 1)
     cdef bint used = array.size != 0
@@ -286,7 +277,7 @@ cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, 
 
 
 cdef inline bint is_plain(cnp.ndarray array):
-    """Whether the kernel reads an array's rows where they are, of float32."""
+    """Return whether the kernel can read an array's float32 rows in place."""
     return (cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 and cnp.PyArray_ISCARRAY_RO(array)
             and array.ndim > 0 and cnp.PyArray_DIM(array, array.ndim - 1) >= I8_CHUNK)
 

@@ -1,7 +1,7 @@
 """The driver of softmax and layer normalization: a kernel of rows, applied to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. Others are copied, a block of rows at
-a time, to memory where they are.
+Rows that are contiguous, aligned and not too short are read and written in place. Other rows are copied, a block at a
+time, to a buffer where they are.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,7 +22,7 @@ cnp.import_array()
 cdef int64_t BLOCK = 1 << 13
 
 
-# One side of the work: where the rows are, and whether they go through a copy.
+# One side, source or destination: where its rows are, and whether they are copied.
 cdef struct Side:
     char *data
     ptrdiff_t row, step                 # in bytes, from a row to the next, and from an element
@@ -46,7 +46,8 @@ cdef struct NormalizeJob:
 
 cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *memory, int64_t rows,
                      bint back) noexcept nogil:
-    """Rows of an array, from `at` on, to memory, or back: along what is closer together in the array."""
+    """Copy rows of an array, from `at` on, to a buffer, or back; the inner loop takes the smaller stride of the
+    array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
     cdef int64_t i, outer_count = rows, inner_count = job.args.n
     if llabs(outer) < llabs(inner):
@@ -101,12 +102,12 @@ cdef void set_side(Side *side, cnp.ndarray array, int64_t n) noexcept:
     cdef int last = cnp.PyArray_NDIM(array) - 1
     side.data, side.size = cnp.PyArray_BYTES(array), cnp.PyArray_ITEMSIZE(array)
     side.step = cnp.PyArray_STRIDE(array, last)
-    side.row = side.step * n  # of a single row, so that it is not taken for an element of a column
+    side.row = side.step * n  # a single row is not an element of a column
     side.copied = n < I8_CHUNK or side.step != side.size or not cnp.PyArray_ISALIGNED(array)
 
 
 cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
-    """Set where the rows are: those of dimensions that lie in memory like one are one run of rows."""
+    """Set where the rows are; dimensions that are evenly spaced together become one run of rows."""
     cdef int axis
     cdef int64_t size
     cdef ptrdiff_t src_stride, dst_stride
@@ -146,9 +147,9 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Apply a kernel to the rows of an array, along its last dimension.
 
-    The arrays have the same shape, are not empty, and share no memory unless they are the same but for their type. Of
-    `args`, the row's length and all that does not tell where rows are must be set; `plus` lies like `src`, whose rows
-    are not copied then.
+    The arrays have the same shape, are not empty, and are either disjoint or equal up to their type. `args` must have
+    the row's length and all members other than addresses; `plus` has the strides of `src`, whose rows are then read in
+    place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

@@ -14,7 +14,7 @@ from int8blas.gemm.packing import PackedB, pack_b
 
 
 def check_k_order(k_order: Any, layout: str) -> str:
-    """The order of the dimensions that make up K; the logical one by default."""
+    """Return the order of the dimensions that make up K, by default the logical order."""
     letters = "".join(letter for letter in logical_order(layout) if letter not in "go")
     if k_order is None:
         return letters
@@ -36,7 +36,7 @@ def pack(weights: npt.NDArray[Any], letters: str, k_order: str) -> PackedB | tup
 
 
 def unpack(x: Any, layout: str, k_order: Any, shape: Any) -> npt.NDArray[Any]:
-    """The weights that `pack` was given, with axes in logical order; `layout` has their letters."""
+    """Return the weights that `pack` packed, with axes in logical order; `layout` has their letters."""
     letters = logical_order(layout)
     k_order = check_k_order(k_order, layout)
     groups = x if "g" in letters else (x,)
@@ -64,7 +64,7 @@ def unpack(x: Any, layout: str, k_order: Any, shape: Any) -> npt.NDArray[Any]:
 
 
 def _check_shape(shape: Any, letters: str) -> tuple[int, ...]:
-    """The sizes of the dimensions that `letters` name."""
+    """Return the sizes of the dimensions that `letters` name."""
     try:
         sizes = tuple(integer(size, "shape") for size in shape)
     except TypeError:

@@ -2,7 +2,7 @@
 cimport int8blas.core.cnumpy as cnp
 from libc.stdint cimport int64_t
 
-# What a window becomes: MAXIMUM, or the average over all of its elements or those that are not padding.
+# The operation: MAXIMUM, or the average over all elements of a window, or over its elements that are not padding.
 cdef enum:
     MAXIMUM, AVERAGE, AVERAGE_WITH_PADDING
 
@@ -13,7 +13,7 @@ cdef struct Axis:
 
 
 cdef inline int64_t extent(const Axis *axis) noexcept nogil:
-    """From the first element of a window to its last."""
+    """Return the number of elements from the first to the last of a window."""
     return axis.dilation * (axis.kernel - 1) + 1
 
 

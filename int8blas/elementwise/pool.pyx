@@ -25,11 +25,11 @@ from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 cnp.import_array()
 
 cdef enum:
-    PATCH = 1 << 13     # bytes of a patch: with a result of 4 bytes for each, and divisors, in the L1 or L2 cache
-    LARGEST_STEP = 16   # along w: a patch computes so many times more than is stored
+    PATCH = 1 << 13     # bytes of a patch; with 4-byte results and divisors it fits the L1 or L2 cache
+    LARGEST_STEP = 16   # along w: a patch computes this many times more than it stores
     CHANNELS = 64       # of a patch or a window
-# Channels of a piece of a line, and elements of one of all channels, where there are fewer lines than would keep the
-# threads busy.
+# Channels of a piece of a line; elements of a piece with all channels; and the number of lines below which lines are
+# cut into pieces to occupy all threads.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
 
 cdef enum Way:
@@ -59,14 +59,14 @@ cdef struct Place:
     int64_t n, d, h, w, c
 
 
-# The elements of a window along one dimension that are not padding.
+# The elements of a window along one dimension without padding.
 cdef struct Range:
     int64_t first, count        # in the source
     int64_t skipped             # elements of the window before
 
 
 cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexcept nogil:
-    """The elements of the window for one position of the result."""
+    """Set the elements of the window for one position of the result."""
     cdef Range r
     cdef int64_t start = position * axis.stride - axis.before
     r.skipped = ceil_div(-start, axis.dilation) if start < 0 else 0
@@ -76,7 +76,7 @@ cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexc
 
 
 cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexcept:
-    """Whether one of the windows has only padding."""
+    """Return whether one of the windows has only padding."""
     cdef int64_t position
     for position in range(positions):
         if inside(axis, size, position).count <= 0:
@@ -85,7 +85,7 @@ cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexce
 
 
 cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t count) noexcept nogil:
-    """Set the multiplier for a division by `count`, if there is one.
+    """Set the multiplier for a division by `count`, if one exists.
 
     For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is
     floor((u + (count - 1) / 2) / count), and floor(x * m / 2**p) = floor(x / count) for m = ceil(2**p / count) as long
@@ -133,7 +133,7 @@ cdef inline int64_t window_size(const PoolJob *job) noexcept nogil:
 
 cdef inline void set_window(const PoolJob *job, i8_pool_args *a, int64_t deep, int64_t high,
                             int64_t wide) noexcept nogil:
-    """A window of so many elements along d, h and w; loops over evenly spaced ones become one."""
+    """Set a window of these counts along d, h and w; two loops over evenly spaced elements become one."""
     a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
     a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
     a.strides[2] = job.axes[2].dilation * job.x[3]
@@ -165,7 +165,7 @@ cdef inline Place place_of(const PoolJob *job, int64_t unit) noexcept nogil:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
-    """A line of the result, or some of its columns or channels."""
+    """Compute a line of the result, or some of its columns or channels."""
     cdef i8_pool_args a
     cdef float chunk[I8_CHUNK]
     cdef Place p = place_of(job, unit)
@@ -173,7 +173,7 @@ cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
     cdef Range d = inside(&job.axes[0], job.shape[1], p.d), h = inside(&job.axes[1], job.shape[2], p.h), w
     cdef const uint8_t *src = (job.src + p.n * job.x[0] + d.first * job.x[1] + h.first * job.x[2] + p.c)
     cdef char *out = job.out + p.n * job.y[0] + p.d * job.y[1] + p.h * job.y[2] + p.c * job.size
-    # Whole windows are those from `low` to `high`.
+    # The windows from `low` to `high` lie within the source.
     cdef int64_t end = min(p.w + job.columns, job.out_shape[3]), room = job.shape[3] + axis.before - extent(axis)
     cdef int64_t low = max(p.w, min(ceil_div(axis.before, axis.stride), end)), column
     cdef int64_t high = max(min(room // axis.stride + 1, end), low) if room >= 0 else low
@@ -197,7 +197,7 @@ cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
 
 cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int64_t n,
                                int size) noexcept nogil:
-    """n elements of 1 or 4 bytes; the steps are in bytes."""
+    """Copy n elements of 1 or 4 bytes; the steps are in bytes."""
     cdef int64_t i
     if size == 4:
         for i in range(n):
@@ -214,7 +214,7 @@ cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, 
 
 cdef void copy_pixels(char *to, ptrdiff_t to_pixel, ptrdiff_t to_channel, const char *source, ptrdiff_t pixel,
                       ptrdiff_t channel, int64_t pixels, int64_t channels, int size) noexcept nogil:
-    """`pixels` pixels of `channels` elements."""
+    """Copy `pixels` pixels of `channels` elements."""
     cdef int64_t i
     if channels == 1:
         copy_elements(to, to_pixel, source, pixel, pixels, size)
@@ -231,13 +231,13 @@ cdef void copy_pixels(char *to, ptrdiff_t to_pixel, ptrdiff_t to_channel, const 
 
 cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int64_t depth, int64_t rows, int64_t n,
                        int64_t channels) noexcept nogil:
-    """The elements that are not padding of the window at every position of a patch."""
+    """Set the divisors of a patch: the elements of each window without padding."""
     cdef Axis every = job.axes[2]
     cdef int64_t row, i, start = p.w * every.stride
     cdef float count = 1
     every.stride = 1
     for i in range(n):
-        # What is behind the last position, or at those that the stride passes over, is not stored.
+        # Results behind the last position, and at positions that the stride skips, are not stored.
         if i % channels == 0:
             count = <float>max(inside(&every, job.shape[3], start + i // channels).count, 1)
         divisors[i] = count
@@ -248,7 +248,7 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
 
 
 cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
-    """Rows and columns of the result of some channels."""
+    """Compute rows and columns of the result for some channels."""
     cdef i8_pool_args a
     cdef char patch[PATCH + I8_POOL_RUN]
     cdef char results[4 * PATCH]
@@ -309,7 +309,7 @@ cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil
 
 cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
                    int64_t channels) noexcept nogil:
-    """Take n pixels into the sums, or maxima, of their channels."""
+    """Add n pixels to the sums, or maxima, of their channels."""
     cdef int32_t partial[I8_POOL_RUN + CHANNELS]
     cdef int64_t together = ceil_div(I8_POOL_RUN, channels), i, j, value, parts
     cdef bint contiguous = pixel == channels
@@ -323,7 +323,7 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     a.out = <char *>partial
     a.strides[2] = a.n
     while contiguous and n >= 2 * together:
-        # Pixels side by side are like channels of one; their results are then taken together.
+        # Contiguous pixels are treated like channels of one pixel; their results are combined at the end.
         parts = min(n // together, <int64_t>I8_POOL_WINDOW)
         a.src, a.counts[2] = src, parts
         job.kernel(a)
@@ -355,7 +355,7 @@ cdef void store_value(const PoolJob *job, char *out, int64_t value, int64_t coun
 
 
 cdef void do_windows(const PoolJob *job, int64_t unit) noexcept nogil:
-    """A line of the result, of some channels, window by window."""
+    """Compute a line of the result for some channels, window by window."""
     cdef i8_pool_args a
     cdef float ones[I8_CHUNK]
     cdef int64_t values[CHANNELS]
@@ -395,7 +395,7 @@ cdef void do_windows(const PoolJob *job, int64_t unit) noexcept nogil:
 # --- all of it -------------------------------------------------------------------------------------------------------
 
 cdef bint lay_out_patches(PoolJob *job, int64_t channels) noexcept:
-    """Set the size of patches of so many channels. Whether the buffer holds one."""
+    """Set the size of patches of `channels` channels. Return whether a patch fits the buffer."""
     cdef int64_t deep = job.axes[0].kernel, high = extent(&job.axes[1]), wide = extent(&job.axes[2]), room
     cdef int64_t width
     if deep > PATCH or high > PATCH or wide > PATCH or deep * high * wide * channels > PATCH:
@@ -411,7 +411,7 @@ cdef bint lay_out_patches(PoolJob *job, int64_t channels) noexcept:
 
 
 cdef void choose_way(PoolJob *job) noexcept:
-    """Set the way, and the sizes of a unit of work."""
+    """Choose lines, patches or windows, and set the sizes of a unit of work."""
     cdef int64_t channels = job.out_shape[4], lines = job.out_shape[0] * job.out_shape[1] * job.out_shape[2]
     cdef int64_t some = 1 if job.x[3] == 1 and job.x[4] != 1 else min(channels, <int64_t>CHANNELS)
     job.rows, job.columns = 1, job.out_shape[3]

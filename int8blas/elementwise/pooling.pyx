@@ -13,23 +13,17 @@ from int8blas.elementwise.elements cimport share_memory
 from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
 from int8blas.core.parameters import integer
 from int8blas.core.spatial import (
-    CHANNELS_LAST_AXES,
-    output_size,
-    padding_of,
-    parse_layout,
-    parse_padding,
-    per_dimension,
-)
+    CHANNELS_LAST_AXES, output_size, padding_of, parse_layout, parse_padding, per_dimension)
 from int8blas.core.spoken import spoken
 
 cnp.import_array()
 
-# Elements of a window: 64-bit sums of bytes hold as many.
+# The most elements of a window: sums of 2**52 bytes fit 64 bits.
 cdef object LARGEST_WINDOW = 2**52
 
 
 cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
-    """The type number of an average: that of `src`, or float32."""
+    """Return the type number of an average: the type of `src`, or float32."""
     if dst_dtype is None:
         return cnp.PyArray_TYPE(src)
     found = dtype_from(dst_dtype)
@@ -39,7 +33,7 @@ cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
 
 
 cdef cnp.ndarray padded(cnp.ndarray src, Axis *window, tuple axes, int64_t value):
-    """A copy of the source with its padding, which the windows then have no more of."""
+    """Return a copy of the source with its padding, and set the padding of the windows to 0."""
     cdef cnp.npy_intp shape[5]
     cdef cnp.ndarray array
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
@@ -94,7 +88,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
-        # Padding that is in memory counts as what it is, and what is behind it does not.
+        # Padding in the copy counts with its value; elements behind the padding do not count.
         src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)

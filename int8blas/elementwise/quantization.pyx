@@ -35,7 +35,7 @@ cdef IntegerType integer_type(int typenum) noexcept:
 
 
 cdef tuple shape_of(cnp.ndarray x, tuple axes):
-    """The shape of parameters for these axes."""
+    """Return the shape of parameters for these axes."""
     return tuple([x.shape[axis] for axis in axes]) if axes else ()
 
 

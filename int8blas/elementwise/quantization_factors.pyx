@@ -12,7 +12,7 @@ cnp.import_array()
 
 
 cdef object factor(double top, cnp.ndarray largest, str name):
-    """top / largest in float64, 1 where all is 0."""
+    """Return top / largest in float64, or 1 where all values are 0."""
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(largest > 0, top / largest, 1.0)
     if not np.isfinite(factors).all():

@@ -1,4 +1,4 @@
-"""Between types, scales and memory layouts: quantized weights in the layout that a primitive wants.
+"""Conversion between types, scales and memory layouts, such as weights quantized for the layout of a primitive.
 
 The stages of :func:`reorder`: the source becomes an array with axes in logical order (``layouts.to_logical``), its
 values are converted (``_convert``), straight into memory of the destination layout, or packed (``packed_weights``).
@@ -38,7 +38,7 @@ def _array(x: Any, name: str) -> Array:
 
 
 def _optional(values: Any, convert: Any, logical: Array, axes: tuple[int, ...], name: str, *more: Any) -> Array | None:
-    """Scales or zero points, checked and one for each selected index, or None."""
+    """Return scales or zero points, checked, one for each selected index, or None."""
     if values is None:
         return None
     return layouts.spread(convert(values, name, *more), logical.shape, axes, name)
@@ -59,7 +59,7 @@ def _convert(
     zero_points: Array | None,
     out: Array,
 ) -> None:
-    """The formula of :func:`reorder`, all arguments in logical order."""
+    """Compute the formula of :func:`reorder`; all arguments are in logical order."""
     scaled = src_scales is not None or scales is not None
     shifted = src_zero_points is not None or zero_points is not None
     if x.dtype == out.dtype and not scaled and not shifted:
@@ -306,7 +306,7 @@ def _weights_layout(layout: Any, name: str) -> None:
 
 
 def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tuple[Array, str | None]:
-    """The source in logical order, and the letters of its dimensions if a layout tells them."""
+    """Return the source in logical order, and the letters of its dimensions if a layout has them."""
     logical, letters = layouts.to_logical(array, "x", src_layout, "src_layout")
     if dst_layout is None or dst_layout == PACKED:
         return logical, letters
@@ -321,7 +321,7 @@ def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tup
 def _automatic_scales(
     scales: str, mask: Any, logical: Array, letters: str | None, dtype: np.dtype[Any]
 ) -> tuple[npt.NDArray[np.float32], int]:
-    """The (scales, mask) that 'per_channel' or 'per_tensor' stands for."""
+    """Return the (scales, mask) that 'per_channel' or 'per_tensor' stands for."""
     if scales not in AUTOMATIC:
         raise ValueError(f"scales must be numbers or 'per_channel' or 'per_tensor', got {shown(scales)}")
     if letters is not None and not layouts.is_weights(letters):

@@ -1,4 +1,4 @@
-"""What a quantized primitive does besides its integer operation: scales, zero points and post-ops::
+"""Scales, zero points and post-ops of quantized primitives::
 
     x_f32 = scale * (x_int8 - zero_point)
 
@@ -43,9 +43,9 @@ ELTWISE = {
     "linear": "alpha * x + beta",
     "round": "x rounded half to even",
 }
-# alpha and beta where they are not given, for the functions that have them; clip has no limits of its own.
+# Default alpha and beta of the functions that have them; clip has no default limits.
 ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
-# Arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
+# Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
 INTEGER_SCHEMES = ("doubling", "single")
 # In the order of csrc/stage/stage.h.
@@ -62,7 +62,7 @@ def _real(value: Any, name: str) -> float:
 
 
 class _PostOp:
-    """A dataclass that is restored from its fields."""
+    """Register a dataclass that is restored from its fields."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
@@ -263,7 +263,7 @@ def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
 
 
 def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
-    """One post-op, or those of a sequence."""
+    """Return a tuple of post-ops from one post-op or a sequence."""
     items = [ops] if isinstance(ops, PostOp) else items_of(ops, name)
     for op in items:
         if not isinstance(op, PostOp):
@@ -272,7 +272,7 @@ def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
 
 
 def _is_range(op: PostOp) -> bool:
-    """Whether a post-op does nothing but limit its argument."""
+    """Return whether a post-op only limits its argument to a range."""
     if not isinstance(op, Eltwise) or op.scale != 1:
         return False
     return op.algorithm == "clip" or (op.algorithm == "relu" and op.alpha == 0)
@@ -375,7 +375,7 @@ class Attributes:
                 raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")
 
     def _check_requantization(self) -> None:
-        """Refuse what has no place in integer arithmetic."""
+        """Refuse attributes that integer arithmetic does not support."""
         scheme = self.requantization
         if not isinstance(scheme, str) or scheme not in SCHEMES:
             raise ValueError(f"requantization must be {either(list(map(repr, SCHEMES)))}, got {shown(scheme)}")
@@ -392,7 +392,7 @@ class Attributes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
-        # Not where it is the default, so that earlier versions read what they can compute.
+        # The default scheme is left out, so that earlier versions can read attributes that they can compute.
         return type(self), values if self.requantization == "float" else (*values, self.requantization)
 
 

@@ -1,4 +1,4 @@
-"""Real numbers that become uint8 by the range of all of them, as in ONNX's DynamicQuantizeLinear::
+"""Quantization of real numbers to uint8 by the range of the whole array, as in ONNX's DynamicQuantizeLinear::
 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     sat(rne(x / scale) + zero_point)
@@ -33,7 +33,7 @@ cdef struct Job:
 
 
 cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
-    """The scale and the zero point of a range; NaN where it is one."""
+    """Set the scale and the zero point of a range; NaN if the range is NaN."""
     cdef float at
     scale[0], zero[0] = 1, 0
     if ends[1] != ends[1]:
@@ -62,7 +62,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil:
-    """Contiguous numbers; the scale is NaN if not all of them are finite."""
+    """Quantize contiguous numbers; the scale is NaN if one of them is not finite."""
     cdef float ends[2 * MAX_PARTS]
     cdef float whole[2]
     cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_PARTS))

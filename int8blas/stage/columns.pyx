@@ -1,7 +1,7 @@
-"""Values for each column of C, or one for all of them, as the kernels of the output stage read them.
+"""Values for each column of C, or one value for all columns, as the kernels of the epilogue read them.
 
-A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or int64, checked. Most calls that bring
-their own bring single numbers, and small ones: so these functions take well under a microsecond.
+A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or int64, checked. Most calls that supply
+values supply single numbers for small problems, so these functions take well under 1 us.
 """
 
 from libc.math cimport INFINITY, isfinite
@@ -15,13 +15,13 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
 cnp.import_array()
 
 cdef object FLOAT32 = np.float32, INT64 = np.int64
-# Those whose values are rounded to float32 once where they become a double first.
+# Types whose conversion to double and then to float32 rounds once.
 cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
 cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
 
 
 cdef cnp.ndarray padded(object values, int typenum):
-    """A copy that is readable a whole chunk behind its last column, rounded up to a chunk."""
+    """Return a copy that is readable for a whole chunk behind its last column, rounded up to a chunk."""
     cdef cnp.ndarray source = values, array
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(source), size = count // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK
     array = cnp.PyArray_ZEROS(1, &size, typenum, 0)
@@ -33,7 +33,7 @@ cdef cnp.ndarray padded(object values, int typenum):
 
 
 cdef int set_columns(i8_column_values *columns, object values, list arrays) except -1:
-    """One value or one for each column, in float32; `arrays` keeps the memory."""
+    """Set one value or one for each column, in float32; `arrays` owns the memory."""
     cdef cnp.npy_intp size = I8_CHUNK, i
     cdef cnp.ndarray array
     cdef float *data
@@ -54,7 +54,7 @@ cdef int set_columns(i8_column_values *columns, object values, list arrays) exce
 
 
 cdef cnp.ndarray products(cnp.ndarray values, float factor):
-    """Values in float32 times a factor, each rounded once; their underflow and overflow is nobody's error."""
+    """Return values in float32 times a factor, each rounded once; underflow and overflow raise no error."""
     cdef cnp.ndarray result = cnp.PyArray_NewCopy(values, cnp.NPY_CORDER)
     cdef float *data = <float *>cnp.PyArray_DATA(result)
     cdef cnp.npy_intp i
@@ -64,7 +64,7 @@ cdef cnp.ndarray products(cnp.ndarray values, float factor):
 
 
 cdef float largest(object values) except? -1:
-    """The largest of some values in float32, at least 0."""
+    """Return the largest of some values in float32, at least 0."""
     cdef float most = 0
     cdef cnp.ndarray array
     cdef const float *data
@@ -79,7 +79,7 @@ cdef float largest(object values) except? -1:
 
 
 cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
-    """Sums of int64 times a factor, as int32, modulo 2**32."""
+    """Return int64 sums times a factor as int32, modulo 2**32."""
     cdef cnp.npy_intp size = cnp.PyArray_SIZE(sums), i
     cdef cnp.ndarray result = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
     cdef uint32_t *data = <uint32_t *>cnp.PyArray_DATA(result)
@@ -90,7 +90,7 @@ cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
 
 
 cdef object one_of(object value, tuple types, tuple typenums):
-    """The number that a value is, or has as the only element of an array; None if that is not of these types."""
+    """Return a value, or the only element of an array, if it has one of these types, else None."""
     if type(value) in types:
         return value
     if type(value) is np.ndarray and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
@@ -99,7 +99,8 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """A positive number in float32, whose reciprocal is finite if it divides; None for what needs a closer look."""
+    """Return a positive number in float32, with a finite reciprocal if it divides; None for values that need the full
+    check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
     if value is None:
@@ -111,7 +112,7 @@ cdef object one_scale(object value, bint divides):
 
 
 cdef object one_integer(object value, object dtype):
-    """An integer within the range of a type, as int64; None for what needs a closer look."""
+    """Return an integer within the range of a type as int64; None for values that need the full check."""
     if isinstance(value, np.ndarray):
         if value.size != 1 or value.dtype.kind not in "iu":
             return None

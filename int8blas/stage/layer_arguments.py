@@ -1,4 +1,4 @@
-"""Arguments that the quantized layers have in common: types, attributes, and weights that are to be quantized."""
+"""Arguments that the quantized layers share: types, attributes, and weights to be quantized."""
 
 import math
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Weights of this shape as a layer has packed them, in one PackedB or more: what it is restored from.
+    """The packed weights of this shape, in one or more PackedB, from which a layer is restored.
 
-    Those of a convolution may have been of uint8, and have zero points, int8, for each output channel: see
+    Weights of a convolution may have been uint8, and may have int8 zero points for each output channel: see
     :func:`centered_weights`.
     """
 
@@ -48,7 +48,7 @@ class PackedWeights:
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
     def of(self, count: int) -> tuple[PackedB, ...]:
-        """The packed matrices, if they are so many."""
+        """Return the packed matrices if there are `count` of them."""
         if len(self.packed) != count:
             raise ValueError(f"weights must have been packed in {count} matrices, got {len(self.packed)}")
         return self.packed
@@ -62,7 +62,7 @@ register(PackedWeights)
 
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
-    """The dtype that an argument stands for, one of those allowed. Where float16 is, bfloat16 is too."""
+    """Return the dtype that an argument stands for, one of the allowed names; bfloat16 is allowed where float16 is."""
     found = dtype_from(dtype)
     if found is not None and found in allowed:
         return found
@@ -95,20 +95,20 @@ def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
 
 
 def check_dynamic(dynamic: Any, choices: tuple[str, ...]) -> str | None:
-    """By which range a source is quantized dynamically; None if it is not."""
+    """Return the range by which a source is quantized dynamically, or None."""
     if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in choices):
         raise ValueError(f"dynamic must be {', '.join(map(repr, choices))} or None, got {shown(dynamic)}")
     return dynamic
 
 
 def check_no_source(values: Any, name: str) -> None:
-    """No scale or zero point may be given where a source's own is found."""
+    """Refuse a scale or zero point of a source that is quantized dynamically."""
     if "src" in values:
         raise ValueError(f"{name}['src'] must not be given for a source that is quantized dynamically")
 
 
 def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_points: dict[str, Any]) -> Attributes:
-    """Attributes of a layer whose source has the scale and the zero point that each execution finds."""
+    """Return the attributes of a layer whose executions find the scale and zero point of the source."""
     for values, name in ((attributes.scales, "scales"), (scales, "scales"), (attributes.zero_points, "zero_points"),
                          (zero_points, "zero_points")):  # fmt: skip
         check_no_source(values, name)
@@ -125,7 +125,7 @@ def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_poin
 
 
 def check_attributes(attributes: Any) -> Attributes:
-    """The attributes, or those of a layer that was given none."""
+    """Return the attributes, or the default attributes of a layer."""
     if attributes is None:
         return Attributes()
     if not isinstance(attributes, Attributes):

@@ -1,4 +1,4 @@
-# The output stage of a quantized primitive, with its values (see output_stage.pyx).
+# The epilogue of a quantized primitive, with its values (see output_stage.pyx).
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
@@ -18,11 +18,11 @@ cdef class Layer:
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
-    cdef bint integral              # nothing in the formula is real: the result is exact
+    cdef bint integral              # the formula has integers only: the result is exact
     cdef bint requantizes           # in integers: Attributes.requantization is one of the integer schemes
     cdef bint rounds_first          # before the destination's zero point is added: it is "onnx"
-    cdef bint source_alone          # executions bring numbers of the source, if anything
-    cdef Bound common               # what all of these have in common, once it has been needed
+    cdef bint source_alone          # executions supply at most numbers of the source
+    cdef Bound common               # the common part of all such executions, once computed
     cdef object _bias
     cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"

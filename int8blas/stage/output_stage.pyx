@@ -1,4 +1,4 @@
-"""The output stage of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
+"""The epilogue of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
 
 A ``Layer`` is what a primitive knows when it is created: attributes, bias, types, and the values that are the same for
 every execution. It binds them, with those of one execution, into a ``Bound``: C structures, and the arrays they point
@@ -30,15 +30,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.plan cimport Gemm
-from int8blas.stage.columns cimport (
-    largest,
-    multiples,
-    one_integer,
-    one_scale,
-    padded,
-    products,
-    set_columns,
-)
+from int8blas.stage.columns cimport largest, multiples, one_integer, one_scale, padded, products, set_columns
 from int8blas.stage.requantization cimport check_requantization, set_requantization
 from int8blas.core.words import dtype_error
 from int8blas.stage.attributes import BINARY, ELTWISE, INTEGER_SCHEMES, TENSORS, Binary, Eltwise, PReLU, Sum, as_operand
@@ -60,7 +52,7 @@ cdef object ONE = np.float32(1), NO_CHANGE = np.float32(-0.0)
 
 
 cdef int element_type(int typenum) noexcept:
-    """The kernels' name of a NumPy type, or -1."""
+    """Return the kernels' number of a NumPy type, or -1."""
     if typenum == cnp.NPY_UINT8:
         return I8_TYPE_U8
     if typenum == cnp.NPY_INT8:
@@ -71,16 +63,16 @@ cdef int element_type(int typenum) noexcept:
         return I8_TYPE_F32
     if typenum == cnp.NPY_FLOAT16:
         return I8_TYPE_F16
-    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # the only such type that is let in
+    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # bfloat16, the only such type allowed
 
 
 cdef int binary_kind(str algorithm) except -1:
-    """The kernels' name of a binary operation."""
+    """Return the kernels' number of a binary operation."""
     return BINARY_KINDS[algorithm]
 
 
 cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
-    """A post-op as the kernels have it, without its operand."""
+    """Set a post-op in the kernels' form, without its operand."""
     p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
     p.operand_row = p.operand_col = 0
     if isinstance(op, Sum):
@@ -96,7 +88,7 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
 
 
 cdef class Layer:
-    """What a primitive knows of its output stage when it is created."""
+    """The part of an epilogue that a primitive knows when it is created."""
 
     def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0):
         self.attributes = attributes
@@ -106,7 +98,7 @@ cdef class Layer:
         self.src_shift = SHIFT if dtypes["src"] == np.int8 else 0
         self.weights_shift = -SHIFT if dtypes["weights"] == np.uint8 else 0
         self.kind = kind
-        # With groups, scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
+        # With scale groups the scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
         self.group = group
         self._column_sums = column_sums if group else padded(column_sums, cnp.NPY_INT64)
         self.set_bias(bias)
@@ -125,7 +117,7 @@ cdef class Layer:
         self.rounds_first = attributes.requantization == "onnx"
         if self.rounds_first and self.dst_type == cnp.NPY_INT32 and "dst" in self.masks["zero_points"]:
             raise ValueError("zero_points['dst'] must not be given for int32 with requantization='onnx'")
-        # What an execution can bring alone in a call that is made often: see bind_source.
+        # The values that a frequent call supplies alone: see bind_source.
         self.source_alone = (
             kind != "dynamic" and not self.requantizes and not group and attributes.output_scales is None
             and self.masks["scales"].get("src", 0) == 0 and self.masks["zero_points"].get("src", 0) == 0
@@ -185,7 +177,7 @@ cdef class Layer:
         return array
 
     cdef object one_value(self, str parameter, str tensor, object value):
-        """The checked value of a tensor that has one, where it is as simple as most are; else None."""
+        """Return the checked value of a tensor if it is one number, the common case, else None."""
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":
@@ -265,7 +257,7 @@ cdef class Layer:
                                  f"{len(values)}")
 
     cdef Bound bind_constants(self, bint channels_last=True):
-        """What serves every execution, or None if there is something that only an execution can give."""
+        """Return the values that serve every execution, or None if an execution must supply some."""
         for parameter in ("scales", "zero_points"):
             for tensor, mask in self.masks[parameter].items():
                 if tensor not in self.constants[parameter] or MASKS[tensor][mask] == "rows":
@@ -276,7 +268,7 @@ cdef class Layer:
         return self.bind(None, None, None, 0, (self.columns,))
 
     cdef bint lacks_source_alone(self):
-        """Whether executions have nothing to give but what is the source's."""
+        """Return whether executions supply nothing but values of the source."""
         for parameter in ("scales", "zero_points"):
             if any([tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]]):
                 return False
@@ -284,20 +276,21 @@ cdef class Layer:
 
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
-        """All values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its last
-        dimension, or its second one; operands for a part of it alone, given as slices of it with the channels last."""
+        """Bind the values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its
+        last dimension, or its second one. `part` selects operands for a part of it, as slices with the channels
+        last."""
         cdef Bound bound = self.bind_source(scales, zero_points) if self.source_alone and operands is None else None
         if bound is None:
             bound = self.bind_all(scales, zero_points, operands, rows, dst_shape, channels_last, part)
         return bound
 
     cdef bint source_brings(self, str parameter):
-        """Whether executions give a scale, or a zero point, of the source."""
+        """Return whether executions supply a scale, or a zero point, of the source."""
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, object values):
-        """The number of the source among what an execution gives, if it is one and all; 0 where none is wanted; None
-        where a closer look is needed."""
+        """Return the source's number if an execution supplies only that; 0 if it supplies none; None if the full check
+        is needed."""
         if not self.source_brings(parameter):
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
@@ -305,8 +298,8 @@ cdef class Layer:
         return self.one_value(parameter, "src", values["src"])
 
     cdef Bound bind_source(self, object scales, object zero_points):
-        """The values of an execution that gives numbers of the source and nothing else, in a copy of what is the same
-        for all of these; None where a closer look is needed."""
+        """Bind an execution that supplies only numbers of the source, in a copy of the values common to all executions;
+        return None if the full check is needed."""
         cdef Bound bound, common = self.common
         cdef object scale = self.number_of_source("scales", scales), weights
         cdef object zero = self.number_of_source("zero_points", zero_points)
@@ -334,7 +327,7 @@ cdef class Layer:
 
     cdef Bound bind_all(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                         bint channels_last=True, tuple part=None):
-        """Whatever an execution gives."""
+        """Bind any values of an execution."""
         cdef Bound bound = Bound.__new__(Bound)
         cdef dict given = {"scales": dict(self.constants["scales"]), "zero_points": dict(self.constants["zero_points"])}
         bound._arrays = []
@@ -390,14 +383,14 @@ cdef class Layer:
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
         # Groups may add up infinities of both signs; all other scales are finite, as are reciprocals.
         bound.stage.finite = not self.group
-        # -0.0 is what leaves every number as it is when it is added.
+        # Adding -0.0 leaves every number unchanged.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
                     bound._arrays)
         if self.integer_bias:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Scales (groups, columns), in panels; with those of a source that has one."""
+        """Set the scales (groups, columns) in panels, times the source's scale if it is one number."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
@@ -448,7 +441,7 @@ cdef class Layer:
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
     cdef object bind_integers(self, Bound bound, object zero_points):
-        """The destination's zero points as integers: part of the bias, or apart where int32 has no room for both."""
+        """Set the destination's zero points as integers: in the bias, or apart if their sum does not fit int32."""
         offsets = np.zeros(self.columns, np.int64) + zero_points
         both = offsets if self._bias is None else offsets + self._bias
         if not np.any(offsets):
@@ -508,7 +501,7 @@ cdef class Bound:
     """Values in the form that the kernels read; constant, so it may serve many threads at once."""
 
     cdef bint reads_pixels(self) noexcept:
-        """Whether a post-op has an operand with values for each row."""
+        """Return whether a post-op has an operand with values for each row."""
         cdef int i
         for i in range(self.stage.op_count):
             if self.ops[i].operand is not NULL and self.ops[i].operand_row != 0:
@@ -516,7 +509,7 @@ cdef class Bound:
         return False
 
     cdef int set_nan(self) except -1:
-        """Let every sum become NaN, as a source has no scale."""
+        """Make every result NaN, as the source has no scale."""
         set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
         self.stage.finite = False
         return 0
@@ -526,7 +519,7 @@ cdef class Bound:
         return self.ao - self.src_shift
 
     cdef void fill(self, Gemm *g) noexcept:
-        """Set the output stage, zero points and offsets of a problem."""
+        """Set the epilogue, zero points and offsets of a problem."""
         g.stage = &self.stage
         g.a.zero, g.b.zero = self.ao, self.bo
         if self.scale_groups.size:

@@ -1,4 +1,4 @@
-# What the layers with int8 weights have in common (see quantized_layer.pyx).
+# The common base of layers with int8 weights (see quantized_layer.pyx).
 from int8blas.stage.output_stage cimport Bound, Layer
 
 

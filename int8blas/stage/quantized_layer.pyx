@@ -1,4 +1,4 @@
-"""What the layers with int8 weights have in common: types, numerics, and the values that every execution has."""
+"""The common base of layers with int8 weights: types, numerics, and the values of every execution."""
 
 from int8blas.core.arrays cimport check_numerics
 from int8blas.core.signatures import Signature
@@ -11,7 +11,7 @@ cdef class QuantizedLayer:
     __signature__ = Signature()
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1:
-        """Check what is no number, with the types that a source may have."""
+        """Check the arguments that are not numbers, with the types that a source may have."""
         self._saturating = check_numerics(numerics)
         self._numerics = numerics
         self.src_dtype = check_dtype(src_dtype, "src_dtype", src_dtypes)
@@ -22,12 +22,12 @@ cdef class QuantizedLayer:
 
     @property
     def scales(self):
-        """The scales that every execution has."""
+        """The scales of every execution."""
         return self._layer.constants["scales"]
 
     @property
     def zero_points(self):
-        """The zero points that every execution has."""
+        """The zero points of every execution."""
         return self._layer.constants["zero_points"]
 
     @property

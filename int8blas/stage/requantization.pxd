@@ -1,4 +1,4 @@
-# Integer requantization: multipliers of scales, and what an output stage has of them (see requantization.pyx).
+# Integer requantization: multipliers of scales, and their part of an epilogue (see requantization.pyx).
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 

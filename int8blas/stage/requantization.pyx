@@ -1,4 +1,4 @@
-"""Integer requantization in an output stage: scales become multipliers and powers of two, post-ops become limits.
+"""Integer requantization in an epilogue: scales become multipliers and powers of two, post-ops become limits.
 
 The arithmetic is that of :func:`int8blas.requantize`, with ``scale_src * scale_weights / scale_dst`` in float64.
 """
@@ -27,19 +27,20 @@ cdef tuple multipliers(cnp.ndarray scales):
         if rounded == 2147483648:
             rounded = 1073741824
             exponent += 1
-        # A smaller factor leaves nothing of any int32.
+        # A smaller factor makes 0 of every int32.
         m[i] = <int32_t>rounded if exponent >= -31 else 0
         e[i] = exponent if exponent >= -31 else 0
     return whole, exponents
 
 
 cdef cnp.ndarray limited(cnp.ndarray exponents, int scheme):
-    """Exponents as the kernels take them: from 31 on, or 32, every shift to the left saturates or has no effect."""
+    """Return exponents limited to the kernels' range: from 31, or 32, on a shift to the left saturates or has no
+    effect."""
     return np.minimum(exponents, 31 if scheme == I8_DOUBLING else 32, out=exponents)
 
 
 cdef object check_requantization(object attributes, str kind, object dst_dtype, object bias, dict masks):
-    """Refuse what has no place in integer arithmetic."""
+    """Refuse attributes that integer arithmetic does not support."""
     scheme = attributes.requantization
     if scheme not in INTEGER_SCHEMES:
         return
@@ -66,14 +67,14 @@ cdef object limits(object op, object scale, object zero_point, object dst_dtype)
             continue
         with np.errstate(over="ignore"):
             steps = (np.float32(bound) / scale).astype(np.float64)
-        # To nearest, ties away from zero; beyond 2**40 is beyond every type.
+        # Round to nearest, ties away from zero; numbers beyond 2**40 are beyond every type.
         steps = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), -(2.0**40), 2.0**40).astype(np.int64)
         ends[i] = np.clip(steps + zero_point, info.min, info.max)
     return ends
 
 
 cdef const int32_t *for_columns(object values, int64_t columns, list arrays) except NULL:
-    """int32 values, one for each column and a whole chunk behind the last one; `arrays` keeps the memory."""
+    """Return int32 values, one for each column and a whole chunk behind the last one; `arrays` owns the memory."""
     array = np.zeros(columns // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, np.int32)
     array[:columns] = values
     arrays.append(array)
@@ -82,7 +83,7 @@ cdef const int32_t *for_columns(object values, int64_t columns, list arrays) exc
 
 cdef object set_requantization(i8_requantization *q, object attributes, dict scales, object zero_point,
                                object dst_dtype, int64_t columns, list arrays):
-    """The stage in integers, of scales that are one value or a vector each; `arrays` keeps the memory."""
+    """Set the epilogue in integers, from scales that are one value or a vector each; `arrays` owns the memory."""
     one = np.float32(1)
     q.scheme = SCHEMES.index(attributes.requantization)
     src, weights, dst = [np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst")]

@@ -1,4 +1,4 @@
-"""Scales of weights from the weights themselves."""
+"""Scales of weights, computed from the weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from int8blas.core.parameters import integer, scale_of_range
 from int8blas.core.words import dtype_error, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
-# Sums of a group fit int32, zero points and all: 3 * 255 * 128 for each k at most, where they are saturating.
+# The largest group: each k adds at most 3 * 255 * 128, zero points included, so that sums fit int32.
 MAX_GROUP = 1 << 14
 
 

@@ -1,6 +1,6 @@
-/* A barrier for the threads of a parallel region that meet every few microseconds. Those of OpenMP runtimes sleep after
- * some milliseconds; where other processes compete for the cores, waking up then takes a time slice at every barrier.
- * This one spins as long as a step may take, and then lets others run between two looks. */
+/* A barrier for the threads of a parallel region that meet every few microseconds. The barriers of OpenMP runtimes
+ * sleep after some milliseconds; if other processes compete for the cores, each barrier then costs a time slice to wake
+ * up. This barrier spins as long as a step may take, and then yields between two checks. */
 #ifndef I8_BARRIER_H
 #define I8_BARRIER_H
 
@@ -12,7 +12,7 @@ typedef struct {
 } i8_barrier;
 
 #if defined(_MSC_VER) && !defined(__clang__)
-/* Wait until all `threads` threads of the region have come. */
+/* Wait until all `threads` threads of the region have arrived. */
 static inline void i8_wait(i8_barrier *b, int threads)
 {
     (void)b, (void)threads;
@@ -25,7 +25,7 @@ static inline void i8_wait(i8_barrier *b, int threads)
 
 enum { I8_SPINS = 1 << 12 };
 
-/* Wait until all `threads` threads of the region have come. What they wrote before is seen by all after. */
+/* Wait until all `threads` threads of the region have arrived. All threads then see what each wrote before. */
 static inline void i8_wait(i8_barrier *b, int threads)
 {
     const int round = __atomic_load_n(&b->round, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
-/* What differs between compilers: forced inlining, unrolling, thread-local storage, and code for an instruction set
- * that the rest of the program does not require. */
+/* Differences between compilers: forced inlining, unrolling, thread-local storage, and code for an instruction set that
+ * the rest of the program does not require. */
 #ifndef I8_COMPILER_H
 #define I8_COMPILER_H
 
@@ -7,12 +7,12 @@
 #define I8_X86_64 1
 #endif
 
-/* Without Visual C, whose types of vectors are not those of Arm's language extensions, and without big-endian ones. */
+/* Not Visual C, whose vector types differ from Arm's language extensions, and not big-endian CPUs. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__AARCH64EB__)
 #define I8_AARCH64 1
 #endif
 
-/* A process has to ask its operating system for AMX; how is known here for Linux. */
+/* A process must request AMX from its operating system; cpu.c does so on Linux. */
 #if defined(I8_X86_64) && defined(__GNUC__) && defined(__linux__)
 #define I8_AMX 1
 #endif
@@ -51,7 +51,7 @@
 #endif
 #endif
 
-/* Costs no instruction: leaves a vector in a register, where GCC would copy it between accumulations. */
+/* Keep a vector in a register, without an instruction; GCC would copy it between accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)
@@ -60,21 +60,21 @@
 #define I8_PIN(x) (void)(x)
 #endif
 
-/* Costs no instruction: an array is in memory here, where GCC would keep it in registers that others need more. */
+/* Put an array into memory, without an instruction; GCC would keep it in registers that other values need more. */
 #if defined(__GNUC__)
 #define I8_IN_MEMORY(x) __asm__ volatile("" : : "r"(x) : "memory")
 #else
 #define I8_IN_MEMORY(x) (void)(x)
 #endif
 
-/* Sets a flag that other threads may set too. */
+/* Set a flag that other threads may set too. */
 #if defined(__GNUC__)
 #define I8_SET_FLAG(p) __atomic_store_n(p, 1, __ATOMIC_RELAXED)
 #else
 #define I8_SET_FLAG(p) (void)(*(volatile int *)(p) = 1)
 #endif
 
-/* What was written past the caches is there for other threads. */
+/* Make stores past the caches visible to other threads. */
 static inline void i8_finish_streams(void)
 {
 #ifdef I8_X86_64
@@ -82,7 +82,7 @@ static inline void i8_finish_streams(void)
 #endif
 }
 
-/* A loop with a constant bound, at most 16, that disappears. */
+/* A loop with a constant bound, at most 16, that is unrolled completely. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 
 /* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file, inline helpers included: an

@@ -1,4 +1,4 @@
-/* Division of things into parts, of numbers that are not negative. */
+/* Division of non-negative numbers into parts. */
 #ifndef I8_DIVISION_H
 #define I8_DIVISION_H
 
@@ -19,7 +19,7 @@ I8_INLINE int64_t i8_round_down(int64_t x, int64_t step)
     return multiple > step ? multiple : step;
 }
 
-/* The size of blocks that are as equal as multiples of `step` are, and at most `most`, one of them. */
+/* Return the size of nearly equal blocks, a multiple of `step` and at most `most`, which is a multiple too. */
 I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
 {
     const int64_t blocks = i8_ceil_div(total, most);
@@ -27,7 +27,7 @@ I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
     return size > step ? size : step;
 }
 
-/* Where part `part` begins if `total` things are split evenly; part `parts` begins at the end. */
+/* Return where part `part` begins if `total` units are split evenly; part `parts` begins at the end. */
 I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
 
 /* The same, with the larger parts before the smaller ones. */
@@ -37,7 +37,8 @@ I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
     return total / parts * part + (part < larger ? part : larger);
 }
 
-/* How many parts from `part` on are of its size if they are shared as in i8_leading_share; where it begins. */
+/* Return how many parts from `part` on have the same size as it, shared as in i8_leading_share, and set where it
+ * begins. */
 I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 {
     const int64_t larger = total % parts;

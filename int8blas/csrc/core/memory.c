@@ -33,7 +33,7 @@ enum {
     ARRAY_BYTES = 1 << 20
 };
 
-/* The last bytes of the ALIGNMENT bytes before what the caller gets. */
+/* A header in the last bytes of the ALIGNMENT bytes before the caller's memory. */
 typedef struct {
     void *memory; /* from malloc() */
     size_t size;
@@ -51,8 +51,8 @@ static THREAD_LOCAL struct {
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
-/* Where a thread begins to look: it finds the block that it had before, whose lines are in its caches, and which in
- * those of another would have to come from there. */
+/* Return the place where a thread starts its search: it finds the block that it used before, whose lines are in its own
+ * caches. */
 static block **slot(int i)
 {
     static unsigned threads;
@@ -61,7 +61,7 @@ static block **slot(int i)
     return &slots[(own.number - 1 + (unsigned)i) % SLOTS];
 }
 
-/* Asks the system, which may ignore it, for huge pages. */
+/* Request huge pages; the system may ignore it. */
 static void use_huge_pages(char *memory, size_t size)
 {
 #ifdef MADV_HUGEPAGE
@@ -103,7 +103,7 @@ void i8_free(void *memory)
         free(header(memory)->memory);
 }
 
-/* The place of the smallest block of those that are held which has so many bytes; -1 if there is none. */
+/* Return the place of the smallest block in the arena scope with at least `size` bytes, or -1. */
 static int held_place(size_t size)
 {
     int best = -1;
@@ -121,7 +121,7 @@ static block *take_held(int place)
     return found;
 }
 
-/* Holds a block. Returns another one, for which there is no place then: the smallest; or NULL. */
+/* Keep a block in the arena scope. Return the smallest block if there is no place left for it, else NULL. */
 static block *put_held(block *released)
 {
     block *rest = NULL;
@@ -141,7 +141,7 @@ void i8_let_go(void)
 {
     if (--own.holds > 0)
         return;
-    /* In this order, as without holding: the next call finds first what this one has released last. */
+    /* The order is that of a call without an arena scope: the next call first finds the block released last. */
     while (own.count)
         i8_release(take_held(0) + 1);
 }
@@ -177,7 +177,7 @@ void i8_release(void *memory)
     if (!memory)
         return;
     block *rest = header(memory);
-#ifndef __SANITIZE_ADDRESS__ /* which finds more if every block is malloc's own */
+#ifndef __SANITIZE_ADDRESS__ /* finds more errors if every block comes from malloc */
     if (own.holds)
         rest = put_held(rest);
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
@@ -194,7 +194,7 @@ void *i8_take(size_t size)
         if (kept && kept->size >= size && kept->size / 2 <= size)
             return kept + 1;
         kept = kept ? EXCHANGE(&array_slots[i], kept) : NULL;
-        if (kept) /* what another thread has put there in the meantime */
+        if (kept) /* a block that another thread stored there meanwhile */
             i8_free(kept + 1);
     }
     return i8_allocate(size);

@@ -6,26 +6,27 @@
 
 /* `size` bytes; NULL if there are none. */
 void *i8_allocate(size_t size);
-/* What i8_allocate returned, or NULL, with `size` bytes, perhaps elsewhere; NULL if there are none, and then the old
- * ones stay. */
+/* Resize a block of i8_allocate, or NULL, to `size` bytes; it may move. Return NULL if there is no memory; the old
+ * block then stays valid. */
 void *i8_reallocate(void *memory, size_t size);
-/* Gives back what these returned, NULL included. */
+/* Free a block of these functions, or NULL. */
 void i8_free(void *memory);
 
-/* The same for the length of a call. malloc() returns large blocks to the system and gets them anew page by page, which
- * takes longer than packing into them; so a few blocks are kept for the next calls. */
+/* The same for the length of a call. malloc() returns large blocks to the system and requests them again page by page,
+ * which takes longer than packing into them; so a few blocks are kept for later calls. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
-/* Between these two calls, which may be nested, a thread keeps the blocks that it releases for what it acquires. Where
- * several products write to one result, none lacks memory after the first one, if that needs the most. */
+/* Open and close an arena scope; scopes may be nested. Inside it a thread keeps the blocks that it releases for its
+ * next acquisitions. If several products write to one result and the first needs the most memory, no later product
+ * lacks memory. */
 void i8_hold(void);
 void i8_let_go(void);
-/* The same for arrays, of which a network makes large ones again and again: blocks of up to twice the size that is
- * asked for are kept, those that came last. */
+/* The same for arrays. A network makes large arrays again and again, so the blocks released last are kept, and serve
+ * requests of half their size or more. */
 void *i8_take(size_t size);
 void i8_keep(void *memory);
 
-/* Gives back the blocks that are kept. */
+/* Free the kept blocks. */
 void i8_drop_kept(void);
 
 #endif

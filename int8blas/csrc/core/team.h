@@ -23,15 +23,15 @@ enum { I8_MOST_THREADS = 1024 };
 /* Of the calling thread. */
 typedef struct {
     int limit;  /* that num_threads has set; 0: none */
-    int tried;  /* a region of so many threads has been had, or could be */
-    int last;   /* threads of the last region, and those that stayed for it with nothing to do */
-    int most;   /* no more could be made when it was tried; 0: not known */
+    int tried;  /* the largest region that has run, or was found possible */
+    int last;   /* threads of the last region, and its threads without work */
+    int most;   /* the most threads that a trial could make; 0: unknown */
     int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
-    double alone_until; /* no regions before this time, see threads.pyx; 0: none has been late */
-    double alone;       /* how long that was, in seconds */
+    double alone_until; /* no regions before this time, see threads.pyx; 0: no region was late */
+    double alone;       /* length of this pause, in seconds */
 } i8_team;
 
-/* Integers that any thread sets, and reads without a lock. */
+/* Integers that any thread sets and reads without a lock. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #define I8_LOAD(x) (*(volatile int *)&(x))
 #define I8_STORE(x, value) (*(volatile int *)&(x) = (value))
@@ -41,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* The last trial found no room for the threads of a team and for as many that end. */
+/* The last trial found no room for a team's threads beside as many ending threads. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
@@ -62,14 +62,14 @@ static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's defau
 
 enum {
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
-    /* Address space that the threads leave to what they and the runtime allocate. */
+    /* Address space that is left for allocations of the threads and the runtime. */
     I8_TEAM_MARGIN = 16 << 20,
-    /* Looks for a thread that has been joined: the system counts it for some microseconds more, unless another process
-     * has its CPU. */
+    /* Look for a joined thread: the system counts it for some microseconds more, or longer if another process has its
+     * CPU. */
     I8_TEAM_LOOKS = 10000
 };
 
-/* A file of a cgroup: a number, INT_MAX for "max" or a larger one, -1 if there is none. */
+/* Read a file of a cgroup: a number, INT_MAX for "max" or a larger number, -1 without the file. */
 static int i8_pids_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32] = "";
@@ -89,7 +89,8 @@ static int i8_pids_number(const char *folder, const char *name)
     return end == text || number < 0 ? -1 : number > INT_MAX ? INT_MAX : (int)number;
 }
 
-/* What pids.max leaves of a folder, and of those above it down to the first `root` characters of it. */
+/* Return how many threads pids.max still allows, the least over a folder and its parents down to the first `root`
+ * characters. */
 static int i8_pids_left(char *folder, size_t root)
 {
     int left = INT_MAX;
@@ -104,7 +105,7 @@ static int i8_pids_left(char *folder, size_t root)
     }
 }
 
-/* How many more threads the cgroups of this process allow, INT_MAX if there is no limit. `list` is /proc/self/cgroup,
+/* Return how many more threads the cgroups of this process allow, INT_MAX without a limit. `list` is /proc/self/cgroup,
  * with a line "0::/path" for version 2 and "8:pids:/path" for version 1; `root` is where they are mounted. */
 static int i8_cgroup_room(const char *list, const char *root)
 {
@@ -147,7 +148,7 @@ static int i8_cgroup_room(const char *list, const char *root)
 
 /* Threads that have been made wait for this. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* Held while threads are tried and then made: two threads that do so at the same time would count on the same ones. */
+/* Locked while threads are tried and then made: two threads at the same time would count the same room twice. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)
@@ -162,7 +163,7 @@ static void *i8_wait_at_gate(void *id)
     return NULL;
 }
 
-/* How many of `count` threads can be made, all at the same time. They have ended when this returns. */
+/* Return how many of `count` threads can exist at the same time. They have ended on return. */
 static int i8_try_threads(int count)
 {
     static pthread_t threads[I8_TRIED_THREADS];
@@ -184,7 +185,7 @@ static int i8_try_threads(int count)
         munmap(margin, I8_TEAM_MARGIN);
     }
     pthread_attr_destroy(&attributes);
-    int counted = 0; /* threads that the system counts still: they leave no room for the runtime's */
+    int counted = 0; /* the system still counts these threads, which leaves no room for the runtime's threads */
 #ifdef __linux__
     for (int i = 0; i < made; ++i) {
         int looks = 0;
@@ -204,13 +205,13 @@ static void i8_start_team(int threads)
     __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 }
 
-/* `tried - 1` of all threads that live, and the largest sum that there has been; inside the lock. */
+/* The sum of `tried - 1` of all living threads, and the largest such sum so far; inside the lock. */
 static int i8_teams_now, i8_teams_ever;
 static pthread_key_t i8_team_end;
-static int i8_has_team_end; /* without it threads are tried more often than they have to */
+static int i8_has_team_end; /* without it threads are tried more often than needed */
 static pthread_once_t i8_team_once = PTHREAD_ONCE_INIT;
 
-/* When a thread ends; `others` are those of its team, as a pointer. */
+/* Called when a thread ends; `others` is the number of other threads of its team, as a pointer. */
 static void i8_leave_team(void *others)
 {
     pthread_mutex_lock(&i8_team_lock);
@@ -223,7 +224,7 @@ static void i8_make_key(void)
     i8_has_team_end = pthread_key_create(&i8_team_end, i8_leave_team) == 0;
 }
 
-/* How many of `count` threads the cgroups and the system allow. */
+/* Return how many of `count` threads the cgroups and the system allow. */
 static int i8_allowed_threads(int count)
 {
     const int room = i8_cgroup_room("/proc/self/cgroup", "/sys/fs/cgroup");
@@ -231,8 +232,8 @@ static int i8_allowed_threads(int count)
     return i8_try_threads(count < most ? count : most);
 }
 
-/* How many of `wanted` threads a region can have after one of `last` threads, while `others` threads of all teams end.
- * The runtime has them when this returns. */
+/* Return how many of `wanted` threads a region can have after a region of `last` threads, while `others` threads of all
+ * teams end. The runtime has made them on return. */
 static int i8_tried_team(int wanted, int last, int others)
 {
     const int more = wanted - last;
@@ -244,7 +245,7 @@ static int i8_tried_team(int wanted, int last, int others)
     return threads;
 }
 
-/* A region of `wanted` threads can be had, or of so many as are returned. */
+/* Return how many threads, at most `wanted`, the next region can have. */
 static int i8_make_team(int wanted)
 {
     i8_team *team = &i8_my_team;

@@ -1,16 +1,16 @@
-/* Functions of single elements, of windows and of rows: quantization, fused functions, pooling, normalization. */
+/* Operators on elements, windows and rows: quantization, fused element-wise operators, pooling, normalization. */
 #ifndef I8_ELEMENTWISE_H
 #define I8_ELEMENTWISE_H
 
 #include "stage/stage.h"
 
-/* Integer types of the element-wise functions (formulas in quantize_body.h). */
+/* Integer types of the element-wise kernels (formulas in quantize_body.h). */
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
-/* An element-wise function of `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for
- * I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value
- * each, or n of them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size.
- * `stream` writes 4-byte elements past the caches. */
+/* An element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for I8_DOUBLING
+ * and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value each, or n of
+ * them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size. `stream` writes
+ * 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
@@ -86,7 +86,7 @@ typedef struct {
     int64_t rows, n;
     const char *src;
     char *dst;
-    const float *plus;                    /* what is added to src, where that is f32, or NULL */
+    const float *plus;                    /* the summand of an f32 src, or NULL */
     ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
     float scale; /* of src */
@@ -99,7 +99,7 @@ typedef struct {
 
 typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
-/* Element-wise functions, pooling and normalization of a vector width. */
+/* Element-wise kernels, pooling and normalization of a vector width. */
 typedef struct {
     /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
     i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
@@ -107,7 +107,7 @@ typedef struct {
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 
-    /* Steps of fused element-wise functions, on n contiguous elements that need no alignment (formulas in
+    /* Steps of fused element-wise operators, on n contiguous elements that need no alignment (formulas in
      * fused_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
     void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */

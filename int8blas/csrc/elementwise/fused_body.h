@@ -1,6 +1,6 @@
-/* The steps of fused element-wise functions: a run of elements becomes f32, post-ops change it, and it is stored.
- * What lies between two steps is a stretch of f32 that stays in the L1 cache, so that there is one loop for each type
- * and each function, and none for their combinations. The driver is fused.pyx; the slots, in elementwise.h.
+/* The steps of fused element-wise operators: a run of elements becomes f32, post-ops change it, and it is stored.
+ * Between two steps a buffer of f32 stays in the L1 cache, so that each type and each function needs one loop, and
+ * their combinations need none. The driver is fused.pyx; the slots, in elementwise.h.
  *
  *   load      y = scale * (f32(x) - zero)
  *   apply     a post-op, as in stage_body.h
@@ -132,7 +132,7 @@ I8_INLINE void i8_bytes_run(const i8_bytes_args *t, const int product, const int
     }
 }
 
-/* A choice within the loop takes a tenth of its time. */
+/* A branch inside the loop would take a tenth of its time. */
 I8_INLINE void i8_bytes_any(const i8_bytes_args *t, const int product, const int relu, const int is_signed)
 {
     if (t->onnx)

@@ -26,7 +26,7 @@
  * chunk of a row begins early enough to end with it, and writes what the one before it wrote once more; sums are of
  * whole chunks, with what does not count behind the last element. */
 
-/* The chunk behind the one at i, in a row of n elements that has at least one whole chunk. */
+/* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 {
     const int64_t next = i + I8_CHUNK, last = n - I8_CHUNK;
@@ -34,11 +34,11 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 }
 #define I8_FOR_CHUNKS(i, n) for (int64_t i = 0; i < (n); i = i8_next_chunk(i, n))
 
-/* Elements that a row takes at least: fewer than a chunk are not told apart. And those of its chunks. */
+/* The elements of a row, at least one chunk; and the elements of its chunks. */
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* Rows of softmax of which several are done together, and parts of long ones. */
+/* Elements of the longest row that softmax groups with other rows, and of the parts of long rows. */
 #define I8_SHORT_ROW 128
 #define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
 
@@ -46,20 +46,20 @@ I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * 
 
 #define I8_SUMS (I8_PARTS / I8_CHUNK)
 
-/* The partial sums added up. */
+/* The total of the partial sums. */
 I8_INLINE float i8_fold(const i8_floats *sums)
 {
     return i8_floats_sum(i8_floats_add(i8_floats_add(sums[0], sums[2]), i8_floats_add(sums[1], sums[3])));
 }
 
-/* Elements behind a row, up to a whole chunk, and perhaps some more. */
+/* Set the elements behind a row, up to a whole chunk or some more. */
 I8_INLINE void i8_fill_rest(float *x, int64_t n, float value)
 {
     if (n % I8_CHUNK)
         i8_floats_store(x + n, i8_floats_set(value));
 }
 
-/* The sum of n numbers, and of those behind them in the last chunk. */
+/* The sum of n numbers and the rest of the last chunk. */
 I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
 {
     const i8_floats zero = i8_floats_set(0);
@@ -72,7 +72,7 @@ I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
     return i8_fold(sums);
 }
 
-/* x = src + plus, of whole chunks; the sum of that. */
+/* Set x = src + plus, in whole chunks, and return its sum. */
 I8_INLINE i8_floats i8_add_chunk(float *x, const float *src, const float *plus, i8_floats sum)
 {
     const i8_floats y = i8_floats_add(i8_floats_load(src), i8_floats_load(plus));
@@ -98,7 +98,7 @@ I8_NOINLINE float i8_add_row(float *x, const float *src, const float *plus, int6
     return i8_fold(sums);
 }
 
-/* d = x - mean of a chunk; its squares are added. */
+/* Set d = x - mean of a chunk, and add its squares. */
 I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i8_floats sum)
 {
     const i8_floats y = i8_floats_add(i8_floats_load(x), shift);
@@ -106,7 +106,8 @@ I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i
     return i8_floats_add(sum, i8_floats_mul(y, y));
 }
 
-/* d = x - mean, where d may be x; the sum of the squares of that. Behind the row is the mean, whose squares are 0. */
+/* Set d = x - mean, where d may be x, and return the sum of squares. Elements behind the row are the mean, so that
+ * their squares are 0. */
 I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
 {
     const i8_floats zero = i8_floats_set(0), shift = i8_floats_set(-mean);
@@ -119,7 +120,7 @@ I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
     return i8_fold(sums);
 }
 
-/* The largest |x|, infinity and NaN being larger than all numbers, of a row and of those behind it. */
+/* The largest |x| of a row and the elements behind it; infinity and NaN count as larger than all numbers. */
 I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;
@@ -152,11 +153,11 @@ I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
     return a->plus ? (const float *)(const void *)((const char *)a->plus + row * a->plus_row) : NULL;
 }
 
-/* The largest element of a row, if not one is NaN. */
+/* The largest element of a row, if none is NaN. */
 I8_INLINE float i8_largest(const char *src, const float *plus, int64_t n, const int type)
 {
     i8_floats x = i8_source_chunk(src, plus, 0, type);
-    if (n < I8_CHUNK) { /* the rest is no part of the row */
+    if (n < I8_CHUNK) { /* the remaining elements are not part of the row */
         float lanes[I8_CHUNK];
         i8_floats_store(lanes, x);
         float largest = lanes[0];
@@ -177,7 +178,7 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     return largest;
 }
 
-/* y = exp(y), for y that are not positive, and of whole chunks. Where a chunk is several registers, as a run. */
+/* y = exp(y), for y that are not positive, in whole chunks; as one run if a chunk takes several registers. */
 I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 {
 #if I8_LANES == 8
@@ -193,8 +194,8 @@ I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 #endif
 }
 
-/* t of n elements, -infinity behind them; d = what t is the scale times, if that is wanted. Differences of s32 are in
- * the range of u32. */
+/* Set t of n elements, and -infinity behind them; and d = src - max(src), if wanted. Differences of s32 are in the
+ * range of u32. */
 I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
                             int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
 {
@@ -210,14 +211,14 @@ I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *re
     i8_fill_rest(t, n, -INFINITY);
 }
 
-/* Elements of a row whose exponentials are made part by part, so that what is read from memory does not wait for all of
- * them; those of the rest are made for several rows together. */
+/* Elements of a row whose exponentials are computed part by part, so that loads from memory overlap them; the remaining
+ * exponentials are computed for several rows together. */
 I8_INLINE int64_t i8_in_parts(int64_t n)
 {
     return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
 }
 
-/* e = exp(t) of a row where that is done in parts, t of the rest. */
+/* Set e = exp(t) for the parts of a row, and t for the remaining elements. */
 I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char *restrict src, const float *plus,
                                int64_t n, float scale, const int type)
 {
@@ -234,7 +235,7 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
                  scale, type);
 }
 
-/* x = src, or src + plus, 0 behind the row. */
+/* Set x = src, or src + plus, and 0 behind the row. */
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float *plus, int64_t n, const int type)
 {
     const int64_t end = i8_whole(n);
@@ -309,7 +310,7 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
     }
 }
 
-/* A loop for each type of the destination. */
+/* One loop for each type of the destination. */
 #define I8_BY_DST_TYPE(function, ...)                                                                                  \
     switch (a->dst_type) {                                                                                             \
     case I8_TYPE_U8: function(__VA_ARGS__, I8_TYPE_U8); break;                                                         \
@@ -321,7 +322,7 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* How many rows from this one on are done together. */
+/* Return how many rows from this one on are computed together. */
 I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most)
 {
     return (int)(a->rows - row < most ? a->rows - row : most);
@@ -344,15 +345,15 @@ static void i8_softmax(const i8_normalize_args *a)
         for (int r = 0; r < rows; ++r)
             sums[r] = i8_sum_row(e + r * chunks, n);
         for (int r = 0; r < rows; ++r) {
-            /* -0.0 is what leaves every number as it is when it is added. */
+            /* Adding -0.0 leaves every number unchanged. */
             const float factor = d ? a->scale : 1.0f / sums[r], offset = d ? -i8_log(sums[r]) : -0.0f;
             I8_BY_DST_TYPE(i8_store_softmax, a, dst + r * a->dst_row, (d ? d : e) + r * chunks, factor, offset)
         }
     }
 }
 
-/* Whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. Not where something overflows;
- * where subnormal numbers count, which have fewer bits; where the rounding error of the mean counts in the variance. */
+/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not if a term
+ * overflows, if subnormal numbers, which have fewer bits, matter, or if the rounding error of the mean matters. */
 I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
 {
     const float squares = scale * scale * variance;
@@ -363,7 +364,7 @@ I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsi
     return variance == 0 || mean * mean * 0x1p-12f <= variance;
 }
 
-/* x = x - mean; the variance. */
+/* Set x = x - mean, and return the variance. */
 I8_INLINE float i8_center_once(float *x, int64_t n)
 {
     const float mean = i8_sum_row(x, n) / (float)n;
@@ -371,7 +372,7 @@ I8_INLINE float i8_center_once(float *x, int64_t n)
     return i8_center_row(x, x, n, mean) / (float)n;
 }
 
-/* The factor of a row that is not ordinary, whose differences from the mean are left in x. */
+/* Return the factor of a row that is not ordinary, and leave its differences from the mean in x. */
 I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
 {
     int32_t k = (int32_t)(i8_bits_of(i8_largest_of_row(x, a->n)) >> 23) - 127;
@@ -381,7 +382,7 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
-    /* Beyond f32 only where all differences are 0, which an infinite factor would make NaN. */
+    /* The factor is beyond f32 only if all differences are 0; an infinite factor would make them NaN. */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 
@@ -398,7 +399,7 @@ I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row,
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
-    /* Whether src is summed where it is, or as it is added to its summand. */
+    /* Whether src is summed in place, or while it is added to its summand. */
     const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {

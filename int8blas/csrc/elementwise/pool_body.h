@@ -26,12 +26,12 @@
 #define I8_WORDS (2 * I8_LANES) /* 16-bit elements of a vector */
 #define I8_POOL_VECTORS 4
 
-/* Where `width` elements along w are I8_POOL_VECTORS times, `stride` elements apart, in as many runs: the columns that
- * they lie in, each of which is read once. */
+/* The columns that I8_POOL_VECTORS windows of `width` elements along w, `stride` elements apart, cover; each column is
+ * read once. */
 #define I8_COLUMNS(width, stride) ((I8_POOL_VECTORS - 1) * (stride) + (width))
 #define I8_POOL_COLUMNS 9
 
-/* `vectors` vectors of the result: side by side, or one of each of so many runs. */
+/* Compute `vectors` vectors of the result: contiguous, or one of each of `vectors` runs. */
 #define I8_MAXIMUM(t, lowest)                                                                                          \
     I8_INLINE void i8_maximum_block_##t(const i8_pool_args *a, int64_t run, int64_t j, const int along_runs,           \
                                         const int vectors)                                                             \
@@ -71,7 +71,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Adds sums of words, in order, to `sums`, or writes them there. */
+/* Add sums of words, in order, to `sums`, or store them there. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {
@@ -81,7 +81,7 @@ I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, in
     }
 }
 
-/* The output stage of I8_LANES sums. */
+/* The epilogue of I8_LANES sums. */
 I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, i8_vec sum, const float *divisor)
 {
     const i8_f32 d = i8_load_f32(divisor), x = i8_to_f32(sum);
@@ -95,7 +95,7 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, i8_vec sum, co
         i8_store_s8(out, i8_round(i8_div_f32(x, d), -128.0f, 127.0f));
 }
 
-/* The output stage of the sums of a vector of words. */
+/* The epilogue of the sums of a vector of words. */
 I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, const int32_t *sums)
 {
     const int64_t size = a->type == I8_TYPE_U8 || a->type == I8_TYPE_S8 ? 1 : 4;
@@ -106,7 +106,7 @@ I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, 
     }
 }
 
-/* The whole output stage in 16 bits, as i8_pool_args says; `sums` are all of the words of a vector. */
+/* The whole epilogue in 16 bits, as i8_pool_args describes; `sums` are all words of a vector. */
 I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums, const int is_signed)
 {
     const i8_vec odd = i8_and(i8_shift_right_16(sums, a->parity_shift), i8_set_16(1));
@@ -115,7 +115,7 @@ I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums,
     i8_store_low_bytes(out, is_signed ? i8_xor(q, i8_set_16(0x80)) : q);
 }
 
-/* `vectors` vectors of words of the result: side by side, or one of each of so many runs. */
+/* Compute `vectors` vectors of words of the result: contiguous, or one of each of `vectors` runs. */
 I8_INLINE void i8_average_block(const i8_pool_args *a, int64_t run, int64_t j, const int along_runs, const int vectors,
                                 const int is_signed)
 {
@@ -187,9 +187,9 @@ I8_AVERAGE(u8, 0)
 I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
-/* All vectors of all runs. The last vector of a run, and the last group of runs, begin early enough to end with the
- * run, or with the last one. The windows of successive runs overlap in columns if `stride` is not 0, else vectors are
- * taken side by side as far as there are enough. */
+/* Compute all vectors of all runs. The last vector of a run, and the last group of runs, start early enough to end with
+ * the run, or with the last run. The windows of successive runs share columns if `stride` is not 0; else contiguous
+ * vectors are computed together as far as there are enough. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \
@@ -212,7 +212,7 @@ I8_AVERAGE(s8, 1)
     }                                                                                                                  \
     static void i8_##operation##_##t(const i8_pool_args *args)                                                         \
     {                                                                                                                  \
-        const i8_pool_args own = *args, *const a = &own; /* what is written to `out` cannot change it */               \
+        const i8_pool_args own = *args, *const a = &own; /* stores to `out` cannot change it */               \
         const int few = a->counts[0] * a->counts[1] * a->counts[2] <= I8_POOL_PART;                                    \
         if (few && a->counts[2] == 3 && a->src_step == a->strides[2])                                                  \
             i8_##operation##_runs_##t(a, 3, 1);                                                                        \
@@ -244,7 +244,7 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, int32_t sum, f
         *out = (char)(a->type == I8_TYPE_U8 ? i8_round_between(y, 0.0f, 255.0f) : i8_round_between(y, -128.0f, 127.0f));
 }
 
-/* A chunk at a time; the last one of a run begins early enough to end with it. */
+/* Compute a chunk at a time; the last chunk of a run starts early enough to end with the run. */
 #define I8_POOL_KERNELS(t, element, lowest)                                                                            \
     static void i8_maximum_##t(const i8_pool_args *a)                                                                  \
     {                                                                                                                  \

@@ -1,6 +1,6 @@
 /* Element-wise quantization: float32 to integers, back, and from one integer type to another. In chunks of 16 elements,
- * of vectors or in plain C. Arguments: i8_elements_args in elementwise.h. What is rounded is rounded half to even, if
- * nothing else is said; sat() saturates to the type of `out`.
+ * of vectors or in plain C. Arguments: i8_elements_args in elementwise.h. Rounding is half to even unless stated
+ * otherwise; sat() saturates to the type of `out`.
  *
  *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: zero_point
  *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
@@ -56,7 +56,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
     I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
                 const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
                 store(I8_OF(out, size), shifted))
-/* What is rounded before a zero point is added: less than that of 8 bits can bring back into their range is enough. */
+/* Bounds before rounding and adding a zero point: values beyond the reach of an 8-bit zero point saturate anyway. */
 #define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
 I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
              i8_to_f32(i8_sub(w, z)))
@@ -139,8 +139,8 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* Fewer elements than a chunk go through a chunk of their own on either side of it; p is where the parameters of the
- * run are. */
+/* Copy fewer elements than a chunk into a chunk buffer, and the results out of one; p points to the parameters of the
+ * run. */
 I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
                               const int64_t out_size, const char *const *p, const int64_t start, const int64_t count)
 {
@@ -159,10 +159,11 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
 {
     const char *x = e->x;
     char *out = e->out;
-    const int64_t n = e->n, step = e->each ? 4 : 0; /* bytes from the parameters of an element to those of the next */
+    const int64_t n = e->n, step = e->each ? 4 : 0; /* bytes from the parameters of an element to the parameters of the
+                                                     * next */
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
-    /* One value for all elements is read as a chunk of equal ones; values of each element are read in place. */
+    /* One value for all elements is read as a chunk of equal values; values for each element are read in place. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
     for (int k = 0; k < 3; ++k) {
@@ -172,7 +173,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
     }
 #if I8_STREAMS
     if (stream) {
-        /* Whole cache lines: those that the run begins or ends in are not. */
+        /* Stream whole cache lines only, not the partial first and last line of the run. */
         i = (int64_t)(-(uintptr_t)out % 64) / 4;
         i = i < n ? i : n;
         i8_part_of_run(e, chunk, x_size, out_size, p, 0, i);

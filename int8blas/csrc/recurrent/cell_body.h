@@ -2,9 +2,9 @@
  * cache. Formulas and arguments: i8_cell_args in recurrent.h. Loops over 16 units, which the compiler turns into whole
  * vectors.
  *
- * A tanh or a logistic is a chain of some 30 operations that wait for one another, and where one is the argument of the
- * next, the chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are
- * computed for all cells, then the others. Where a chunk is several registers, LSTMs have a gate of all cells as a run
+ * A tanh or a logistic is a chain of some 30 dependent operations, and where one is the argument of the next, the
+ * chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are computed for
+ * all cells, then the others. Where a chunk is several registers, LSTMs have a gate of all cells as a run
  * (eltwise_runs.h), which takes longer where a chunk is one register. */
 #include "stage/eltwise_body.h"
 
@@ -19,7 +19,7 @@ typedef struct {
     ptrdiff_t state, memory;
 } i8_cell_place;
 
-/* Where 16 units of a row are. */
+/* The addresses of 16 units of a row. */
 I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, const int gates, const int biases)
 {
     const ptrdiff_t column = panel * I8_CHUNK;
@@ -30,7 +30,7 @@ I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, cons
     return place;
 }
 
-/* f32(sum) * scale + bias of unit v and a gate, where the sum is that of x, of h, or of both. */
+/* f32(sum) * scale + bias of unit v and a gate; the sum is of x, of h, or of both. */
 #define I8_GATE(sum, gate, b) ((float)(int32_t)(sum)*at.scale[I8_CHUNK * (gate) + v] + at.bias[I8_CHUNK * (b) + v])
 #define I8_X(gate) ((uint32_t)at.x[I8_CHUNK * (gate) + v])
 #define I8_H(gate) ((uint32_t)at.h[I8_CHUNK * (gate) + v])
@@ -43,7 +43,7 @@ I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *sta
     i8_floats_store(y, i8_floats_mul(distance, i8_floats_set(t->data_reciprocal)));
 }
 
-/* The new state: sat(rne(y * data_scale + data_shift)), the shift for NaN; and y itself where it is wanted. */
+/* Store the new state sat(rne(y * data_scale + data_shift)), the shift for NaN; and y itself if wanted. */
 I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, const float *y)
 {
     const i8_floats scaled = i8_floats_mul(i8_floats_load(y), i8_floats_set(t->data_scale));
@@ -53,7 +53,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
         memcpy(t->output + at->memory, y, I8_CHUNK * sizeof(*y));
 }
 
-/* A loop over the cells of a call: n counts them, `at` is where each is. */
+/* A loop over the cells of a call: n counts them, `at` has the addresses of each. */
 #define I8_EACH_CELL(gates, biases)                                                                                    \
     for (int i = 0, n = 0; i < t->rows; ++i)                                                                           \
         for (int p = 0; p < t->panels; ++p, ++n) {                                                                     \
@@ -65,7 +65,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 /* Arrays of one chunk are between loops and what may overlap, or GCC 12 does not make vectors of the loops; they are
  * loaded and stored as vectors, which a memcpy of GCC is not. */
 
-/* The new memory of n units, and y, from the gates, all of them in the order of the cells. */
+/* Compute the new memory of n units, and y, from the gates, all in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
 {
     i8_logistic_run(gates[0], n, 1.0f);
@@ -177,7 +177,7 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
     I8_END
 }
 
-/* The gates of 16 units of a panel; from one gate to the next there are `step` numbers. */
+/* The gates of 16 units of a panel, `step` numbers from one gate to the next. */
 I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float *gates, const ptrdiff_t step, int panel)
 {
     ptrdiff_t column = (ptrdiff_t)panel * 4 * I8_CHUNK;

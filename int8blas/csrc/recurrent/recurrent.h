@@ -5,7 +5,7 @@
 #include "gemm/gemm.h"
 
 /* A cell of a recurrent layer makes the new state of `rows` rows of `panels` * 16 units from the sums of its gates, x
- * from the source and h from the state before, which lie gate after gate for each 16 units, as scale and bias do:
+ * from the source and h from the previous state, stored gate after gate for each 16 units, like scale and bias:
  *
  *     gate = f32(x + h) * scale + bias
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
@@ -35,8 +35,8 @@ typedef struct {
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
-/* A cell of an LSTM whose states are real, and quantized anew for each step. It makes one row of `panels` * 16 units,
- * whose gates are i, f, c~, o:
+/* A cell of an LSTM whose states are f32, and quantized for each step. It makes one row of `panels` * 16 units, whose
+ * gates are i, f, c~, o:
  *
  *     sum = h - state_zero * h_sums - h_excess * h_zero         of the state, exact
  *     source = x - x_excess * x_zero                            of the source, less its zero point, exact
@@ -58,7 +58,7 @@ typedef struct {
 
 typedef void (*i8_dynamic_cell_fn)(const i8_dynamic_cell_args *);
 
-/* What recurrent layers need of a vector width. */
+/* The kernels of recurrent layers for a vector width. */
 typedef struct {
     i8_cell_fn cells[I8_CELLS];
     i8_dynamic_cell_fn dynamic_lstm;

@@ -6,8 +6,8 @@ I8_INLINE ptrdiff_t i8_size(int type)
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
 }
 
-/* Less than a chunk of elements, 1 to 63 bytes, without a call, for which registers would be saved: blocks, the last of
- * which overlaps the one before. */
+/* Copy less than a chunk, 1 to 63 bytes, without a call, which would save registers. The last block overlaps the one
+ * before. */
 I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
 {
     memcpy(to, from, (size_t)block);

@@ -1,6 +1,6 @@
-/* Element-wise functions in f32, for the output stage and for primitives of their own: plain C without branches, which
- * the compiler vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the
- * order written, so that every instruction set gives the same bits. NaN stays NaN.
+/* Element-wise operators in f32, for epilogues and as primitives: plain C without branches, which the compiler
+ * vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the order written,
+ * so that every instruction set gives the same bits. NaN stays NaN.
  *
  * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1,
  * tanh 3, logistic 3, erfc 8. Those of the functions made of them are in the docstring of Eltwise (attributes.py), and
@@ -69,7 +69,7 @@ I8_INLINE float i8_exp(float x)
     return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
 }
 
-/* The same, where x is not positive and the result a normal number; 0 for others. */
+/* e**x for x that is not positive and a result that is a normal number; 0 for smaller x. */
 #define I8_EXP_DOWN_END -87.33654f
 I8_INLINE float i8_exp_down(float x)
 {
@@ -78,8 +78,8 @@ I8_INLINE float i8_exp_down(float x)
     return x < I8_EXP_DOWN_END ? 0.0f : y;
 }
 
-/* Of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 + f), ln 2 in
- * the two parts of i8_exp. Coefficients: Cephes, logf. */
+/* The logarithm of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 +
+ * f), ln 2 in the two parts of i8_exp. Coefficients: Cephes, logf. */
 I8_INLINE float i8_log(float x)
 {
     const uint32_t bits = i8_bits_of(x);

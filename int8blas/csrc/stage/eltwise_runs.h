@@ -1,6 +1,6 @@
-/* tanh and logistic of runs of whole chunks: the bits of the functions in eltwise_body.h, of which each is a chain
- * of some 30 operations that wait for one another. Where chunks take turns, as many chains as a CPU has registers for
- * do not keep it busy. So a third of the chain is done for I8_ABREAST numbers, then the next third. */
+/* tanh and logistic of runs of whole chunks: the same bits as eltwise_body.h. Each function is a chain of some 30
+ * dependent operations. A CPU's registers hold too few chains to keep it busy. So a third of the chain is computed for
+ * I8_ABREAST numbers, then the next third. */
 #ifndef I8_ELTWISE_RUNS_H
 #define I8_ELTWISE_RUNS_H
 
@@ -13,7 +13,7 @@ enum { I8_ABREAST = 8 * I8_CHUNK };
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
         for (int v = chunk; v < chunk + I8_CHUNK; ++v)
 
-/* e**x of numbers that are not positive, as i8_exp_down. */
+/* e**x of numbers that are not positive, like i8_exp_down. */
 I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, const int count)
 {
     float power[I8_ABREAST];
@@ -30,7 +30,7 @@ I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, c
     }
 }
 
-/* y = scale * logistic(y), or scale * (y * logistic(u)), where u is alpha * y, or what a gelu has: i8_gelu_argument. */
+/* y = scale * logistic(y), or scale * (y * logistic(u)), where u is alpha * y, or i8_gelu_argument(y) for a gelu. */
 enum { I8_LOGISTIC_ALONE, I8_LOGISTIC_OF_ALPHA, I8_LOGISTIC_OF_GELU };
 I8_INLINE void i8_logistic_abreast(float *y, int64_t n, float alpha, float scale, const int kind)
 {

@@ -1,6 +1,6 @@
-/* The output stage, the only place where a tile becomes the user's C (micro-kernels store C themselves where the stage
- * would be the identity). Formula and arguments: i8_output_args in stage.h. Plain C in simple loops, which the
- * compiler vectorizes for the instruction set of the file that includes this one. */
+/* The epilogue, the only place where a tile becomes the user's C (micro-kernels store C themselves if the epilogue
+ * would be the identity). Formula and arguments: i8_output_args in stage.h. Plain C in simple loops, which the compiler
+ * vectorizes for the instruction set of the file that includes this one. */
 #include "stage/stage_body.h"
 #include "stage/scale_group_body.h"
 #include "stage/requantize_stage_body.h"
@@ -8,7 +8,7 @@
 #include "stage/transpose_store_body.h"
 #include <math.h>
 
-/* Below, `beyond` becomes negative where a value is saturated. */
+/* Below, `beyond` becomes negative if a value is saturated. */
 I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 {
     const int64_t y = x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x;
@@ -20,13 +20,13 @@ I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
 {
     const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
-    /* A half above the largest value is rounded up, to an even one, which does not fit; one below the smallest fits. */
+    /* The largest value plus 1/2 rounds up to an even number that does not fit; the smallest value minus 1/2 fits. */
     *beyond |= x >= INT32_MAX + 0.5 ? -1 : 0;
     *beyond |= x < INT32_MIN - 0.5 ? -1 : 0;
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
 }
 
-/* Without a branch, which compilers would keep them from vectorizing. */
+/* No branch here: compilers would not vectorize the loop. */
 I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
 {
     const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
@@ -41,7 +41,7 @@ I8_INLINE void i8_note_saturated(const i8_output_args *o, int64_t beyond)
         I8_SET_FLAG(o->saturated);
 }
 
-/* Some columns of the tile: their zero points and offsets, zeros for those that are not given. */
+/* The zero points and offsets of some columns of the tile, zeros where not given. */
 typedef struct {
     uint32_t col_sum[I8_MAX_COLUMNS], bo[I8_MAX_COLUMNS];
     int32_t co[I8_MAX_COLUMNS];
@@ -59,12 +59,13 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
         t->co[v] = co ? co[v] : 0;
 }
 
-/* n columns of row i, in 32 bits: X modulo 2**32 is exact, as it is known to fit; then one more term in integers, or
- * all of the formula in f64. Constants: whether there are zero points, whether C is read, and `integral`. */
+/* Compute n columns of row i, in 32 bits: X modulo 2**32 is exact, as X is known to fit. One more term follows in
+ * integers, or the whole formula in f64. Constants: whether there are zero points, whether C is read, and
+ * `integral`. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
-    const int32_t offset = o->co_row ? o->co_row[i] : 0; /* where there are offsets of columns, it is 0 */
+    const int32_t offset = o->co_row ? o->co_row[i] : 0; /* it is 0 if columns have offsets */
     const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
     const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
     const double alpha = o->alpha, beta = o->beta;
@@ -96,7 +97,8 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
     }
 }
 
-/* Squared distances: both offsets, less twice X, modulo 2**32, as the result is known to fit. n columns of row i. */
+/* Compute squared distances for n columns of row i: both offsets less twice X, modulo 2**32, as the result is known to
+ * fit. */
 I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
                                           int32_t *c, int n)
 {
@@ -158,7 +160,7 @@ I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
     return o->acc32 ? (int32_t)(uint32_t)x : x;
 }
 
-/* X is in s64, or there are three terms to add as integers. */
+/* X is s64, or three terms are added as integers. */
 static void i8_output_wide(const i8_output_args *o)
 {
     const int32_t *offset = o->stage ? o->stage->offset : NULL;
@@ -180,7 +182,7 @@ static void i8_output_wide(const i8_output_args *o)
     i8_note_saturated(o, beyond);
 }
 
-/* The tile, to a C of s64 with contiguous rows. Constant: whether there are zero points. */
+/* Store the tile to a C of s64 with contiguous rows. Constant: whether there are zero points. */
 I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
 {
     i8_output_columns t;
@@ -217,7 +219,7 @@ static void i8_output_s64(const i8_output_args *o)
     }
 }
 
-/* A primitive's output stage without anything real: alpha is 1, beta 0. It may saturate without a word. */
+/* A primitive's epilogue in integers only: alpha is 1, beta 0. It saturates without a warning. */
 static void i8_output_integers(const i8_output_args *o)
 {
     i8_output_args plain = *o;
@@ -232,7 +234,7 @@ static void i8_output_integers(const i8_output_args *o)
         i8_output_sums(&plain);
 }
 
-/* The tile, to a C with contiguous rows. */
+/* Store the tile to a C with contiguous rows. */
 static void i8_output_rows(const i8_output_args *o)
 {
     static void (*const output[2][2][2])(const i8_output_args *) = {
@@ -265,7 +267,7 @@ static int i8_is_identity(const i8_output_args *o)
     return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !terms;
 }
 
-/* Whether the output stage reads C. */
+/* Whether the epilogue reads C. */
 static int i8_reads_c(const i8_output_args *o)
 {
     for (int k = 0; o->stage && k < o->stage->op_count; ++k)
@@ -274,7 +276,7 @@ static int i8_reads_c(const i8_output_args *o)
     return !o->stage && o->beta != 0;
 }
 
-/* The tile in parts that are computed as rows, then turned. */
+/* Compute the tile in parts as rows, then transpose them. */
 enum { I8_TRANSPOSED_ROWS = 64 };
 static void i8_output_transposed(const i8_output_args *o, int size)
 {

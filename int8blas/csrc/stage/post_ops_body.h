@@ -1,5 +1,5 @@
-/* The post-ops in f32, on runs of whole chunks: for the output stage (stage_body.h) and for chains of element-wise
- * functions (fused_body.h). Which one it is is asked once for a run. */
+/* The post-ops in f32, on runs of whole chunks: for the epilogue (stage_body.h) and for chains of element-wise
+ * operators (fused_body.h). A run selects its function once. */
 #include "stage/eltwise_runs.h"
 
 /* y = f(y), for each x of y. */
@@ -20,9 +20,9 @@ I8_INLINE float i8_hardswish(float x, float slope)
     return factor == 0 ? copysignf(0.0f, x) : x * factor;
 }
 
-/* Whether alpha * x is below a limit for one of n numbers. Functions have a longer way there, of the same bits
- * elsewhere, which nearly no run takes. Four minima, as one would wait for itself; a minimum with NaN is the other
- * number. */
+/* Return whether alpha * x is below a limit for one of n numbers. Only such rare runs take a longer function, which
+ * gives the same bits for all other numbers. Four minima break the chain of dependent operations; a minimum with NaN is
+ * the other operand. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
@@ -122,7 +122,7 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
 }
 #undef I8_MAP
 
-/* Any of them; z is the operand of those that have one. */
+/* Apply any post-op; z is its operand, if it has one. */
 static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
 {
     if (op->kind < I8_ELTWISE)

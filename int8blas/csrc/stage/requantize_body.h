@@ -1,7 +1,7 @@
 /* Integer requantization: an s32 times multiplier * 2**(exponent - 31), where the multiplier is at least 2**30 and
  * below 2**31, or 0. In vectors, or in plain C for one element. */
 #if I8_LANES > 1
-/* All bits where x is negative, and the end of s32 that x is nearer to. */
+/* All bits set where x is negative; and INT32_MIN where x is negative, else INT32_MAX. */
 I8_INLINE i8_vec i8_sign_of(i8_vec x) { return i8_shift_right(x, i8_set_32(31)); }
 I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(INT32_MAX)); }
 

@@ -1,13 +1,12 @@
-/* The output stage of a quantized primitive in integers: a tile of s32 sums becomes the destination by the
- * arithmetic of requantize_body.h. Formula: i8_requantization in stage.h. Chunks of 16 columns, like the other
- * stage. */
+/* The epilogue of a quantized primitive in integers: a tile of s32 sums becomes the destination by the arithmetic of
+ * requantize_body.h. Formula: i8_requantization in stage.h. Chunks of 16 columns, as in stage_body.h. */
 
 /* sat_s32(acc - ao * col_sum - bo * row_term + co) of one row, from column j on. */
 I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x)
 {
     const int64_t co = o->co_row ? o->co_row[i] : 0;
     if (o->acc32) {
-        /* Modulo 2**32, as it is known to fit. */
+        /* Modulo 2**32, as the result is known to fit. */
         const int32_t *acc = o->acc32 + i * o->acc_row + j;
         uint32_t y[I8_CHUNK];
         I8_EACH y[v] = (uint32_t)acc[v] + (uint32_t)co;

@@ -1,9 +1,9 @@
-/* Sums of one scale group of K, added in f32 to those of the groups before it. Formula and arguments:
+/* Add the sums of one scale group of K, in f32, to the sums of the groups before it. Formula and arguments:
  * i8_scale_group_args in stage.h. */
 
-/* A panel, all rows of it, so that what belongs to the columns stays in registers. Constants: what is subtracted from
- * the sums, one vector for all rows (zeros among them), or the zero point of each row times the sums of the columns, or
- * both terms for each row; and whether rows have scales. */
+/* Compute all rows of a panel, so that the values of its columns stay in registers. Constants: the terms subtracted
+ * from the sums (one vector for all rows, perhaps zeros; the zero point of each row times the sums of the columns; or
+ * both terms for each row), and whether rows have scales. */
 enum { I8_LESS_VECTOR, I8_LESS_BY_ROW, I8_LESS_TERMS };
 I8_INLINE void i8_scale_group_panel(const i8_scale_group_args *t, int panel, const int less, const int by_row)
 {

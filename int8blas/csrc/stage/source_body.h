@@ -1,5 +1,5 @@
 /* A source of real numbers, quantized while it is packed (dynamic quantization): the range of a row, then its bytes.
- * Chunks of 16, like the output stage. Rows are f32, f16 or bf16, `step` bytes from one k to the next. */
+ * Chunks of 16, as in the epilogue. Rows are f32, f16 or bf16, `step` bytes from one k to the next. */
 #include <float.h>
 #include <math.h>
 
@@ -15,8 +15,8 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     return i8_floats_load(x);
 }
 
-/* range[0] = the smallest of 0 and the values of a row, range[1] = the largest; NaN both, if not all are finite. Where
- * there is a NaN, what MINPS and MAXPS make of it does not matter. */
+/* range[0] = the smallest of 0 and the values of a row, range[1] = the largest; NaN both, if not all are finite. With a
+ * NaN in the row, the results of MINPS and MAXPS do not matter. */
 I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;
@@ -53,7 +53,7 @@ I8_INLINE void i8_source_range_of(float *range, const char *src, const int type,
     }
 }
 
-/* The largest magnitude in a row; beyond FLT_MAX, or NaN, if not all of it is finite. */
+/* Return the largest magnitude in a row; beyond FLT_MAX, or NaN, if a value is not finite. */
 I8_INLINE float i8_source_largest_of(const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats largest = i8_floats_set(0), largest2 = largest;
@@ -104,7 +104,7 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
 }
 
 /* dst = sat(rne(src / scale) + zero) of contiguous f32, in u8: ONNX's order, where `zero` is an integer from 0 to 255.
- * What is saturated before it is rounded is so after it, and it is small enough to be rounded by an addition. */
+ * Saturating before rounding gives the same result, and makes numbers small enough to be rounded by an addition. */
 #define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the f32 beside it are integers */
 I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
 {
@@ -134,7 +134,7 @@ static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float
 }
 #undef I8_ROUND_MAGIC
 
-/* Contiguous rows have a loop of their own for each type, and f32 functions of its own, which save fewer registers. */
+/* Contiguous rows have a loop for each type. The f32 loops are separate functions, which save fewer registers. */
 #define I8_HALF (ptrdiff_t)sizeof(uint16_t)
 #define I8_OTHER_TYPE(call)                                                                                            \
     type == I8_TYPE_F16 && step == I8_HALF ? call(I8_TYPE_F16, I8_HALF)                                                \

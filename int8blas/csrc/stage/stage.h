@@ -1,16 +1,16 @@
-/* What becomes of sums: the output stages of products and of quantized primitives, and the source of real numbers that
- * is quantized while it is packed. */
+/* The epilogues of products and of quantized primitives, and the source of real numbers that is quantized while it is
+ * packed. */
 #ifndef I8_STAGE_H
 #define I8_STAGE_H
 
 #include "core/types.h"
 #include "stage/eltwise_list.h"
 
-/* Adding this rounds numbers of up to 2**22 in magnitude to integers, half to even, and takes the others no nearer to
- * bytes. */
-#define I8_ROUNDER 12582912.0f /* 1.5 * 2**23 */
+/* 1.5 * 2**23: adding it rounds numbers up to 2**22 in magnitude to integers, half to even; larger values still
+ * saturate. */
+#define I8_ROUNDER 12582912.0f
 
-/* The output stage of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
+/* The epilogue of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
  * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
  * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
  * the columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL,
@@ -30,7 +30,7 @@ typedef struct {
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
 
-/* Post-ops: those with an operand first, then the element-wise ones, whose first is I8_ELTWISE. */
+/* Post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. */
 #define I8_ELTWISE_NAME(name, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
@@ -47,7 +47,7 @@ typedef struct {
     ptrdiff_t operand_row, operand_col;
 } i8_post_op;
 
-/* The output stage of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is that of i8_output_args,
+/* The epilogue of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is that of i8_output_args,
  * with co added to it and saturated to s32:
  *
  *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
@@ -59,7 +59,7 @@ typedef struct {
     const int32_t *multiplier, *exponent, *zero_point, *low, *high;
 } i8_requantization;
 
-/* The output stage of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
+/* The epilogue of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
  *
  *     y = f32(X)
  *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
@@ -85,14 +85,14 @@ typedef struct {
     float rounder;
     int integral;
     const int32_t *offset; /* a value for each column */
-    const int32_t *col_sums; /* of all of B', modulo 2**32, for every column; or NULL */
+    const int32_t *col_sums; /* sums of all of B', modulo 2**32, for every column; or NULL */
     int op_count;
     const i8_post_op *ops;
     int type; /* of C */
     i8_requantization requantization;
 } i8_stage;
 
-/* The output stage of one tile:
+/* The epilogue of one tile:
  *
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
@@ -120,15 +120,15 @@ typedef struct {
     int *saturated;
     char *c;
     ptrdiff_t c_row, c_col; /* in bytes */
-    /* If not NULL, the output stage is this one: alpha and beta are ignored, and co_row and co_col may both be given.
-     * The tile begins at C[row, column]; acc32, acc64 and the vectors of columns are readable up to a whole chunk. */
+    /* If not NULL, this is the epilogue: alpha and beta are ignored, and co_row and co_col may both be given. The tile
+     * begins at C[row, column]; acc32, acc64 and the vectors of columns are readable up to a whole chunk. */
     const i8_stage *stage;
     int64_t row, column;
     const float *row_scale; /* [rows], or NULL */
 } i8_output_args;
 
-/* Set the part of a tile from row `row` and column `column` on. It is made where it stays: a copy, in vectors, would
- * wait for members that were set one by one. */
+/* Set the part of a tile from row `row` and column `column` on. It is set in place: a vector copy would wait for the
+ * stores of single members. */
 static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
@@ -148,8 +148,8 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
     part->row_scale = o->row_scale ? o->row_scale + row : NULL;
 }
 
-/* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one are added to those of the
- * groups before it:
+/* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one group are added to the
+ * sums of the groups before it:
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
@@ -186,7 +186,7 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
-/* Output stages, and sources of real numbers, of a vector width. */
+/* The epilogues, and the sources of real numbers, of a vector width. */
 typedef struct {
     void (*output)(const i8_output_args *);
     void (*add_scale_group)(const i8_scale_group_args *);
@@ -208,8 +208,8 @@ typedef struct {
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
 
-    /* Tiles of real numbers have up to so many rows and panels. real_panel makes f32 of `groups` groups of 4 k of a
-     * panel of packed weights, whose rows are dst_k apart. */
+    /* The most rows and panels of a tile of real numbers. real_panel makes f32 of `groups` groups of 4 k of a panel of
+     * packed weights, whose rows are dst_k apart. */
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);

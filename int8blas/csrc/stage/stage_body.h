@@ -1,5 +1,5 @@
-/* The output stage of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in
- * the L1 cache. Formula and arguments: i8_stage in stage.h. Chunks of 16 columns in loops of that length, which the
+/* The epilogue of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in the
+ * L1 cache. Formula and arguments: i8_stage in stage.h. Chunks of 16 columns in loops of that length, which the
  * compiler turns into whole vectors; f32 in the order written, each operation rounded once.
  *
  * Sums, and the values for columns, are readable up to a whole chunk; what lies beyond the last column changes nothing
@@ -59,24 +59,24 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
     }
 }
 
-/* A chunk of columns, and what the output stage has for it. */
+/* A chunk of columns, and the values of the epilogue for it. */
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
     int rounds;              /* whether the rounder is not -0.0 */
-    const int32_t *col_sums; /* where their multiples are all that is subtracted from the sums, */
+    const int32_t *col_sums; /* if only multiples of them are subtracted from the sums, */
     const int64_t *factors;  /* by such a factor for each row */
-    const int32_t *less;     /* where only these are subtracted */
+    const int32_t *less;     /* if only these are subtracted */
     int compensated;         /* where more is */
 } i8_stage_chunk;
 
-/* The last two terms of y. A branch that is always the same is faster than adding nothing. */
+/* Add the last two terms of y. A predictable branch is faster than adding -0.0. */
 I8_INLINE i8_floats i8_stage_shifted(i8_floats y, const i8_stage_chunk *t)
 {
     return i8_floats_add(t->rounds ? i8_floats_add(y, t->rounder) : y, t->dst_zero);
 }
 
-/* All rows of a chunk of columns, the sums of the first at acc, where y is just scaled, shifted, clipped at 0 and
- * scaled again. */
+/* Compute all rows of a chunk of columns, the sums of the first row at acc, if y is only scaled, shifted, clipped at 0
+ * and scaled again. */
 I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
                              const int relu, const int by_row, const int type, const int count)
 {
@@ -119,7 +119,7 @@ static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, pt
 }
 #undef I8_LOAD_ROWS
 
-/* The post-ops on a chunk of some rows, the first of them `row`, from column `column` on; their destination is at c. */
+/* Apply the post-ops to a chunk of some rows from `row` on, from column `column` on; their destination is at c. */
 enum { I8_STAGE_ROWS = 32 };
 static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int64_t column, int count, const char *c,
                         ptrdiff_t c_row)
@@ -160,7 +160,7 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
     return o->stage->relu ? i8_floats_relu(x) : x;
 }
 
-/* What follows the post-ops; floats of the type itself are as they are where nothing `rescales` them. */
+/* Store after the post-ops; floats of the destination's type are stored unchanged if nothing `rescales` them. */
 I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, int rescales, char *c,
                               int count)
 {
@@ -181,7 +181,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const i8_stage *s = o->stage;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    const int by_term = o->bo && o->acc32 && !o->ao && !o->co_row && !o->co_col; /* bo * row_term is all there is */
+    const int by_term = o->bo && o->acc32 && !o->ao && !o->co_row && !o->co_col; /* bo * row_term is the only term */
     /* Terms of X besides ao * col_sum and co_col. */
     const int others = !by_term && (!o->acc32 || o->bo || o->co_row);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
@@ -206,7 +206,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     t.rounds = s->rounder > 0;
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
-    /* Nearly always nothing is special, and the loop is one of a dozen instructions. */
+    /* The common case has no such terms; its loop has a dozen instructions. */
     if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first) {
         if (count < I8_CHUNK)
             i8_stage_rows(o, c, o->acc32 + j, &t, s->relu, by_row, type, count);

@@ -1,8 +1,7 @@
-/* The output stage of i8_tile_output for the sums of a tile. Tiles of a height for which I8_OUTPUT_APART is 1 put their
- * sums down and call one function, whatever their size; the others have it in line. With code of their own for each
- * kind of result tiles are three times as long: that pays for those of which most products are made, and where a
- * multiply-add is one instruction. Distances, three instructions for a vector, are in line unless I8_DISTANCES_APART is
- * 1 too. */
+/* The epilogue of i8_tile_output for the sums of a tile. Tiles of a height for which I8_OUTPUT_APART is 1 store their
+ * sums and call one function for all sizes; all other tiles inline the epilogue. Inlined code for each kind of result
+ * makes a tile three times as long. That pays for the tiles of most products, if a multiply-add is one instruction.
+ * Distances, three instructions for a vector, are in line unless I8_DISTANCES_APART is 1 too. */
 #include <math.h>
 
 #ifndef I8_OUTPUT_APART

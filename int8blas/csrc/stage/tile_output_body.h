@@ -1,5 +1,4 @@
-/* The output stage of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after
- * defining
+/* The epilogue of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
  *
  *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that of a primitive alone
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
@@ -7,8 +6,8 @@
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
  * from row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
 
-/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. What y * dst_scale and a zero point make
- * is not below the zero point where y is not negative, so relu is a bound of the result for integers. */
+/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. If y is not negative, y * dst_scale +
+ * zero point is not below the zero point, so relu is a lower bound of integer results. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
@@ -66,7 +65,7 @@ I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t r
     }
 }
 
-/* What a primitive's output stage makes of the sums. */
+/* Apply a primitive's epilogue to the sums. */
 I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int64_t row, const int64_t column,
                                      i8_vec *acc, const int acc_row, const int mr, const int width)
 {

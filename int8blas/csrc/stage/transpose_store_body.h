@@ -1,5 +1,5 @@
-/* Turning a tile: what was computed row by row goes to a C whose columns lie apart, as in Fortran order or where
- * channels come before pixels. Where a column's elements lie side by side, by transposes of units (units.h). */
+/* Transpose a tile: results computed row by row go to a C whose rows are not contiguous, as in Fortran order or with
+ * channels before pixels. If the elements of a column are contiguous, units (units.h) are transposed. */
 #include <string.h>
 
 #ifdef I8_UNITS
@@ -9,7 +9,7 @@ I8_INLINE void i8_transpose_unit(i8_unit *v)
     I8_ZIP_4(i8_unit, v, i8_zip_low_32, i8_zip_high_32, i8_zip_low_64, i8_zip_high_64);
 }
 
-/* 4 rows of 4 dwords to 4 columns. */
+/* Store 4 rows of 4 dwords as 4 columns. */
 I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     i8_unit v[4];
@@ -18,13 +18,13 @@ I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, p
     I8_FOR(i, 4) i8_store_unit(c + i * c_col, v[i]);
 }
 
-/* 4 rows of 16 bytes as dwords of a byte from each, 4 to a vector. */
+/* 4 rows of 16 bytes as dwords that have one byte of each row, 4 dwords in a vector. */
 I8_INLINE void i8_interleave_unit(i8_unit *v)
 {
     I8_ZIP_4(i8_unit, v, i8_zip_low_8, i8_zip_high_8, i8_zip_low_16, i8_zip_high_16);
 }
 
-/* 4 rows of 16 bytes to 16 columns. */
+/* Store 4 rows of 16 bytes as 16 columns. */
 I8_INLINE void i8_transpose_lines(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     i8_unit v[4];
@@ -35,7 +35,7 @@ I8_INLINE void i8_transpose_lines(char *c, ptrdiff_t c_col, const char *tile, pt
     I8_FOR(j, 16) memcpy(c + j * c_col, &columns[j], 4);
 }
 
-/* 16 rows of 16 bytes to 16 columns. */
+/* Store 16 rows of 16 bytes as 16 columns. */
 I8_INLINE void i8_transpose_bytes(char *c, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row)
 {
     i8_unit v[4][4];
@@ -52,7 +52,7 @@ I8_INLINE void i8_transpose_bytes(char *c, ptrdiff_t c_col, const char *tile, pt
 }
 #endif
 
-/* `count` times n elements of `size` bytes, wherever they are. */
+/* Copy `count` times n elements of `size` bytes at any steps. */
 I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_outer, ptrdiff_t dst_inner, const char *src, ptrdiff_t src_outer,
                              ptrdiff_t src_inner, int count, int n, const int size)
 {
@@ -81,7 +81,7 @@ static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, co
         i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 1);
 }
 
-/* C[i, j] = tile[i, j], of which the tile has contiguous rows. They are not the same memory. */
+/* C[i, j] = tile[i, j], where the tile has contiguous rows. Tile and C do not overlap. */
 static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row,
                                int rows, int cols,
                     int size)
