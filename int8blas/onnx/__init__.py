@@ -1,33 +1,32 @@
-"""Quantized networks from ONNX files. The package onnx reads files; nothing else here
-needs it.
+"""Run quantized networks from ONNX files. Only reading a file needs the package onnx.
 
-A file becomes a network, a plan, and then runs without the file::
+The package turns a file into a network, the network into a plan, and runs the plan without the file::
 
-    reader          protobufs become a Network: arrays, names, attributes; external data
+    reader          protobufs to a Network: arrays, names, attributes; external data
       -> graph        the Network as plain data, and its nodes in order
-        -> fusion       patterns of nodes that are one operator of bytes
-          -> patterns     what makes a tensor, and who takes it      chains     functions of floats, one behind another
+        -> fusion       patterns of nodes to one quantized operator
+          -> patterns     producers and consumers of tensors    chains     element-wise operators in one pass
             -> operands     scales and biases that layers take
-        -> plan         constants folded, functions bound, a flat list of calls, slots for tensors
-          -> lookups      functions of one byte as tables     sizes    what follows from shapes
-          -> model        load; Model: feeds are checked, and the calls called
+        -> plan         folded constants, bound functions, a flat list of calls, slots for tensors
+          -> lookups      int8 operators as tables              sizes      tensors that depend on shapes alone
+          -> model        load; Model: check the feeds, run the calls
 
-    saturation      where other kernels would saturate
-    explain         what a plan does                 stored         networks in files of int8blas and pickles
-    command         python -m int8blas onnx          evaluator      operators for onnx's own evaluator
+    saturation      sums that other kernels would saturate
+    explain         the calls of a plan                stored         networks in files of int8blas and pickles
+    command         python -m int8blas onnx            evaluator      operators for onnx's own evaluator
 
     operators       the table of operators, which table describes
-      packed          weights that nodes share       exact          onnxruntime's functions of bytes, rounded once
-      limits          how large tensors may be       types          ONNX's numbers of types
-      integer         8-bit integers, by int8blas      dynamic    floats that become 8-bit integers by their range
-      elementwise     functions of elements            shape          what moves elements
-      reduction       sums, means, maxima              linear         products of floats
+      packed          shared weights, packed once      exact          onnxruntime's int8 operators, rounded once
+      limits          the largest tensors              types          ONNX's numbers of types
+      integer         ONNX's int8 operators            dynamic        layers with dynamic quantization
+      elementwise     element-wise operators           shape          operators that move elements
+      reduction       sums, means, maxima              linear         float products
       windows         convolution and pooling          normalization  softmax, means and variances
       generators      constants, ranges                control        If, Loop, Scan
-      sequences       lists of tensors               microsoft      onnxruntime's operators of bytes
-      resize          images of other sizes          recurrent      LSTM, GRU, RNN
-      views           what moves no element          attention      products around a softmax
-      reference       what onnx's reference implementation computes
+      sequences       lists of tensors                 microsoft      onnxruntime's int8 operators
+      resize          images of other sizes            recurrent      LSTM, GRU, RNN
+      views           operators that copy no element   attention      products around a softmax
+      reference       operators that call onnx's reference implementation
 """
 
 from importlib import import_module
@@ -39,10 +38,9 @@ if TYPE_CHECKING:
     from int8blas.onnx.evaluator import new_ops
     from int8blas.onnx.model import Model, Port, load
 else:
-    # Here, not in int8blas: Python looks names of a module up two and a half times as slowly where that has a
-    # __getattr__.
+    # Define __getattr__ here: in int8blas itself it would make Python look up each name of that module 2.5x slower.
     def __getattr__(name):
-        """A public name, whose module is imported when the name is first used."""
+        """Return a public name. Import its module when the name is first used."""
         if name not in __all__:
             raise AttributeError(f"module 'int8blas.onnx' has no attribute {name!r}")
         module = import_module("int8blas.onnx.evaluator" if name == "new_ops" else "int8blas.onnx.model")

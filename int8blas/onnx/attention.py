@@ -1,8 +1,8 @@
-"""Attention of floats as exporters write it, one node of int8blas::
+"""Rewrite float attention, as exporters write it, to one node of int8blas::
 
     MatMul(q, k), Add of a mask, Softmax, MatMul(., v)
 
-with a Mul by a number, or a Div by a power of two, of q, of k, and of the product, where there are any.
+Each of q, k and the product may be multiplied by a number (Mul) or divided by a power of two (Div).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from int8blas.onnx.table import DOMAIN, SAME_TYPE, Operator
 
 
 def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
-    """What takes the place of a Softmax and of the products around it."""
-    last = pattern.only_taker(node, {"MatMul"})
+    """Return the node that replaces a Softmax and the two products around it."""
+    last = pattern.only_consumer(node, {"MatMul"})
     if last is None or node.attributes.get("axis") != -1:
         return None
     name, mask = node.inputs[0], ""
-    plus = maker_alone(pattern, name, {"Add"})
+    plus = sole_producer(pattern, name, {"Add"})
     found = scores(pattern, name) if plus is None else None
     for i in range(0 if plus is None else 2):
         if plus is not None and found is None:
@@ -39,31 +39,33 @@ def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
     return Node("Attention", DOMAIN, (q, k, last.inputs[1], mask), last.outputs, {"scales": scales}, node.name)
 
 
-def maker_alone(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
-    """The node of these kinds that makes a tensor, if that has one taker and is no result of the graph."""
-    maker = pattern.makers.get(name)
-    alone = len(pattern.takers.get(name, [])) == 1 and name not in pattern.kept
-    return maker if maker is not None and maker.kind in kinds and alone else None
+def sole_producer(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
+    """Return the producer of a tensor if its kind is in `kinds`, it has one consumer, and the graph does not return
+    it.
+    """
+    producer = pattern.producers.get(name)
+    alone = len(pattern.consumers.get(name, [])) == 1 and name not in pattern.kept
+    return producer if producer is not None and producer.kind in kinds and alone else None
 
 
 def scores(pattern: Pattern, name: str) -> tuple[Node, float] | None:
-    """The product that a tensor is, for one taker alone, and the number that it is multiplied by."""
-    factor, scale = scaled(pattern, name) if maker_alone(pattern, name, {"Mul", "Div"}) is not None else (name, 1.0)
-    product = maker_alone(pattern, factor, {"MatMul"})
+    """Return the MatMul that computes a tensor for one consumer, and the number that scales its result."""
+    factor, scale = scaled(pattern, name) if sole_producer(pattern, name, {"Mul", "Div"}) is not None else (name, 1.0)
+    product = sole_producer(pattern, factor, {"MatMul"})
     return None if product is None else (product, scale)
 
 
 def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
-    """A tensor before it is multiplied by a number, and the number; itself and 1 where it is not."""
-    maker = pattern.makers.get(name)
-    if maker is None or maker.kind not in ("Mul", "Div") or len(maker.inputs) != 2:
+    """Return a tensor before its multiplication by a number, and the number; without one, the tensor itself and 1."""
+    producer = pattern.producers.get(name)
+    if producer is None or producer.kind not in ("Mul", "Div") or len(producer.inputs) != 2:
         return name, 1.0
-    for x, number in (maker.inputs, maker.inputs[::-1])[: 1 if maker.kind == "Div" else 2]:
+    for x, number in (producer.inputs, producer.inputs[::-1])[: 1 if producer.kind == "Div" else 2]:
         constant, value = pattern.constant(number), pattern.number(number)
-        # A number of two dimensions makes a matrix of a vector.
+        # A number of two dimensions would turn a vector into a matrix.
         if constant is None or value is None or constant.ndim > 1 or not math.isfinite(value) or value == 0:
             continue
-        if maker.kind == "Mul":
+        if producer.kind == "Mul":
             return x, value
         if math.frexp(value)[0] == 0.5 and 2.0**-64 <= value <= 2.0**64:
             return x, 1 / value
@@ -71,7 +73,7 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales: Sequence[float]) -> Array:
-    """In one call where all is float32 and of as many matrices; else node by node."""
+    """Compute float32 operands with equal stacks of matrices in one call, all others node by node."""
     if takes(q, k, v, mask):
         return real_attention(q, k, v, mask, scales=scales)
     q, k = (x if scale == 1 else x * x.dtype.type(scale) for x, scale in zip((q, k), scales, strict=False))

@@ -1,13 +1,14 @@
-"""Chains of functions of elements of float32: what follows a tensor, as long as each result has one taker, is one pass
-over memory. Each function is a post-op of int8blas, so that a chain also ends a product or a convolution of bytes.
+"""Chains of element-wise float32 operators run as one pass over memory. A chain follows a tensor for as long as each
+result has one consumer. Each of its operators is a post-op of int8blas, so a chain can also end an int8 product or
+convolution.
 
-Where several nodes are a function by its formula, it is one::
+Several nodes that spell out a function become that function::
 
     x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x)       hardswish
     x * Sigmoid(x)                                      swish
 
-A constant operand of Add, Sub, Mul, Div, Max and Min is one number, or has a number for each channel where the chain
-follows a convolution. Numbers are float32, and each function is rounded as the node's own.
+A constant operand of Add, Sub, Mul, Div, Max and Min is one number, or one number for each channel behind a
+convolution. Numbers are float32, and a chain rounds each step as the node does.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ SYMMETRIC = {"add", "mul", "max", "min"}
 
 @dataclass
 class Chain:
-    """Functions in their order, and the last node that they stand for."""
+    """The post-ops of a chain in their order, and the last node that they replace."""
 
     last: Node
     ops: list[Any] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
 
     def add(self, ops: list[Any], *nodes: Node) -> bool:
-        """Add functions that some nodes are, of which the last one has the result."""
+        """Add the post-ops of some nodes; the last node produces the result."""
         self.last = nodes[-1]
         self.nodes.extend(nodes)
         self.ops.extend(ops)
@@ -47,8 +48,8 @@ class Chain:
 
 
 def chain_behind(pattern: Pattern, node: Node, channels: int = 0, ndim: int = 0) -> Chain:
-    """All functions behind a node's one result, which is of float32; for a convolution's its channels and dimensions,
-    so that operands with a number for each channel are functions too."""
+    """Return the chain behind a node's one float32 result. A convolution passes its channels and dimensions, so that
+    operands with one number for each channel join the chain."""
     chain = Chain(node)
     while step(pattern, chain, channels, ndim):
         pass
@@ -56,25 +57,25 @@ def chain_behind(pattern: Pattern, node: Node, channels: int = 0, ndim: int = 0)
 
 
 def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
-    """The next function, if there is one."""
+    """Add the next node to a chain, if it can join."""
     name = chain.last.outputs[0]
-    takers = pattern.takers.get(name, [])
+    consumers = pattern.consumers.get(name, [])
     if name in pattern.kept:
         return False
-    if len(takers) == 2:
-        return gated(pattern, chain, name, takers) or gated(pattern, chain, name, takers[::-1])
-    if len(takers) != 1:
+    if len(consumers) == 2:
+        return gated(pattern, chain, name, consumers) or gated(pattern, chain, name, consumers[::-1])
+    if len(consumers) != 1:
         return False
-    taker = takers[0]
-    ops = function_of(pattern, taker) if taker.inputs[0] == name else None
+    consumer = consumers[0]
+    ops = function_of(pattern, consumer) if consumer.inputs[0] == name else None
     if ops is not None:
-        return chain.add(ops, taker)
-    operand = constant_operand(pattern, taker, name, channels, ndim)
-    return operand is not None and chain.add([binary_op(taker, operand)], taker)
+        return chain.add(ops, consumer)
+    operand = constant_operand(pattern, consumer, name, channels, ndim)
+    return operand is not None and chain.add([binary_op(consumer, operand)], consumer)
 
 
 def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
-    """The post-ops of a node of one operand."""
+    """Return the post-ops of a node with one operand, or None."""
     if node.kind == "Clip":
         limits = limits_of(pattern, node)
         return None if limits is None else [elementwise.post_op("clip", *limits)]
@@ -83,12 +84,12 @@ def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
 
 
 def binary_op(node: Node, operand: Array) -> Binary:
-    """The post-op of a node with a constant operand."""
+    """Return the post-op of a node with a constant operand."""
     return Binary(operand=operand, algorithm=TABLE.traits_of(node).algorithm)
 
 
 def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
-    """The limits of a Clip that has both, as attributes or as constants."""
+    """Return both limits of a Clip, from its attributes or constants, or None."""
     found = [node.attributes.get("min"), node.attributes.get("max")]
     for i, name in enumerate(node.inputs[1:3]):
         found[i] = pattern.number(name)
@@ -98,7 +99,7 @@ def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
 
 
 def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndim: int) -> Array | None:
-    """The other operand of a node of two, as a post-op takes it."""
+    """Return the constant operand of a binary node as a post-op takes it, or None."""
     algorithm = TABLE.traits_of(node).algorithm
     if not algorithm or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
         return None
@@ -110,16 +111,18 @@ def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndi
     return as_operand(value, ndim, 1, channels) if channels else as_operand(value, 1, 0, 1)
 
 
-def gated(pattern: Pattern, chain: Chain, name: str, takers: list[Node]) -> bool:
-    """x times a function of x, which is one of int8blas; `takers` are that function's first node and the product."""
-    first, product = takers
+def gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
+    """Add x * f(x) to a chain if int8blas has it as one function. `consumers` are the first node of f and the
+    product.
+    """
+    first, product = consumers
     if product.kind != "Mul" or first is product or len(first.outputs) != 1:
         return False
     gate, factor = first, 1.0
     alpha, beta = 1 / 6, 0.5
     if first.kind == "Add" and len(first.inputs) == 2:
         operand = constant_operand(pattern, first, name, 0, 1)
-        following = pattern.only_taker(first, {"Clip"})
+        following = pattern.only_consumer(first, {"Clip"})
         if operand is None or operand.item() != 3 or following is None or limits_of(pattern, following) != (0, 6):
             return False
         gate, factor = following, 6.0
@@ -127,14 +130,14 @@ def gated(pattern: Pattern, chain: Chain, name: str, takers: list[Node]) -> bool
         alpha, beta = first.attributes.get("alpha", 0.2), first.attributes.get("beta", 0.5)
     elif first.kind != "Sigmoid":
         return False
-    end = pattern.takers.get(gate.outputs[0], [])
+    end = pattern.consumers.get(gate.outputs[0], [])
     if gate.outputs[0] in pattern.kept or end != [product] or set(product.inputs) != {gate.outputs[0], name}:
         return False
     if factor == 1:
         swish = first.kind == "Sigmoid"
         op = elementwise.post_op("swish", 1.0) if swish else elementwise.post_op("hardswish", alpha, beta)
         return chain.add([op], first, product)
-    divided = pattern.only_taker(product, {"Div", "Mul"})
+    divided = pattern.only_consumer(product, {"Div", "Mul"})
     divisor = None if divided is None else constant_operand(pattern, divided, product.outputs[0], 0, 1)
     if divided is None or divisor is None:
         return False
@@ -144,7 +147,7 @@ def gated(pattern: Pattern, chain: Chain, name: str, takers: list[Node]) -> bool
 
 
 def float32_tensors(graph: Graph) -> set[str]:
-    """The tensors of which it is known, by what they are made of, that they are float32."""
+    """Return the tensors that are known to be float32."""
     known = {value.name for value in graph.inputs if value.dtype == np.float32}
     known.update(name for name, value in graph.constants.items() if value.dtype == np.float32)
     for node in graph.nodes:
@@ -155,7 +158,8 @@ def float32_tensors(graph: Graph) -> set[str]:
 
 
 def makes_float32(node: Node, known: set[str]) -> bool:
-    """Whether a node's results, the scale of DynamicQuantizeLinear's, are float32 where these tensors are."""
+    """Return whether a node's results are float32, given the known float32 tensors. For DynamicQuantizeLinear this is
+    its scale."""
     if node.kind == "Cast":
         return bool(node.attributes.get("to") == FLOAT32)
     if node.kind == "Constant":
@@ -169,7 +173,7 @@ def makes_float32(node: Node, known: set[str]) -> bool:
 
 
 def functions_of_bytes(graph: Graph) -> set[str]:
-    """The tensors that are functions of one byte, which tables are for: their bits are those of the nodes."""
+    """Return the tensors that depend on one int8 element each. Lookup tables reproduce the bits of their nodes."""
     found: set[str] = set()
     for node in graph.nodes:
         traits = TABLE.traits_of(node)
@@ -179,7 +183,7 @@ def functions_of_bytes(graph: Graph) -> set[str]:
 
 
 def chained_graph(graph: Graph) -> Graph:
-    """A graph, whose nodes are in order, with one node in place of each chain of at least two functions."""
+    """Replace each chain of at least two element-wise nodes by one node. The nodes of the graph are in order."""
     pattern = Pattern.of(graph)
     known = float32_tensors(graph) - functions_of_bytes(graph)
     new: dict[str, Node] = {}
@@ -197,7 +201,9 @@ def chained_graph(graph: Graph) -> Graph:
 
 
 def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
-    """The node of the chain that begins with a node, if that is long enough, and then those that it stands for."""
+    """Return the chain node that begins with a node, followed by the nodes it replaces; None if the chain has one
+    node.
+    """
     source, ops = beginning(pattern, node, known)
     first = None if ops is not None else pair_of(pattern, node, known)
     if ops is None and first is None:
@@ -205,7 +211,7 @@ def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
     behind = chain_behind(pattern, node)
     if not behind.nodes:
         return None
-    # An operand of one dimension makes a result of none larger.
+    # A constant with more dimensions than the source adds leading dimensions of 1 to the result.
     values = [pattern.constant(name) for each in (node, *behind.nodes) for name in each.inputs]
     ndim = max((value.ndim for value in values if value is not None), default=0)
     if ops is not None:
@@ -218,7 +224,7 @@ def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
 
 
 def beginning(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
-    """The source of a node that can begin a chain, of float32, and the node's functions; else None."""
+    """Return the float32 source of a node that can begin a chain, and the node's post-ops or None."""
     for name in node.inputs:
         if name not in known or pattern.constant(name) is not None:
             continue
@@ -231,7 +237,7 @@ def beginning(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[
 
 
 def pair_of(pattern: Pattern, node: Node, known: set[str]) -> str | None:
-    """The operation of a node of two tensors of float32 that are not constant."""
+    """Return the binary post-op of a node with two variable float32 operands, or None."""
     both = len(node.inputs) == 2 and node.inputs[0] != node.inputs[1] and known.issuperset(node.inputs)
     variable = both and not any(pattern.constant(name) is not None for name in node.inputs)
     return TABLE.traits_of(node).algorithm or None if variable else None

@@ -1,4 +1,4 @@
-"""``python -m int8blas onnx FILE``: what a file is, how long it takes, and whether onnxruntime gives the same."""
+"""``python -m int8blas onnx FILE``: summarize a file, measure it, and compare it with onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
 DESCRIPTION = """Load an ONNX file and say what it takes, gives and does. Inputs are random numbers unless a file has
 them."""
 WARM_UP, LEAST = 1, 3
-# Seconds: the calls of one library in turn, and the pause before them, in which threads of another fall asleep.
+# Seconds. TURN: calls of one library before the next one's turn. PAUSE: time for the other library's threads to sleep.
 TURN, PAUSE = 0.02, 0.02
 
 
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Exit status: 0, or 1 for a file that cannot be loaded or run."""
+    """Return the exit status: 0, or 1 if the file cannot be loaded or run."""
     try:
         return run(options)
     except (OSError, ImportError, NotImplementedError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ def given(path: str) -> dict[str, Any]:
 
 
 def random_feeds(inputs: Sequence[Value], sizes: dict[str, int]) -> dict[str, Any]:
-    """Normal numbers, bytes of all values, 0 and 1 for other integers, true."""
+    """Return random feeds: normal floats, all int8 and uint8 values, 0 and 1 for other integers, True for booleans."""
     rng = np.random.default_rng(0)
     feeds: dict[str, Any] = {}
     for value in inputs:
@@ -114,7 +114,7 @@ def random_feeds(inputs: Sequence[Value], sizes: dict[str, int]) -> dict[str, An
 
 
 def onnxruntime_sessions(path: str) -> dict[str, Any]:
-    """One as it is by default, and one whose products of bytes do not saturate."""
+    """Open one session with default options and one whose int8 products do not saturate."""
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError as error:
@@ -129,7 +129,7 @@ def onnxruntime_sessions(path: str) -> dict[str, Any]:
 
 
 def compare(ours: Sequence[Any], sessions: dict[str, Any], feeds: dict[str, Any], names: Sequence[str]) -> None:
-    """The largest difference of each output. One of the default session alone comes from saturation."""
+    """Print the largest difference of each output. A difference in the default session alone comes from saturation."""
     theirs = {name: session.run(None, feeds) for name, session in sessions.items()}
     for i, output in enumerate(names):
         scale = np.max(np.abs(np.asarray(ours[i], np.float64)), initial=0)
@@ -145,7 +145,7 @@ def difference(a: Any, b: Any) -> float:
 
 
 def turn(function: Callable[[], Any]) -> list[float]:
-    """The times of calls of one library, behind one that brings its threads and memory back."""
+    """Time calls of one library, after one untimed call that wakes its threads and reloads its memory."""
     function()
     times: list[float] = []
     while sum(times) < TURN or not times:
@@ -156,7 +156,7 @@ def turn(function: Callable[[], Any]) -> list[float]:
 
 
 def bench(runs: dict[str, Callable[[], Any]], seconds: float) -> None:
-    """The median of calls, of which some take turns with some of another library."""
+    """Print the median time of each library. The libraries take turns."""
     for function in runs.values():
         for _ in range(WARM_UP):
             function()

@@ -1,6 +1,5 @@
-"""If, Loop and Scan. A function here has the number of the node's inputs first, then these inputs, then the tensors
-that the subgraphs take from around them; its attributes that were graphs are plans. A plan takes its graph's inputs,
-and behind them the tensors from around it.
+"""If, Loop and Scan. A function here takes the number of the node's inputs, these inputs, and then the tensors that the
+subgraphs capture. Each graph attribute is a plan. A plan takes its graph's inputs, then the captured tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def results(values: Sequence[Any]) -> Any:
-    """Values as a function of the table returns them."""
+    """Return one value as itself, several as a tuple."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
@@ -28,7 +27,7 @@ def if_(inputs: int, condition: Array, *captured: Any, then_branch: Plan, else_b
 
 
 def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
-    """The body's results are a condition, what it carries on, and elements that are stacked."""
+    """Run the body repeatedly. Its results are a condition, the carried values, and the elements to stack."""
     trips, condition, *carried = arguments[:inputs]
     captured = arguments[inputs:]
     count = len(carried)
@@ -46,7 +45,9 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
 
 
 def stack(elements: Sequence[Array], port: Value) -> Array:
-    """Return elements along a new axis. For none, type and sizes are those the body says, and 0 for unknown sizes."""
+    """Stack elements along a new axis. Without elements, use the body's declared type and sizes; unknown sizes are
+    0.
+    """
     if elements:
         return np.stack(elements)
     sizes = [size if isinstance(size, int) else 0 for size in port.shape or ()]
@@ -58,7 +59,7 @@ def scan(
     scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
     scan_output_directions: Sequence[int] | None = None,
 ) -> Any:  # fmt: skip
-    """The body takes a state, and the elements of the inputs along an axis one after another."""
+    """Run the body on a state and successive elements of the inputs along an axis."""
     states = inputs - num_scan_inputs
     outputs = len(body.outputs) - states
     in_axes, out_axes = scan_input_axes or [0] * num_scan_inputs, scan_output_axes or [0] * outputs
@@ -73,7 +74,7 @@ def scan(
         state = values[:states]
         for made, value in zip(stacked, values[states:], strict=True):
             made.append(value)
-    if not all(map(len, scanned)):  # the shapes are those of a turn
+    if not all(map(len, scanned)):  # no turn: one turn on zeros gives the shapes
         turn = body.run([*state, *(np.zeros(x.shape[1:], x.dtype) for x in scanned), *captured])
         pairs = zip(turn[states:], out_axes, strict=True)
         return results([*state, *(np.expand_dims(value, axis).take([], axis) for value, axis in pairs)])

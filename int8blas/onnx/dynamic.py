@@ -1,9 +1,9 @@
-"""What dynamic quantization writes, as layers: a source of float32 is quantized by its range, as DynamicQuantizeLinear
-does it, and multiplied; what follows the sums is the layer's output stage::
+"""The products of dynamic quantization as layers. A layer quantizes a float32 source by its range, as
+DynamicQuantizeLinear does, and multiplies it. The layer's epilogue computes::
 
     f32(sums) * (x_scale * scale) + bias, and post-ops
 
-Inputs are the source, weights, their scale and zero point, and a bias; all but the source are constant.
+The inputs are the source, the weights, their scale and zero point, and a bias. Only the source is variable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def of_range(layer: Call, x: Array) -> Array:
-    """The result of a layer. Where a number is not finite, there is no scale, and all results are NaN."""
+    """Apply a layer. If the source has a number that is not finite, it has no scale, and all results are NaN."""
     quantized, scale, zero = quantize_whole(x)
     finite = scale == scale
     y: Array = layer(quantized, scales={"src": scale if finite else 1.0}, zero_points={"src": zero})

@@ -1,5 +1,4 @@
-"""Functions of elements. float32 goes through int8blas's own functions where it has them: their bits are the same
-on every CPU."""
+"""Element-wise operators. float32 uses int8blas's own functions where they exist: their bits are equal on every CPU."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from int8blas.stage.attributes import Eltwise
 FLOAT32 = np.dtype(np.float32)
 
 
-# Post-ops check their numbers when they are made, which takes longer than a small array does.
+# Post-ops check their numbers when they are created, which takes longer than a small array does.
 MADE: dict[tuple[str, float | None, float | None], Eltwise] = {}
 
 
 def post_op(name: str, alpha: float | None = None, beta: float | None = None) -> Eltwise:
-    """A function of int8blas, made once."""
+    """Return an element-wise post-op, created once for each set of numbers."""
     key = name, alpha, beta
     if key not in MADE:
         MADE[key] = Eltwise(*key)
@@ -33,7 +32,7 @@ def post_op(name: str, alpha: float | None = None, beta: float | None = None) ->
 
 
 def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
-    """A function that int8blas has, for float32, or NumPy's in the type of x."""
+    """Apply int8blas's function to floats of at most 32 bits, and NumPy's to other types."""
     if x.dtype == FLOAT32:
         return np.asarray(eltwise(x, op))
     if x.dtype.itemsize < 4:  # float16, bfloat16
@@ -41,11 +40,11 @@ def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
     return function(x).astype(x.dtype)
 
 
-# ---------------------------------------------------------------------------------------- of two operands ------
+# ---------------------------------------------------------------------------------------- two operands ------
 
 
 def div(a: Array, b: Array) -> Array:
-    """Integers are divided towards 0."""
+    """Divide. Integer quotients are truncated towards 0."""
     if a.dtype.kind not in "iu":
         return np.asarray(np.divide(a, b))
     quotient = np.asarray(np.floor_divide(a, b))
@@ -59,7 +58,7 @@ def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """In the type of x. A square is a product, which is faster."""
+    """Raise x to powers in the type of x. Squares use a product, which is faster."""
     if y.size == 1 and x.dtype.kind == "f" and y.ndim <= x.ndim:
         exponent = y.item()
         if exponent == 2:
@@ -73,7 +72,7 @@ def power(x: Array, y: Array) -> Array:
 
 def prelu(x: Array, slope: Array) -> Array:
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
-        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # one for each channel, as old versions broadcast it
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
     return np.asarray(np.where(x < 0, x * slope, x))
 
 
@@ -82,7 +81,7 @@ def bit_shift(x: Array, y: Array, *, direction: str) -> Array:
 
 
 def folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A function of any number of tensors."""
+    """Return an operator that folds any number of tensors with a binary function."""
 
     def of_all(*arrays: Array) -> Array:
         return np.asarray(functools.reduce(function, arrays), arrays[0].dtype)
@@ -95,7 +94,7 @@ def mean(*arrays: Array) -> Array:
     return np.asarray(functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays)), arrays[0].dtype)
 
 
-# --------------------------------------------------------------------------------------- of one operand ------
+# --------------------------------------------------------------------------------------- one operand ------
 
 
 def relu(x: Array) -> Array:
@@ -140,7 +139,7 @@ def hard_swish(x: Array) -> Array:
 
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
-    """Limits were attributes once; the upper one wins."""
+    """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
     if min is not None:
         x = np.asarray(np.maximum(x, np.asarray(min, x.dtype)))
     if max is not None:
@@ -188,7 +187,8 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
                       bool) | np.zeros(x.shape, bool)  # fmt: skip
 
 
-# erf on a grid: between its points two steps of 1 / 256 at most, the Taylor series of third order is right to 1e-10.
+# The grid of erf, in points for each unit, and its end. No x is farther than 1 / 256 from a point, where a Taylor
+# series of third order has an error below 1e-10.
 STEPS, END = 128, 4
 POINTS = np.arange(STEPS * END + 1) / STEPS
 VALUES = np.array([math.erf(x) for x in POINTS])
@@ -196,7 +196,7 @@ SLOPES = np.array([2 / math.sqrt(math.pi) * math.exp(-x * x) for x in POINTS])
 
 
 def erf(x: Array) -> Array:
-    """In float64 of the C library where x is, else by a table."""
+    """Compute erf: float64 in the C library, other types by a table."""
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     y = np.minimum(np.abs(x), END).astype(np.float64)
@@ -241,7 +241,7 @@ def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
 
 
 def table(site: Site, *, values: Array, dtype: Any, ndim: int) -> Call:
-    """Look bytes up."""
+    """Look up bytes in a table."""
 
     def call(x: Array) -> Array:
         if x.dtype != dtype:
@@ -252,13 +252,13 @@ def table(site: Site, *, values: Array, dtype: Any, ndim: int) -> Call:
 
 
 def at_least(y: Array, ndim: int) -> Array:
-    """Return a result with at least this many dimensions."""
+    """Return a result with leading dimensions added, up to at least `ndim`."""
     return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
 
 
 # ------------------------------------------------------------------------------------------------ operators ------
 
-# Post-ops that have the bits of an operator's function, from the operator's attributes.
+# From an operator's attributes to post-ops whose results have the same bits as the operator's function.
 POST_OPS: dict[str, Callable[..., list[Eltwise]]] = {
     "Relu": lambda: [post_op("relu")],
     "LeakyRelu": lambda alpha=0.01: [post_op("relu", alpha)],

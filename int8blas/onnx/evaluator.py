@@ -1,4 +1,4 @@
-"""Operators of 8-bit integers for onnx's reference evaluator."""
+"""Quantized operators for onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from int8blas.onnx.table import Operator, Site, bind
 
 
 def new_ops() -> list[type]:
-    """The operators of 8-bit integers, as ``onnx.reference.ReferenceEvaluator`` takes them.
+    """Return the quantized operators, as ``onnx.reference.ReferenceEvaluator`` takes them.
 
     Returns
     -------
     list of type
-        Classes of ``onnx.reference.op_run.OpRun``, also those of the domain com.microsoft, which onnx has not.
+        Subclasses of ``onnx.reference.op_run.OpRun``, including the domain com.microsoft, which onnx lacks.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def new_ops() -> list[type]:
 
 
 def evaluated(base: type, row: Operator) -> type:
-    """The class of an operator. Nothing is known to be constant there."""
+    """Return the class of an operator. The evaluator passes no constants."""
 
     def run(self: Any, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
         reader = import_module("int8blas.onnx.reader")

@@ -1,19 +1,20 @@
-"""onnxruntime's functions of bytes, correctly rounded. ONNX does not define these operators. Here their result is the
+"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. Here their result is the
 real value of their formula, rounded once, to even in a tie::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale
-    QLinearConcat           scale * (x - zero) / y_scale, of each part
-    QLinearLeakyRelu        the same, times alpha below zero
+    QLinearConcat           scale * (x - zero) / y_scale, for each part
+    QLinearLeakyRelu        scale * (x - zero) / y_scale, times alpha below zero
     QLinearSigmoid          1 / (1 + exp(-scale * (x - zero))) / y_scale
     means                   scale * (sum - count * zero) / (count * y_scale)
 
     y = sat(rne(value) + y_zero)
 
-A function of one byte is a table. For two bytes, and for sums, the kernels compute in float32, with scales that give
-the exact result everywhere. Scales are tried until some do. All 65,536 pairs of bytes are compared. A function of a sum
-is monotone, so it is compared on both sides of each place where its result changes. If all scales are divided by one
-number, the value is the same, but the roundings are others; the same holds for scales one unit in the last place away.
+An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
+that give the exact result everywhere. A search tries scales until some do: dividing all scales by one number keeps
+the value but changes the roundings, and moving a scale by a unit in the last place may correct them. For two tensors,
+the search compares all 65,536 pairs of bytes. An operator on a sum is monotone, so the search compares both sides of
+each step of the result.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ from int8blas.elementwise.quantization import requantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.types import BYTES
 
-# Scales that are tried are up to so many units in the last place from the rounded ones, the nearest first.
+# The search moves scales by up to 4 units in the last place from the rounded ones, the nearest first.
 UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
-# The mean of so many bytes is right in float64: sums times a scale have 18 + 9 + 24 bits, and a quotient that is no tie
-# differs from one by 2**-51 of itself or more.
+# float64 gives the correct mean of up to this many bytes: a sum times a scale has 18 + 9 + 24 bits, and a quotient that
+# is no tie differs from one by at least 2**-51 of itself.
 LARGEST_COUNT = 1 << 18
-# Digits of a sigmoid: no argument but 0, where it is exact, is as near to a tie.
+# Decimal digits of a sigmoid: no argument except 0, whose sigmoid is exact, is this close to a tie.
 DIGITS = 60
-# A sigmoid of an argument beyond this is 0 or 1 to so many digits.
+# Beyond this argument, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000
-# Values of float64 that are results of 8 bits are right to less than this.
+# The error of a float64 value that rounds to 8 bits is below this.
 FAR_FROM_TIE = 1e-9
-# Integers of which the results of int64 are right.
+# Results up to this do not overflow int64.
 LARGEST_INTEGER = 1 << 62
-# The bytes of each type, by their values.
+# All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}
-# Up to so many sums are faster found among steps than computed in float64.
+# Up to this many sums, a search among the steps is faster than float64 arithmetic.
 FEW = 128
 Pair = Callable[[Array, Array], Array]
 
 
 def takes(*numbers: Array | None) -> bool:
-    """Whether scales and zero points, in turn, are numbers that the formulas are defined for; the last pair is that of
-    the result, whose scale is not 0. A zero point may be left out."""
+    """Return whether the formulas are defined for these numbers: scales and zero points alternate, and the result's
+    pair, whose scale is not 0, is last. A zero point may be None."""
     scales, zeros = numbers[::2], numbers[1::2]
     known = all(scale is not None and scale.size == 1 and np.isfinite(scale).all() for scale in scales)
     integers = all(zero is None or (zero.size == 1 and zero.dtype in BYTES) for zero in zeros)
@@ -63,30 +64,30 @@ def takes(*numbers: Array | None) -> bool:
 
 
 def number(value: Array | None) -> Any:
-    """The value of an array of one element, 0 for none."""
+    """Return the value of an array of one element, 0 for None."""
     return 0 if value is None else value.item()
 
 
 def bytes_of(dtype: np.dtype[Any]) -> Array:
-    """All bytes of a type, in the order of their bits."""
+    """Return all bytes of a type, in the order of their bits."""
     return np.arange(256, dtype=np.uint8).view(dtype)
 
 
 def stored(value: Fraction | Decimal, zero: int, dtype: np.dtype[Any]) -> int:
-    """sat(rne(value) + zero)."""
+    """Return sat(rne(value) + zero)."""
     limits = np.iinfo(dtype)
     return min(max(round(value) + zero, int(limits.min)), int(limits.max))
 
 
 def rounded_floats(values: Array, zero: int, dtype: np.dtype[Any]) -> Array:
-    """The same of an array of float64."""
+    """Return sat(rne(values) + zero) of a float64 array."""
     limits = np.iinfo(dtype)
     return np.asarray(np.clip(np.rint(values) + zero, limits.min, limits.max)).astype(dtype)
 
 
 def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
-    """The smallest integers n for which sat(rne(n * ratio) + zero) is larger than its lowest value, by 1, 2, and so on
-    to 255; `ratio` is positive."""
+    """Return the steps of sat(rne(n * ratio) + zero): for each result above the lowest, the smallest integer n that
+    reaches it. `ratio` is positive."""
     limits = np.iinfo(dtype)
     steps = []
     for result in range(int(limits.min) - zero + 1, int(limits.max) - zero + 1):
@@ -97,7 +98,7 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
 
 
 def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array:
-    """sat(rne(n * ratio) + zero), of integers of int64, or of any size in an array of objects."""
+    """Return sat(rne(n * ratio) + zero) for int64, or for integers of any size in an array of objects."""
     if ratio == 0:
         return np.full(n.shape, zero, dtype)
     n, ratio = (-n, -ratio) if ratio < 0 else (n, ratio)
@@ -109,7 +110,7 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
     return np.asarray(RESULTS[dtype][np.searchsorted(edges, n, "right")])
 
 
-# ---------------------------------------------------------------------------------------------- of one byte ------
+# ---------------------------------------------------------------------------------------------- one tensor ------
 
 
 @functools.lru_cache(256)
@@ -117,9 +118,9 @@ def scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
 ) -> Array:  # fmt: skip
-    """The results for all bytes of QLinearConcat, or of QLinearLeakyRelu with its `alpha`."""
+    """Return QLinearConcat's results for all bytes, or QLinearLeakyRelu's with its `alpha`."""
     above = Fraction(scale) / Fraction(y_scale)
-    # The scale may be negative: what is below zero is the real number.
+    # alpha applies where the real number is negative; the scale may be negative too.
     below = above * Fraction(alpha)
     values = [int(x) - zero for x in bytes_of(dtype)]
     chosen = [value * (above if value * scale >= 0 else below) for value in values]
@@ -130,7 +131,7 @@ def scaled_table(
 def sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
-    """The results of QLinearSigmoid for all bytes: in float64, and in decimal numbers near a tie."""
+    """Return QLinearSigmoid's results for all bytes: computed in float64, and in decimal numbers near a tie."""
     integers = bytes_of(dtype).astype(np.int64) - zero
     with np.errstate(all="ignore"):
         values = 1 / (1 + np.exp(-(scale * integers))) / y_scale
@@ -144,17 +145,17 @@ def sigmoid_table(
     return results
 
 
-# --------------------------------------------------------------------------------------------- of two bytes ------
+# --------------------------------------------------------------------------------------------- two tensors ------
 
 
 def values_of_pairs(
     name: str, a: Array, a_scale: float, b: Array, b_scale: float, y_scale: float
 ) -> tuple[Array, Fraction]:
-    """Integers and a ratio whose products are the real values of a sum or product of integers a and b."""
+    """Return integers and a ratio whose products are the real values of a sum or product of integers a and b."""
     first, second, last = map(Fraction, (a_scale, b_scale, y_scale))
     if name == "mul":
         return a * b, first * second / last
-    unit = Fraction(1, max(first.denominator, second.denominator))  # of powers of 2
+    unit = Fraction(1, max(first.denominator, second.denominator))  # a power of 2
     times = int(first / unit), int(second / unit)
     if max(map(abs, times)) > LARGEST_INTEGER >> 10:
         a, b = a.astype(object), b.astype(object)
@@ -166,7 +167,7 @@ def pair_function(
     name: Any, a_dtype: np.dtype[Any], a_scale: float, a_zero: int, b_dtype: np.dtype[Any], b_scale: float,
     b_zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
 ) -> Pair:  # fmt: skip
-    """QLinearAdd or QLinearMul ("add", "mul") of two tensors of these types."""
+    """Return QLinearAdd ("add") or QLinearMul ("mul") of two tensors of these types."""
     a, b = bytes_of(a_dtype)[:, None], bytes_of(b_dtype)[None]
     n, ratio = values_of_pairs(
         name, a.astype(np.int64) - a_zero, a_scale, b.astype(np.int64) - b_zero, b_scale, y_scale
@@ -184,7 +185,7 @@ def pair_function(
 
 
 def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[np.float32, np.float32, np.float32]]:
-    """Scales of both sources and of the result with which float32 may give the exact results."""
+    """Yield scales of both sources and of the result, with which float32 may give the exact results."""
     with np.errstate(all="ignore"):
         first, second, last = (np.float64(scale) for scale in (a, b, y))
         if name == "add":
@@ -201,23 +202,23 @@ def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[n
 
 
 def moved(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
-    """Three numbers in float32, of which those that are not 1 are some units in the last place away."""
+    """Round three numbers to float32, and move the numbers other than 1 by some units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)
     return a, b, y
 
 
 def near(value: float, units: int) -> float:
-    """A positive number in float32, some units in the last place away."""
+    """Round a positive number to float32, and move it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
 
 
-# --------------------------------------------------------------------------------------------------- of sums ------
+# --------------------------------------------------------------------------------------------------- sums ------
 
 
 class Sums(NamedTuple):
-    """How a mean of bytes is rounded: the factor with which sat(rne(f32(sum) * factor) + zero) is right for every sum,
-    or None if none was found; and the sums, in order, at which the result becomes larger."""
+    """The rounding of a mean of bytes: a factor for which sat(rne(f32(sum) * factor) + zero) is right for every sum, or
+    None if the search found none; and the sums, in order, at which the result increases."""
 
     factor: np.float32 | None
     steps: Array
@@ -225,7 +226,8 @@ class Sums(NamedTuple):
 
 @functools.lru_cache(256)
 def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Sums:
-    """For sums of int32 less their zero points, which are multiplied by scale / (count * y_scale), positive numbers."""
+    """Return the rounding of int32 sums, less their zero points, times scale / (count * y_scale). Both scales are
+    positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)
@@ -241,7 +243,7 @@ def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.d
 
 
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:
-    """The means of `count` bytes, whose sums, less their zero points, are of int32 or int64."""
+    """Return the means of `count` bytes from their int32 or int64 sums, less their zero points."""
     if sums.dtype != np.int32 or scale * y_scale <= 0:
         return rounded(sums.astype(np.int64), Fraction(scale) / (count * Fraction(y_scale)), y_zero, y_dtype)
     factor, steps = rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)

@@ -1,4 +1,4 @@
-"""What a model's plan is: each call, whether it is of bytes or of floats, and its share of the time of a run."""
+"""Explain a model's plan: list each call, its arithmetic, and its share of the run time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from int8blas.onnx.graph import Node
 from int8blas.onnx.plan import Plan
 from int8blas.onnx.table import DOMAIN
 
-# Operators of whose inputs some are bytes.
+# Operators with quantized inputs or results.
 OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} - {
     (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
 } | {(DOMAIN, "Table")}
 
 
 def is_of_bytes(node: Node) -> bool:
-    """Whether a node's operator takes or makes bytes, or multiplies them."""
+    """Return whether a node's operator takes or returns int8 tensors, or multiplies in int8."""
     multiplies = (node.domain, node.operator) == (DOMAIN, "StoredMatMul") and node.attributes.get("dynamic")
     return bool(multiplies) or (node.domain, node.operator) in OF_BYTES
 
@@ -29,18 +29,18 @@ class Call(NamedTuple):
     Parameters
     ----------
     node : str
-        The name of the node in the file, or of its first output.
+        The node's name in the file, or the name of its first output.
     operator : str
-        With its domain.
+        The operator with its domain.
     arithmetic : str
-        "int8" for operators that take or make bytes, "other" for all others.
+        "int8" for operators that take or return int8 tensors, "other" for other operators.
     seconds : float or None
-        What the call took, 0 if its results follow from the shapes of the inputs and are remembered; None without a
-        run. A call of a subgraph has the time of all its turns, and If, Loop and Scan have what is left.
+        The call's time; 0 if the plan remembers its results, which depend on shapes alone; None without a run. A call
+        in a subgraph adds up all its turns. The times of If, Loop and Scan exclude their subgraphs.
     nodes : tuple of str
-        The nodes of the file that it stands for.
+        The nodes of the file that the call computes.
     reason : str
-        Why it is no operator of bytes, if its operator could be one; else "".
+        Why the operator is not quantized, if it could be; else "".
     """
 
     node: str
@@ -52,8 +52,8 @@ class Call(NamedTuple):
 
 
 class ModelExplanation(tuple[Call, ...]):
-    """The calls of a plan in their order, those of subgraphs behind their If, Loop or Scan; as a string, a table by
-    operator, and why operators that could be of bytes are not."""
+    """The calls of a plan in their order; calls of a subgraph follow their If, Loop or Scan. As a string: a table by
+    operator, then the reasons why operators that could be quantized are not."""
 
     __slots__ = ()
 
@@ -77,12 +77,12 @@ class ModelExplanation(tuple[Call, ...]):
 
 
 def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
-    """The calls of a plan, with the times of one run if there are arguments for it."""
+    """Explain a plan. With arguments, run it once and report the times."""
     return ModelExplanation(calls_of(plan, None if arguments is None else plan.timed(arguments)))
 
 
 def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
-    """The calls of a plan in their order, those of subgraphs behind the node that has these."""
+    """Yield the calls of a plan in their order. Calls of a subgraph follow its node."""
     for step in plan.steps:
         node, plans = step.node, step.plans.values()
         seconds = None

@@ -1,29 +1,29 @@
-"""Patterns of several nodes that are one operator of bytes, rewritten before the plan is made.
+"""Rewrite patterns of several nodes to one quantized operator, before the plan is made.
 
-What static quantization writes as DequantizeLinear, operator, QuantizeLinear::
+Static quantization writes DequantizeLinear, operator, QuantizeLinear::
 
-    Conv, MatMul, Gemm            QLinearConv, QLinearMatMul, QGemm: exact sums instead of sums of float32
+    Conv, MatMul, Gemm            QLinearConv, QLinearMatMul, QGemm: exact sums instead of float32 sums
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu: a table
     GlobalAveragePool             QLinearGlobalAveragePool
     Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
-    Reshape and so on             the same operator on bytes, if both quantizations are the same
-    MaxPool                       MaxPool of bytes, if the scale of the result is positive
+    Reshape and so on             the same operator on int8, if both quantizations are equal
+    MaxPool                       MaxPool of int8, if the scale of the result is positive
 
-A Relu before QuantizeLinear goes if the zero point is the lowest byte and the scale is positive: saturation makes that
-of everything below 0. And what dynamic quantization writes::
+The rewrite drops a Relu before QuantizeLinear if the zero point is the lowest byte and the scale is positive, because
+saturation then has the same effect. Dynamic quantization writes::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat
     ConvInteger, Cast, Mul, ...             ConvIntegerToFloat: with an Add of a bias, a BatchNormalization, and a chain
-                                            of functions of elements
+                                            of element-wise operators
 
-And those of floats: what exporters write as its formula, and weights that are stored in 8 bits::
+Float patterns are functions that exporters spell out, and weights that the file stores in 8 bits::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
-    MatMul(a, Mul(Cast(bytes), s))    int8blas.StoredMatMul, in float32, or in 8 bits if that is asked for
+    MatMul(a, Mul(Cast(int8), s))     int8blas.StoredMatMul, in float32, or in int8 for dynamic=True
     LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
-    Conv, BatchNormalization          Conv with other weights and another bias
-    functions of elements             chains: see :mod:`int8blas.onnx.chains`
+    Conv, BatchNormalization          Conv with scaled weights and bias
+    element-wise operators            chains: see :mod:`int8blas.onnx.chains`
     Reshape, Transpose and so on      views: see :mod:`int8blas.onnx.views`
 """
 
@@ -48,18 +48,18 @@ from int8blas.onnx.types import FLOAT32
 from int8blas.onnx.views import moved_graph, viewed_graph
 from int8blas.stage.attributes import Binary
 
-# Why a node is no operator of bytes.
+# Reasons why a node cannot become a quantized operator.
 BIAS = "its bias is not of the scale of its sums"
 REAL = "none of its inputs is dequantized"
 ENDING = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
-# The attribute of operators of bytes that compute in the steps of float32 of the nodes whose place they take.
+# This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
 TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
 
 
-# What takes the place of a node and of the QuantizeLinear behind it: one node, or several in their order.
+# Given a node and the QuantizeLinear behind it, return the node that replaces both, or several nodes in their order.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -81,7 +81,7 @@ def rewritten_conv(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def operands(pattern: Pattern, node: Node, columns: int) -> tuple[Quantized, Quantized] | None:
-    """Both factors of a product with a constant matrix, whose scales are one or along an axis of it."""
+    """Return both factors of a product with a constant matrix whose scales are one number or lie along `columns`."""
     a, b = (pattern.dequantized(name) for name in node.inputs[:2])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or weights.ndim != 2 or not pattern.along(b, columns, 2):
@@ -114,7 +114,7 @@ def rewritten_gemm(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def of_one_input(operator: str) -> Rewrite:
-    """A rewriting of an operator of one input of bytes."""
+    """Return the rewrite of an operator with one quantized input."""
 
     def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
         x = pattern.dequantized(node.inputs[0])
@@ -128,7 +128,7 @@ def of_one_input(operator: str) -> Rewrite:
 
 
 def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    """An operator that moves elements works on bytes, if these mean the same before and behind it."""
+    """Let an operator that moves elements move int8 elements, if its input and its result have equal quantizations."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
@@ -140,7 +140,7 @@ def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def of_two_inputs(operator: str) -> Rewrite:
-    """A rewriting of an operator of two inputs of bytes."""
+    """Return the rewrite of an operator with two quantized inputs."""
 
     def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
         pair = [pattern.dequantized(name) for name in node.inputs]
@@ -163,8 +163,8 @@ def rewritten_concat(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None:
-    """The largest of some bytes is that of the largest number: quantization by a positive scale changes no order. So
-    quantization comes first, where there is a Relu in between too, which changes none either.
+    """Quantize before a MaxPool instead of behind it. Quantization by a positive scale keeps the order of numbers, and
+    so does a Relu between them.
     """
     scale = pattern.constant(last.inputs[1])
     if scale is None or not regular(scale):
@@ -192,13 +192,13 @@ STATIC: dict[str, Rewrite] = {
 
 
 def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
-    """For sums, the node that multiplies them as floats, and by what."""
-    cast = pattern.only_taker(node, {"Cast"})
+    """Return the Mul that scales a node's sums as float32, and the name of the scale."""
+    cast = pattern.only_consumer(node, {"Cast"})
     return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """The node that adds a constant vector to a node's result, and the vector's name; else the node itself, and ""."""
+    """Return the Add of a constant vector behind a node, and the vector's name; the node itself and "" without one."""
     plus = chained(pattern, node, "Add")
     value = None if plus is None else pattern.constant(plus[1])
     if plus is None or value is None or value.ndim != 1 or value.dtype != np.float32 or not np.isfinite(value).all():
@@ -207,26 +207,27 @@ def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
 
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
-    """What a node's first input is quantized from, for it alone, and the constant scale of its second one, its name and
-    value; `scale` is the product of both scales."""
-    maker, product = pattern.makers.get(node.inputs[0]), pattern.makers.get(scale)
-    if maker is None or maker.kind != "DynamicQuantizeLinear" or node.inputs[0] in pattern.kept:
+    """Return the float tensor that is quantized for a node alone, and the name and value of the weights' constant
+    scale. `scale` names the product of both scales."""
+    producer, product = pattern.producers.get(node.inputs[0]), pattern.producers.get(scale)
+    if producer is None or producer.kind != "DynamicQuantizeLinear" or node.inputs[0] in pattern.kept:
         return None
-    if len(pattern.takers[node.inputs[0]]) != 1:
+    if len(pattern.consumers[node.inputs[0]]) != 1:
         return None
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
-    if product is None or product.kind != "Mul" or zero != maker.outputs[2]:
+    if product is None or product.kind != "Mul" or zero != producer.outputs[2]:
         return None
-    weights_scale = other(product, maker.outputs[1])
+    weights_scale = other(product, producer.outputs[1])
     value = None if weights_scale is None else pattern.constant(weights_scale)
     if weights_scale is None or value is None or value.dtype != np.float32:
         return None
-    return (maker.inputs[0], weights_scale, value) if (np.isfinite(value) & (value > 0)).all() else None
+    return (producer.inputs[0], weights_scale, value) if (np.isfinite(value) & (value > 0)).all() else None
 
 
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
-    """Whether a matrix is constant, and its scale, its zero point and a bias are one number or have one for each
-    column; the bias has all of them. The result may be a vector: a scale or bias of more dimensions makes it larger."""
+    """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point are
+    one number or one for each column; the bias has one for each column. The result may be a vector, which a scale or
+    bias of more dimensions would enlarge."""
     weights = pattern.constant(matrix)
     if weights is None or weights.ndim != 2 or not weights.size:
         return False
@@ -238,13 +239,13 @@ def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) 
 
 
 def is_constant(pattern: Pattern, *names: str) -> bool:
-    """Whether all of some inputs are constant, or left out."""
+    """Return whether each name is a constant or ""."""
     return all(not name or pattern.constant(name) is not None for name in names)
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """f32(sums) * scale, and a bias that is a vector: bit for bit what the nodes compute. With constant weights, whose
-    source is quantized for them alone, functions of elements behind are post-ops."""
+    """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and the source is
+    quantized for them alone, the element-wise operators behind become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return None
@@ -262,8 +263,8 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
-    """The same of a convolution, whose bias has a value for each channel; a BatchNormalization behind it is another
-    scale and bias, and functions of elements behind that are post-ops."""
+    """Rewrite f32(sums) * scale + bias of a convolution, whose bias has a value for each channel. A BatchNormalization
+    behind it changes scale and bias. The element-wise operators behind that become post-ops."""
     found = scaled(pattern, node)
     weights = pattern.constant(node.inputs[1])
     if found is None or weights is None or weights.ndim < 3:
@@ -275,8 +276,8 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
     if plus is not None and bias is not None:
         last = plus[0]
     factor = None
-    normalization = pattern.only_taker(last, {"BatchNormalization"})
-    # A scale of more dimensions than the sums would make another axis that of channels.
+    normalization = pattern.only_consumer(last, {"BatchNormalization"})
+    # A scale with more dimensions than the sums would move the axis of the channels.
     same_axis = pattern.most_dimensions(scale) <= weights.ndim
     line = None if normalization is None or not same_axis else affine_of(pattern, normalization, len(weights))
     if normalization is not None and line is not None:
@@ -285,7 +286,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
         bias = shift if bias is None else bias * factor + shift
     chain = chain_behind(pattern, last, len(weights), weights.ndim)
     if factor is not None and bias is not None and not (factor > 0).all():
-        # A scale is positive: these are post-ops.
+        # The layer takes positive scales only: apply these factors as post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
         factor = bias = None
     name = constant_named(pattern, node, "bias", bias)
@@ -301,13 +302,13 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
 
 
 def by_channel(value: Array | None, weights: Array) -> Array | None:
-    """A constant of float32 with a value for each channel of a convolution's result, as a vector."""
+    """Return a float32 constant with one value for each output channel as a vector, or None."""
     found = vector(value, weights.ndim, 1, len(weights))
     return found if found is not None and found.dtype == np.float32 and np.isfinite(found).all() else None
 
 
 def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None) -> str:
-    """The name of a constant that is made for a node; "" for none."""
+    """Add a constant to the graph and return its name, or "" for None."""
     if value is None:
         return ""
     name = f"{what} of {node.outputs[0]} of int8blas"
@@ -316,7 +317,7 @@ def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None)
 
 
 def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array] | None:
-    """Factor and summand, for each channel, of a BatchNormalization whose numbers are constant."""
+    """Return the factor and summand for each channel of a BatchNormalization with constant numbers, or None."""
     numbers = [pattern.constant(name) for name in node.inputs[1:5]]
     known = [value for value in numbers if value is not None and value.shape == (channels,)]
     trains = node.attributes.get("training_mode") or any(node.outputs[1:])
@@ -328,8 +329,8 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
 
 
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
-    """A Conv and the BatchNormalization behind it, which is part of its weights and its bias."""
-    normalization = pattern.only_taker(node, {"BatchNormalization"})
+    """Fold the BatchNormalization behind a Conv into its weights and its bias."""
+    normalization = pattern.only_consumer(node, {"BatchNormalization"})
     given = [pattern.constant(name) for name in node.inputs[1:] if name]
     weights = given[0] if given else None
     if normalization is None or weights is None or any(each is None or each.dtype != np.float32 for each in given):
@@ -347,8 +348,8 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
-    """With x and 1 / 2 as factors in any order."""
-    before = pattern.makers.get(node.inputs[0])
+    """Rewrite x * (1 + Erf(x / sqrt(2))) / 2, whose factors x and 1 / 2 may have any order."""
+    before = pattern.producers.get(node.inputs[0])
     if before is None or before.kind not in ("Div", "Mul") or len(before.inputs) != 2:
         return None
     x, divisor = before.inputs
@@ -367,16 +368,16 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
             return None
         last = rest[0]
     else:
-        maker = pattern.makers.get(factor)
-        if maker is None or maker.kind != "Mul" or not is_number(pattern, other(maker, x), 0.5):
+        producer = pattern.producers.get(factor)
+        if producer is None or producer.kind != "Mul" or not is_number(pattern, other(producer, x), 0.5):
             return None
     return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
-    """A LayerNormalization over the last axis, and the sum of two tensors before it."""
-    plus = pattern.makers.get(node.inputs[0])
-    if plus is None or plus.kind != "Add" or pattern.only_taker(plus, {"LayerNormalization"}) is not node:
+    """Rewrite an Add of two variable tensors before a LayerNormalization over the last axis."""
+    plus = pattern.producers.get(node.inputs[0])
+    if plus is None or plus.kind != "Add" or pattern.only_consumer(plus, {"LayerNormalization"}) is not node:
         return None
     others = len([name for name in node.outputs if name]) > 1 or node.attributes.get("axis", -1) != -1
     if others or any(pattern.constant(name) is not None for name in plus.inputs):
@@ -387,14 +388,14 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
 
 
 def nothing(pattern: Pattern, node: Node) -> None:
-    """A node that stays."""
+    """Keep a node."""
 
 
 OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "MatMulInteger": rewritten_dynamic,
     "ConvInteger": rewritten_convolution,
 }
-# What is written as several nodes, by one of them.
+# Each formula's rewrite, by one of the nodes of the formula.
 FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "Erf": rewritten_gelu,
     "Softmax": rewritten_attention,
@@ -403,12 +404,13 @@ FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
 
 
 def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
-    """A product with f32(bytes) * scale, constant, with scales of columns; and the functions of elements behind it."""
-    product = pattern.makers.get(node.inputs[1])
+    """Rewrite a product with f32(int8) * scale, both constant, with one scale or one for each column, and the
+    element-wise operators behind it."""
+    product = pattern.producers.get(node.inputs[1])
     if product is None or product.kind != "Mul":
         return None
     for name in product.inputs:
-        cast, scale_name = pattern.makers.get(name), other(product, name)
+        cast, scale_name = pattern.producers.get(name), other(product, name)
         if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
             continue
         weights, scale = pattern.constant(cast.inputs[0]), pattern.constant(scale_name)
@@ -428,14 +430,14 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
 
 
 def fused(network: Network) -> Network:
-    """A network with its patterns rewritten; what nobody needs any more is left out."""
+    """Rewrite the patterns of a network, and drop the nodes that nobody needs any more."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
     return Network(fused_graph(network.graph, network.dynamic), opsets, network.dynamic)
 
 
 def fused_graph(graph: Graph, dynamic: bool) -> Graph:
-    """The graph and its subgraphs, each by itself: formulas first, which other patterns know by their names, then
-    these, what moves bytes instead of floats, chains of what is left, and views."""
+    """Rewrite a graph, and each of its subgraphs: first formulas, which other patterns know as operators, then those
+    patterns, moves of int8 elements, chains of element-wise operators, and views."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     if any(node.kind in FORMULAS for node in graph.nodes):
         graph = rewritten_graph(graph, lambda pattern, node: FORMULAS.get(node.kind, nothing)(pattern, node))
@@ -444,7 +446,7 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
 
 
 def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Graph:
-    """A graph with other nodes in the place of some, in order and without those that nobody needs any more."""
+    """Replace nodes of a graph. Return a graph in order, without the nodes that nobody needs any more."""
     pattern = Pattern.of(graph)
     for node in graph.nodes:
         pattern.quantize_constant(node)
@@ -460,7 +462,7 @@ def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list
     nodes: list[Node] = []
     for node in graph.nodes:
         taken = [name for name in node.outputs if name in replaced]
-        if taken:  # here what the new nodes need has been made
+        if taken:  # here all inputs of the new nodes exist
             nodes += replaced[taken[0]]
         elif graph.constants.keys().isdisjoint(node.outputs):
             reason = pattern.reasons.get(node.outputs[0], "") if node.outputs else ""
@@ -471,7 +473,7 @@ def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list
 
 
 def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] | None:
-    """What takes the place of a node and of those that are one with it."""
+    """Return the node, or nodes, that replace a pattern around a node; None to keep it."""
     new: Node | list[Node] | None = None
     if node.kind in STATIC and len(node.outputs) == 1:
         last = pattern.end(node)
@@ -488,12 +490,12 @@ def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] 
 
 
 def explain_refusal(pattern: Pattern, node: Node) -> None:
-    """Take note of why a node is no operator of bytes, if it could be one."""
+    """Note why a node stays in float, if it could be a quantized operator."""
     if node.kind in ("MatMulInteger", "ConvInteger"):
         pattern.refuse(node, SUMS)
     elif node.kind in STATIC and len(node.outputs) == 1:
-        makers = [pattern.makers.get(name) for name in node.inputs]
-        dequantized = any(maker is not None and maker.operator == "DequantizeLinear" for maker in makers)
+        producers = [pattern.producers.get(name) for name in node.inputs]
+        dequantized = any(producer is not None and producer.operator == "DequantizeLinear" for producer in producers)
         if dequantized:
             pattern.refuse(node, ENDING if pattern.end(node) is None else INPUTS)
         elif node.kind in ("Conv", "MatMul", "Gemm"):
@@ -501,7 +503,7 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
 
 
 def inside(node: Node, dynamic: bool) -> Node:
-    """A node whose subgraphs are rewritten."""
+    """Rewrite the subgraphs of a node."""
     if not any(True for _ in node.subgraphs()):
         return node
     attributes = {

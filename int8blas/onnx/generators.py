@@ -1,4 +1,4 @@
-"""Operators that make tensors of numbers."""
+"""Operators that create tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def constant(
     value_int: int | None = None, value_ints: Sequence[int] | None = None, value_string: str | None = None,
     value_strings: Sequence[str] | None = None,
 ) -> Array:  # fmt: skip
-    """The one that is given."""
+    """Return the one given value."""
     given = [
         np.asarray(number, dtype)
         for number, dtype in (

@@ -1,4 +1,4 @@
-"""A network as plain data: what is left of an ONNX file once it has been read. Nothing here needs the package onnx."""
+"""A network as plain data, after its ONNX file has been read. Nothing here needs the package onnx."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that goes in or comes out: its name, its dtype and its shape.
+    """The name, dtype and shape of an input or output.
 
     Parameters
     ----------
     name : str
-        As the file has it.
+        The name in the file.
     dtype : numpy.dtype or None
-        Of its elements; of dtype object for strings; None for sequences and where the file does not say.
+        The dtype of the elements: object for strings, None for sequences and unknown types.
     shape : tuple of int, str or None
-        A size, the name of one that may change from call to call, or None for one without a name. None instead of the
-        tuple where the file does not say how many dimensions there are.
+        The sizes. A size that may change from call to call is its name, or None without a name. None instead of the
+        tuple if the number of dimensions is unknown.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Value:
     shape: tuple[int | str | None, ...] | None
 
     def __str__(self) -> str:
-        """Type, shape and name, in ONNX's own text form; ? where the file does not say."""
+        """Return type, shape and name in ONNX's own text form, with ? for unknown parts."""
         kind = "?" if self.dtype is None else self.dtype.name
         shape = ["..."] if self.shape is None else ["?" if size is None else str(size) for size in self.shape]
         return f"{kind}{'[' + ', '.join(shape) + ']' if shape else ''} {self.name}"
@@ -40,11 +40,10 @@ class Value:
 
 @dataclass
 class Node:
-    """One node: an operator, the names of what it takes and gives ("" for what is left out), and its attributes.
+    """An operator, the names of its inputs and outputs ("" for absent ones), and its attributes.
 
-    One that takes the place of nodes of the file has their names in `parts`, and in `origin` the name of the one that
-    the pattern was found by, such as a product. One that is no part of a pattern of bytes, though its operator could
-    be, says in `reason` why not.
+    A node that replaces nodes of the file lists their names in `parts`; `origin` names the node that identified the
+    pattern, such as a product. A node that stays in float, though its operator could be quantized, gives the `reason`.
     """
 
     operator: str
@@ -59,7 +58,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Its name, or that of its first result."""
+        """The node's name, or the name of its first output."""
         return self.name or next((output for output in self.outputs if output), "")
 
     @property
@@ -71,13 +70,13 @@ class Node:
         return f"node {self.label!r} ({self.kind})"
 
     def subgraphs(self) -> Iterator[Graph]:
-        """The graphs among the attributes: branches and bodies."""
+        """Yield the graphs among the attributes: branches and bodies."""
         for value in self.attributes.values():
             if isinstance(value, Graph):
                 yield value
 
     def reads(self) -> set[str]:
-        """All tensors that the node needs: its inputs, and what its subgraphs take from around them."""
+        """Return all tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
         names = {*self.inputs} - {""}
         for graph in self.subgraphs():
             names |= graph.captured()
@@ -86,7 +85,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes, the tensors that go in and come out, and those that are constant."""
+    """Nodes, inputs, outputs and constants."""
 
     name: str
     nodes: list[Node]
@@ -95,14 +94,14 @@ class Graph:
     constants: dict[str, Array]
 
     def captured(self) -> set[str]:
-        """The tensors that a subgraph takes from around it."""
+        """Return the tensors that a subgraph takes from the graph around it."""
         own = {*self.constants, *(value.name for value in self.inputs)}
         own.update(name for node in self.nodes for name in node.outputs)
         needed = {value.name for value in self.outputs}.union(*(node.reads() for node in self.nodes))
         return needed - own
 
     def walk(self) -> Iterator[Node]:
-        """All nodes, those of subgraphs too."""
+        """Yield all nodes, including those in subgraphs."""
         for node in self.nodes:
             yield node
             for graph in node.subgraphs():
@@ -111,14 +110,14 @@ class Graph:
 
 @dataclass
 class Network:
-    """A graph, and the version of the operators of each domain that its nodes are written in.
+    """A graph, and the version of each domain's operators.
 
     Parameters
     ----------
     dynamic : bool, optional
-        Whether products of real numbers with weights that are stored in 8 bits are computed in 8 bits.
+        Whether to compute products of floats with stored int8 weights in int8.
     overridable : tuple of Value, optional
-        The constants of the graph that a caller may replace.
+        The graph's constants that a caller may replace.
     """
 
     graph: Graph
@@ -127,26 +126,26 @@ class Network:
     overridable: tuple[Value, ...] = ()
 
     def overridden(self, values: Sequence[Value]) -> Network:
-        """Return the network with inputs, behind the others, in place of these constants."""
+        """Return the network with these constants turned into inputs, behind the other inputs."""
         names = {value.name for value in values}
         constants = {name: array for name, array in self.graph.constants.items() if name not in names}
         return replace(self, graph=replace(self.graph, inputs=(*self.graph.inputs, *values), constants=constants))
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
-    """The nodes in an order in which they can be computed; the file's own where that is one.
+    """Sort the nodes so that each one follows its inputs. Keep the file's order if it does.
 
     Parameters
     ----------
     graph : Graph
         The graph.
     around : frozenset of str, optional
-        The tensors that a subgraph can take from around it.
+        The tensors that a subgraph may take from the graph around it.
 
     Raises
     ------
     ValueError
-        If a tensor is made twice, or never, or from itself. The error names the nodes.
+        If several nodes, or none, produce a tensor, or if a tensor depends on itself. The error names the nodes.
     """
     made = {name: "is an input" for name in (value.name for value in graph.inputs)}
     for name in graph.constants:
@@ -167,7 +166,7 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
 
 
 def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
-    """The nodes, each behind those that it needs."""
+    """Sort the nodes so that each one follows the nodes it needs."""
     ready = {*graph.constants, *(value.name for value in graph.inputs), *around, ""}
     result: list[Node] = []
     waiting = graph.nodes
@@ -186,7 +185,7 @@ def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
-    """The nodes that outputs depend on."""
+    """Return the nodes that outputs depend on."""
     names = {value.name for value in outputs}
     result = []
     for node in reversed(list(nodes)):

@@ -1,12 +1,12 @@
-"""ONNX's operators of 8-bit integers, by int8blas: exact sums, and ONNX's rounding.
+"""ONNX's 8-bit integer operators, computed by int8blas: exact sums, and ONNX's rounding.
 
-ONNX rounds half to even first and adds the zero point afterwards, then saturates::
+ONNX first rounds half to even, then adds the zero point, then saturates::
 
     y = sat(rne(x / scale) + zero_point)
     y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
 
-The first is QuantizeLinear's; in the second, of products, ONNX leaves the order of the scales open: it is this one, in
-float32, on every CPU.
+QuantizeLinear uses the first formula, products use the second. ONNX leaves the order of the scales open; int8blas
+computes them in this order, in float32, on every CPU.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
-# 255 times this is finite in float32.
+# The largest scale for which 255 * scale is finite in float32.
 LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
 
 
 def aligned(values: Array, ndim: int, axis: int | None) -> Array:
-    """One value, or one for each index of an axis, in a shape that broadcasts."""
+    """Reshape one value, or one for each index of an axis, so that it broadcasts."""
     if values.size == 1:
         return values.reshape(())
     return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
 def along(values: Array, ndim: int, axis: int, name: str) -> int | None:
-    """The axis that has several values; None for one value."""
+    """Return the axis that has several values; None for one value."""
     if values.size == 1:
         return None
     if values.ndim != 1:
@@ -57,7 +57,7 @@ def zero_of(zero_point: Array | None, dtype: Any) -> Array:
     return np.zeros((), dtype) if zero_point is None else zero_point
 
 
-# ------------------------------------------------------------------------------------------ of elements ------
+# ------------------------------------------------------------------------------------------ elements ------
 
 
 def quantize_linear(
@@ -80,8 +80,8 @@ def quantize_linear(
 
 
 def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
-    """The type in which QuantizeLinear divides: `precision` if it is given, else that of the scale; float64 for a scale
-    of integers."""
+    """Return the type in which QuantizeLinear divides: `precision` if given, else the scale's type; float64 for an
+    integer scale."""
     kind = dtype_of(precision) if precision else scale.dtype if scale.dtype.kind not in "iu" else np.dtype(np.float64)
     if kind.kind not in "fV":
         raise ValueError(f"precision must be a type of floats, got {kind.name}")
@@ -91,7 +91,7 @@ def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
 def prepared_quantize(
     site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1
 ) -> Call:
-    """One constant scale and zero point are looked at once."""
+    """Check a constant scale and zero point once, at load."""
     general = functools.partial(
         quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
     )
@@ -103,7 +103,7 @@ def prepared_quantize(
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
-        if 0 in x.strides and is_broadcast(x):  # short runs that have no order in memory
+        if 0 in x.strides and is_broadcast(x):  # broadcast: its runs in memory would be short
             x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
 
@@ -111,18 +111,18 @@ def prepared_quantize(
 
 
 def is_broadcast(x: Array) -> bool:
-    """Whether some elements are in several places; a dimension of one element has any stride."""
+    """Return whether some elements share memory. A dimension of one element may have any stride."""
     return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
 def plain(scale: Array, zero: Array) -> bool:
-    """Whether this is one scale and one zero point of bytes that int8blas takes."""
+    """Return whether scale and zero point are one value each, of types that int8blas takes."""
     one = scale.size == zero.size == 1
     return one and scale.dtype == np.float32 and zero.dtype in BYTES and regular(scale)
 
 
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
-    """One constant scale and zero point are looked at once."""
+    """Check a constant scale and zero point once, at load."""
     general = functools.partial(dequantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
     scale, zero = (site.constants.get(i) for i in (1, 2))
     if scale is None or zero is None or not plain(scale, zero) or block_size or output_dtype not in (0, FLOAT32):
@@ -138,20 +138,21 @@ def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, outpu
 
 
 def regular(scale: Array) -> bool:
-    """Whether int8blas takes scales: all are positive and finite, so that quantization keeps the order of numbers."""
+    """Return whether all scales are positive and finite, as int8blas requires: quantization then keeps the order of
+    numbers."""
     return bool((np.isfinite(scale) & (scale > 0)).all())
 
 
 def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:
-    """Whether two quantizations by one scale and one zero point are equal, in values and in types, and give each byte
-    back when it is dequantized by one and quantized by the other: neither 0, NaN nor infinity comes between."""
+    """Return whether two quantizations have equal scales, zero points and types, one value each, and give each byte
+    back after dequantization by one and quantization by the other, without 0, NaN or infinity between."""
     pairs = (scale, other_scale), (zero, other_zero)
     equal = all(a.size == b.size == 1 and a.dtype == b.dtype and a.item() == b.item() for a, b in pairs)
     return equal and bool(0 < abs(scale.item()) <= LARGEST_SCALE)
 
 
 def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: int) -> Array:
-    """QuantizeLinear in NumPy, of x and a scale of one type. NaN becomes the zero point, as in int8blas."""
+    """Compute QuantizeLinear in NumPy, for x and a scale of one type. NaN becomes the zero point, as in int8blas."""
     limits = np.iinfo(zero_point.dtype)
     factor, zero = spread(scale, x, axis, block_size), spread(zero_point, x, axis, block_size)
     rounded = np.nan_to_num(np.rint(x / factor).astype(np.float64)) + zero
@@ -159,7 +160,8 @@ def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: 
 
 
 def spread(values: Array, x: Array, axis: int, block_size: int) -> Array:
-    """Parameters in a shape that broadcasts against x: one, one for each index of an axis, or one for each block."""
+    """Reshape parameters so that they broadcast against x: one value, one for each index of an axis, or one for each
+    block."""
     if values.size == 1:
         return values.reshape(())
     axis = axis + x.ndim if axis < 0 else axis
@@ -177,7 +179,7 @@ def dequantize_linear(
     dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
     if not plain or not regular(x_scale) or x_scale.ndim > 1:
         difference = x.astype(np.int64) - spread(zero_point, x, axis, block_size)
-        # 16-bit floats do not have all differences: the product is rounded to them.
+        # 16-bit floats cannot hold all differences: multiply in float32 and round the product.
         factor = spread(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
         return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
     over = along(x_scale, x.ndim, axis, "x_scale")
@@ -187,18 +189,18 @@ def dequantize_linear(
 
 
 def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
-    """uint8 in the range of x, which contains 0."""
-    # What lies with its channels last stays so.
+    """Quantize to uint8 by the range of x, extended to contain 0."""
+    # Keep channels last in memory.
     to, back = TURNS[x.ndim] if x.ndim in TURNS and not x.flags.c_contiguous else ((), ())
     y, scale, zero_point = quantize_whole(x.transpose(to) if to else x)
     return y.transpose(back) if back else y, np.array(scale, np.float32), np.array(zero_point, np.uint8)
 
 
-# ----------------------------------------------------------------------------------------- of matrices ------
+# ----------------------------------------------------------------------------------------- matrices ------
 
 
 class Numbers(NamedTuple):
-    """The constant inputs of a product of bytes that ends in bytes."""
+    """The constant inputs of a quantized product with a quantized result."""
 
     a_scale: Array
     a_zero: Array
@@ -212,8 +214,8 @@ class Numbers(NamedTuple):
 def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, turned: bool = False, alpha: float = 1.0
 ) -> Call | None:
-    """The layer of a product of bytes with a matrix, or a transposed one, if all of its :class:`Numbers` are constant;
-    None if there is no such layer."""
+    """Return the layer of a quantized product with a matrix, or a transposed one, if all its :class:`Numbers` are
+    constant; None without such a layer."""
     known = [value for value in numbers if value is not None]
     if len(known) < len(Numbers._fields):
         return None
@@ -240,7 +242,7 @@ def rounding_product(
 
 
 def matmul_integer(site: Site) -> Call:
-    """A constant matrix is packed once."""
+    """Multiply matrices. Pack a constant matrix once."""
     multiply = multiplication(site, site.constants.get(1))
 
     def call(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
@@ -250,7 +252,8 @@ def matmul_integer(site: Site) -> Call:
 
 
 def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
-    """The exact product (a - a_zero_point) @ (b - b_zero_point) in int32; `weights` are b, if that is constant."""
+    """Return a function for the exact int32 product (a - a_zero_point) @ (b - b_zero_point). `weights` is b if b is
+    constant."""
     packed = site.packed.matrix(weights) if weights is not None and weights.ndim == 2 and weights.size else None
 
     def multiply(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
@@ -270,7 +273,8 @@ def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
 
 
 def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
-    """A zero point as matmul takes it: one, or one for each row or column. None if matrices of a stack differ."""
+    """Return a zero point as matmul takes it: one value, or one for each row or column. None if the matrices of a stack
+    differ."""
     if zero_point is None:
         return 0
     if zero_point.size == 1:
@@ -281,7 +285,7 @@ def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
 
 
 def stacked(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
-    """A product of stacks whose matrices have zero points of their own."""
+    """Multiply stacks whose matrices have different zero points."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows = np.broadcast_to(of_rows(zero_of(a_zero_point, a.dtype)), (*lead, a.shape[-2], 1)) if a.ndim > 1 else None
     columns = np.broadcast_to(zero_of(b_zero_point, b.dtype), (*lead, 1, b.shape[-1])) if b.ndim > 1 else None
@@ -320,12 +324,12 @@ def qlinear_matmul(site: Site) -> Call:
 
 
 def scale_of_sums(a_scale: Array, b_scale: Array, y_scale: Array) -> Array:
-    """What sums are multiplied by to be quantized."""
+    """Return the factor that quantizes sums."""
     return np.asarray(a_scale.astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32))
 
 
 def of_two_tensors(multiply: Callable[..., Array], factor: Array, a_zero: Array, b_zero: Array, y_zero: Array) -> Call:
-    """A product whose factors and result have one constant scale and zero point each, which are looked at once."""
+    """Return a product whose operands and result have one constant scale and zero point each, checked at load."""
     zero = int(y_zero)
 
     def call(a: Array, _a: Array, _a_zero: Array, b: Array, *_: Array) -> Array:
@@ -335,7 +339,7 @@ def of_two_tensors(multiply: Callable[..., Array], factor: Array, a_zero: Array,
 
 
 def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) -> Array:
-    """sat(rne(f32(acc) * factor) + zero_point)."""
+    """Return sat(rne(f32(acc) * factor) + zero_point)."""
     over = axis + acc.ndim if axis < 0 else axis
     values = factor.reshape(()) if factor.size == 1 else as_operand(factor, acc.ndim, over, acc.shape[over])
     if values is not None and zero_point.size == 1 and zero_point.dtype in BYTES and regular(factor):
@@ -346,7 +350,7 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
     return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
-# -------------------------------------------------------------------------------------- of convolutions ------
+# -------------------------------------------------------------------------------------- convolutions ------
 
 
 def conv_integer(
@@ -385,7 +389,7 @@ def qlinear_conv(
 
 
 def source_given(ops: Any) -> Attributes:
-    """An output stage with these post-ops, where scale and zero point of the source come with each call."""
+    """Return an epilogue with these post-ops. Each call passes the source's scale and zero point."""
     return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
 
 
@@ -393,7 +397,7 @@ def conv_to_float(
     site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
-    """f32(sums) * (scale * factor) + bias, then post-ops: the layer does all of it, for bytes of either type."""
+    """Compute f32(sums) * (scale * factor) + bias, then post-ops, in one layer for each source type."""
     sums = ConvolutionSums(site, (1, 4, 5), auto_pad, dilations, group, pads, strides)
     attributes = source_given(ops)
     factor = site.constants.get(6)
@@ -424,10 +428,10 @@ def conv_to_float(
 
 
 def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
-    """The result of a layer whose channels are last in memory, the fast layout, as a view with channels second.
+    """Apply a channels-last layer, the fast layout, and return a view with channels second.
 
-    Between convolutions tensors stay as they are in memory: functions of elements keep the order of their input, so
-    what is copied here is the first image alone, or what came from an operator that does not keep it.
+    Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout. So
+    this function copies only the first image, and results of operators that change the layout.
     """
     to, back = TURNS[x.ndim]
     y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
@@ -435,7 +439,7 @@ def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
 
 
 class ConvolutionSums:
-    """The exact sums of a convolution in int32. The layer is made once, if the inputs at `fixed` are constant."""
+    """The exact int32 sums of a convolution. The layer is created once if the inputs at `fixed` are constant."""
 
     def __init__(
         self, site: Site, fixed: Sizes, auto_pad: str, dilations: Sizes | None, group: int, pads: Sizes | None,
@@ -445,7 +449,7 @@ class ConvolutionSums:
         self.packed, names = site.packed, site.node.inputs
         weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
         given = [i for i in fixed if i < len(names) and names[i]]
-        # The kind of source is not known yet: a layer for each is made when it is first needed.
+        # The source's type is unknown at load: create a layer for each type at its first use.
         self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.checked: Any = None
@@ -453,7 +457,9 @@ class ConvolutionSums:
     def layer(
         self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
     ) -> Convolution:
-        """A layer to int32 whose source's zero point comes with each call, or one with other attributes."""
+        """Return a layer to int32 whose source's zero point comes with each call, or a layer with the given
+        attributes.
+        """
         padding: Any = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}.get(self.auto_pad)
         n = w.ndim - 2
         if padding is None:
@@ -474,14 +480,14 @@ class ConvolutionSums:
 
         if self.constants is None:
             return make(w)
-        # How weights are packed follows from these; large biases exclude some kernels for groups.
+        # The packed format depends on these values; large biases exclude some kernels for groups.
         zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
         geometry = tuple(self.strides or ()), tuple(self.dilations or ()), self.group
         biases = bias.tobytes() if bias is not None and self.group > 1 else b""
         return self.packed.layer(make, w, geometry, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """That there are windows of this image, whatever the layer finds. Most images have the shape of the last."""
+        """Check that windows fit this image. Remember the last shape, because most images repeat it."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return
@@ -504,7 +510,7 @@ class ConvolutionSums:
 
 
 class RoundingConvolutions:
-    """QLinearConv with constant scales and zero points: the layer does all of it."""
+    """QLinearConv with constant scales and zero points: the layer computes all of it."""
 
     def __init__(self, sums: ConvolutionSums, site: Site) -> None:
         x_scale, x_zero, w_scale, y_scale, self.y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
@@ -515,11 +521,11 @@ class RoundingConvolutions:
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
         self.dtype = np.dtype(x_zero.dtype)
-        # A source is of this type.
+        # The expected source type.
         self.usual = self.layer(self.dtype) if self.usable and self.dtype in BYTES else None
 
     def layer(self, dtype: np.dtype[Any]) -> Convolution:
-        """The layer for a source of some type, made once."""
+        """Return the layer for a source type, created once."""
         if dtype not in self.layers:
             assert self.sums.constants is not None
             w, zero_point, bias = self.sums.constants
@@ -532,7 +538,8 @@ class RoundingConvolutions:
         return self.layers[dtype]
 
     def __call__(self, x: Array, *constants: Any) -> Array:
-        """As :func:`channels_last`; a small convolution takes as long as finding the layer by its type does."""
+        """Apply the layer as :func:`channels_last` does, but inline: in a small convolution the calls would cost as
+        much as the convolution itself."""
         layer = self.usual if x.dtype is self.dtype else None
         to, back = TURNS[x.ndim]
         y: Array = (layer or self.layer(x.dtype))(np.ascontiguousarray(x.transpose(to)))
@@ -541,7 +548,7 @@ class RoundingConvolutions:
 
 QUANTIZING = Traits(elementwise=True, sized_by=())
 DEQUANTIZING = Traits(elementwise=True, zero_points={0: 2}, typed_by=1, sized_by=())
-# Sums that are multiplied by a scale, which has the type of the result.
+# Products that are multiplied by a scale: the result has the scale's type.
 SCALED = Traits(typed_by=2, sized_by=())
 OPERATORS = [
     Operator("QuantizeLinear", prepared_quantize, 10, prepared=True, traits=QUANTIZING),

@@ -1,4 +1,4 @@
-"""How large a tensor may be whose size is a number in a file or a feed: a few bytes can ask for terabytes."""
+"""Limit tensors whose size is a number in a file or a feed: a few bytes can ask for terabytes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 
 class TooLargeError(ValueError):
-    """A tensor would be larger than is allowed."""
+    """A tensor would exceed the limit."""
 
 
 def memory() -> int:
-    """The bytes of the machine's memory, or 2**40 where the system does not say."""
+    """Return the bytes of the machine's memory, or 2**40 if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -30,7 +30,7 @@ LIMIT: ContextVar[int] = ContextVar("LIMIT", default=MEMORY)
 
 @contextlib.contextmanager
 def limited(count: int) -> Iterator[None]:
-    """Allow tensors of up to so many bytes inside."""
+    """Allow tensors of up to this many bytes inside the context."""
     token = LIMIT.set(count)
     try:
         yield
@@ -39,7 +39,7 @@ def limited(count: int) -> Iterator[None]:
 
 
 def allowed(shape: Iterable[int], dtype: npt.DTypeLike) -> tuple[int, ...]:
-    """A shape as a tuple of int, if a tensor of it may be made."""
+    """Return a shape as a tuple of int, if a tensor of this shape is allowed."""
     sizes = tuple(int(size) for size in shape)
     if min(sizes, default=0) < 0:
         raise ValueError(f"shape must have sizes from 0 on, got {sizes}")

@@ -1,6 +1,6 @@
-"""Products of floats. float32 is int8blas's own, on the threads of all else: those of NumPy's BLAS would wait for their
-next product at the same time, each on a CPU that another has work for. 16-bit floats are multiplied as float32, and
-each result is rounded once. Other types are NumPy's."""
+"""Float products. float32 uses int8blas's own product. NumPy's BLAS has threads of its own, which wait actively after
+each product, on CPUs that int8blas's threads need. 16-bit floats are multiplied in float32, and each result is rounded
+once. Other types use NumPy."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def einsum(*arrays: Array, equation: str) -> Array:
 
 
 def stored_matmul(site: Site, *, dynamic: int = 0, ops: Any = ()) -> Call:
-    """The product with a matrix of int8 and scales of its columns, in float32; or, if `dynamic`, in bytes, with a scale
-    for each row of the other factor. Then a bias, if there is one, and post-ops.
+    """Multiply by an int8 matrix with scales for its columns, in float32, or in int8 if `dynamic`, with a scale for
+    each row of the other operand. Then add the bias, if given, and apply post-ops.
     """
     packed = site.packed.matrix(site.constants[1])
     scale, bias = site.constants[2].reshape(-1), site.constants.get(3)

@@ -1,6 +1,6 @@
-"""Functions of one byte. Where all that lies between two tensors of bytes is functions of elements and numbers, each
-byte of one depends on the same byte of the other alone. Its 256 values are computed at load, by the nodes themselves,
-so that they are the same bits, and a run looks them up: a HardSwish that is seven nodes is one pass over bytes.
+"""Lookup tables. If only element-wise operators with constant operands separate two int8 tensors, each element of one
+depends on one element of the other. The nodes themselves compute the 256 results at load, so the bits are equal, and a
+run looks them up: a HardSwish of seven nodes becomes one pass over bytes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from int8blas.onnx.types import BYTES
 
 
 class Function(NamedTuple):
-    """A tensor that is a function of one of bytes.
+    """A tensor that depends element-wise on one int8 tensor.
 
     Parameters
     ----------
     source : str
-        The tensor of bytes.
+        The int8 tensor.
     dtype : numpy.dtype
-        Of the source.
+        The dtype of the source.
     values : ndarray
-        For each byte of the source, taken as a number from 0 to 255.
+        The result for each byte of the source, indexed by its bits as a number from 0 to 255.
     ndim : int
-        The dimensions that the tensor has at least, by those of numbers.
+        The least number of dimensions of the tensor, which constant operands determine.
     parts : tuple of str
-        The nodes that it is made by.
+        The nodes that compute it.
     """
 
     source: str
@@ -42,13 +42,15 @@ class Function(NamedTuple):
 
 
 class Tables:
-    """What is known of the tensors of a plan while it is made."""
+    """The lookup tables of a plan while it is made."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
 
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
-        """An input that is not constant: a function, or bytes that begin one."""
+        """Return a variable input as a function of an int8 tensor, or None. A quantized input begins such a
+        function.
+        """
         name = node.inputs[position]
         zero_at = TABLE.traits_of(node).zero_points.get(position)
         if name in self.functions or zero_at is None or zero_at >= len(node.inputs):
@@ -59,8 +61,8 @@ class Tables:
         return Function(name, zero.dtype, np.arange(256, dtype=np.uint8).view(zero.dtype), 1)
 
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
-        """Take note of a node, which comes after those that it needs: the call that takes its place if it is a function
-        from bytes to bytes."""
+        """Note a node, after all nodes that it needs. Return the call that replaces it if it maps an int8 tensor to
+        int8."""
         if not TABLE.traits_of(node).elementwise or len(node.outputs) != 1:
             return None
         arguments: list[Array | None] = []

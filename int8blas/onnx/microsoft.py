@@ -1,13 +1,13 @@
-"""onnxruntime's operators of 8-bit integers, domain com.microsoft.
+"""onnxruntime's 8-bit integer operators, domain com.microsoft.
 
 QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded, see
-:mod:`exact`. The attribute `float_steps`, which no file has, says that one of them takes the place of ONNX's
-DequantizeLinear, operator and QuantizeLinear. It computes in their steps of float32 then, as the others here do::
+:mod:`exact`. No file has the attribute `float_steps`: it marks an operator that replaces ONNX's DequantizeLinear,
+operator and QuantizeLinear. Such an operator rounds in float32 after each step, and so do the other operators here::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 
-Products have the form of QLinearMatMul where they end in bytes, and ``f32(sum) * (a_scale * b_scale) + bias`` where
-they end in float32.
+Products with a quantized result have the form of QLinearMatMul. Products with a float32 result have the form ``f32(sum)
+* (a_scale * b_scale) + bias``.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from int8blas.onnx.types import BYTES, wide
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
 DOMAIN = "com.microsoft"
-# ONNX's directions, as the layer has them.
+# ONNX's directions, and the layer's names for them.
 LAYER_DIRECTIONS: dict[str, Any] = {
     "forward": "left2right",
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
-# So many bytes, less a zero point, have a sum in int32.
+# The sum of this many bytes, less a zero point, fits int32.
 LARGEST_COUNT = 1 << 22
 Sizes = Sequence[int] | None
 
@@ -71,7 +71,7 @@ def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
 
 
 def binary(site: Site, name: str, function: Callable[[Array, Array], Array], float_steps: int) -> Call:
-    """A function of two tensors, by a kernel that is chosen once where scales and zero points are constant."""
+    """Return an element-wise operator on two tensors. Choose its kernel once if scales and zero points are constant."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
     constant = len(numbers) == len(fixed)
@@ -104,7 +104,8 @@ def binary(site: Site, name: str, function: Callable[[Array, Array], Array], flo
 
 
 def of_pair(name: str, a: np.dtype[Any], b: np.dtype[Any], numbers: Sequence[Array | None]) -> exact.Pair:
-    """The kernel for two tensors of these types; scales and zero points of both, and of the result."""
+    """Return the kernel for two tensors of these types. `numbers` alternates scales and zero points of both tensors and
+    the result."""
     a_scale, a_zero, b_scale, b_zero, scale, zero = map(exact.number, numbers)
     end = a if numbers[5] is None else numbers[5].dtype
     return exact.pair_function(name, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero, end)
@@ -132,7 +133,8 @@ def multiply_bytes(site: Site, *, float_steps: int = 0) -> Call:
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
-    """A function of one byte: its 256 values are computed once, and looked up; `table_of` computes them exactly."""
+    """Return an operator on one tensor: compute its 256 values once, then look them up. `table_of` computes them
+    exactly."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
         end = np.zeros((), dtype) if y_zero is None else y_zero
@@ -166,7 +168,7 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -
 
 
 def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
-    """Scales and zero points that are constant are looked at once."""
+    """Check constant scales and zero points once, at load."""
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
@@ -188,7 +190,7 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
 
 
 def concat(scale: Array, zero: Array | None, *triples: Array, axis: int, float_steps: int = 0) -> Array:
-    """Parts that are quantized as the result is are taken as they are."""
+    """Concatenate. Copy a part unchanged if its quantization equals the result's."""
     end = zero_of(zero, np.uint8)
     parts = []
     for i in range(0, len(triples), 3):
@@ -209,7 +211,7 @@ def average(
     auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Array:  # fmt: skip
-    """The mean of bytes is f32(sum) / count; the rest is as everywhere."""
+    """Average quantized windows as f32(sum) / count."""
     image = np.moveaxis(x, -1, 1) if channels_last else x
     if count_include_pad or ceil_mode or x.dtype not in BYTES or image.ndim not in TURNS or scale.size > 1:
         y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
@@ -226,7 +228,7 @@ def prepared_average(
     site: Site, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
-    """Scales and zero points that are constant are looked at once."""
+    """Check constant scales and zero points once, at load."""
     general = functools.partial(
         average, auto_pad=auto_pad, ceil_mode=ceil_mode, channels_last=channels_last,
         count_include_pad=count_include_pad, kernel_shape=kernel_shape, pads=pads, strides=strides,
@@ -249,7 +251,7 @@ def prepared_average(
 
 
 def constant_numbers(site: Site) -> list[Any] | None:
-    """Scale and zero point of the source and of the result, inputs 1 to 4, if all of them are one constant number."""
+    """Return scale and zero point of the source and the result, inputs 1 to 4, if each one is a constant number."""
     values = [value for i in range(1, 5) if (value := site.constants.get(i)) is not None]
     if len(values) < 4 or not plain(*values[:2]) or not plain(*values[2:]):
         return None
@@ -257,7 +259,7 @@ def constant_numbers(site: Site) -> list[Any] | None:
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.int64) -> Array:
-    """Sums over pixels are a product with ones, where the channels lie side by side."""
+    """Sum bytes. If channels are last in memory, the sums over pixels are a product with ones."""
     if x.ndim in TURNS and axes == tuple(range(2, x.ndim)) and x.strides[1] == 1 and len(x) == 1 and x.size:
         pixels = x.transpose(TURNS[x.ndim][0]).reshape(-1, x.shape[1])
         sums = np.empty((1, x.shape[1]), dtype)
@@ -270,7 +272,8 @@ def mean_of_bytes(
     x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None, axes: tuple[int, ...],
     keep: bool, float_steps: int = 0,
 ) -> Array:  # fmt: skip
-    """The sum is an exact integer. In steps, f32(sum) * (scale / (count * y_scale)) is rounded."""
+    """Return the mean of bytes from their exact integer sum. With `float_steps`, round f32(sum) * (scale / (count *
+    y_scale))."""
     count = math.prod(x.shape[axis] for axis in axes)
     sums = sum_of_bytes(x, axes, keep) - count * (0 if zero is None else int(zero.item()))
     end = zero_of(y_zero, x.dtype)
@@ -322,7 +325,7 @@ def reduce_mean(
 
 
 def scaled(sums: Array, factor: Array, bias: Array | None) -> Array:
-    """f32(sums) * factor + bias. Factor and bias may have any shapes that broadcast, larger ones too."""
+    """Return f32(sums) * factor + bias. Factor and bias may broadcast to a larger shape."""
     y = combined(np.multiply, sums.astype(np.float32), factor)
     return y if bias is None else combined(np.add, y, bias)
 
@@ -382,8 +385,8 @@ def dynamic_lstm(
     activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
-    """The input is quantized as a whole, the state at each step: by a layer that has the weights, if all of them are
-    constant and there is nothing that the layer has not.
+    """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all of them are
+    constant and the layer supports the node's attributes.
     """
     n = len(recurrent.directions_of(direction))
     names = activations or ("Sigmoid", "Tanh", "Tanh") * n
@@ -412,12 +415,12 @@ def dynamic_lstm(
 
 
 def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
-    """A layer, whose gates are in the order i, f, c, o: here they are i, o, f, c."""
+    """Return a layer. It has the gates in the order i, f, c, o; ONNX has them in the order i, o, f, c."""
     w, r, w_scale, w_zero, r_scale, r_zero = (site.constants[i] for i in (1, 2, 8, 9, 10, 11))
     n, order = w.shape[0], (0, 2, 3, 1)
 
     def by_gate(values: Array) -> Array:
-        """Values for each direction, or for each column of it, as (directions, gates, units)."""
+        """Reshape values for each direction, or each column of it, to (directions, gates, units)."""
         return values.reshape(n, 4, size)[:, order] if values.size > n else values.reshape(n, 1, 1)
 
     b = site.constants.get(3)
@@ -442,7 +445,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
 
 
 def product_of(site: Site, position: int, direction: int) -> Callable[..., Array]:
-    """The product with the weights of a direction, packed if they are constant."""
+    """Return the product with the weights of a direction. Pack them if they are constant."""
     weights = site.constants.get(position)
     return multiplication(site, None if weights is None else weights[direction])
 
@@ -462,7 +465,7 @@ def qattention(
     site: Site, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
-    """Self-attention whose projections are products of bytes; between these it is float32."""
+    """Compute self-attention with int8 projections, and float32 between them."""
     multiply = multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
@@ -491,7 +494,7 @@ def qattention(
 
 
 def masked(mask: Array | None, batch: int, length: int, total: int, causal: bool) -> Array | None:
-    """Which scores are hidden, in a shape that broadcasts to (batch, heads, length, total)."""
+    """Return a mask of the hidden scores, in a shape that broadcasts to (batch, heads, length, total)."""
     hidden = None
     if mask is not None:
         at = np.arange(total)
@@ -515,7 +518,7 @@ def embed_layer_norm(
     gamma_scale: Array, beta_scale: Array, word_zero: Array, position_zero: Array, segment_zero: Array | None,
     gamma_zero: Array, beta_zero: Array, *, epsilon: float = 1e-12, outputs: int,
 ) -> Any:  # fmt: skip
-    """Rows of three tables of bytes, dequantized, added and normalized."""
+    """Add rows of three dequantized tables, and normalize them."""
     length = ids.shape[1]
     total = real(word[ids], word_scale, word_zero) + real(position[:length], position_scale, position_zero)
     if segments is not None and segment is not None and segment_scale is not None:
@@ -541,7 +544,7 @@ def gelu(x: Array) -> Array:
     return elementwise.gelu(x)
 
 
-# Of one tensor of bytes by its zero point, and of two.
+# Operators on one int8 tensor with its zero point, and on two.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

@@ -1,4 +1,4 @@
-"""A network that runs: feeds are checked, and the plan is called."""
+"""Run a network: check the feeds and call the plan."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from int8blas.onnx.reader import read
 from int8blas.onnx.saturation import Saturations, saturations
 from int8blas.onnx.stored import network_of, plain
 
-# onnxruntime's names of types.
+# onnxruntime's type names.
 TYPES = {
     "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
 }  # fmt: skip
 
 
-# How many plans with replaced constants a model keeps: each has packed weights of its own.
+# The number of plans with replaced constants that a model keeps. Each has its own packed weights.
 MOST_PLANS = 4
 
 
@@ -39,22 +39,20 @@ class Port(NamedTuple):
 
 
 def port(value: Value) -> Port:
-    """What is told of an input or output."""
+    """Return the description of an input or output."""
     kind = "" if value.dtype is None else f"tensor({TYPES.get(value.dtype.name, value.dtype.name)})"
     return Port(value.name, None if value.shape is None else list(value.shape), kind)
 
 
 class Model:
-    """A network of an ONNX file; :func:`load` makes it.
+    """A network from an ONNX file; :func:`load` creates it.
 
     Parameters
     ----------
     network : Network
-        What has been read.
+        The network, as read from a file.
 
-    Notes
-    -----
-    A model does not change when it runs: any number of threads can call :meth:`run` at a time.
+    A model does not change when it runs: any number of threads can call :meth:`run` at the same time.
     """
 
     def __init__(self, network: Network) -> None:
@@ -63,7 +61,7 @@ class Model:
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
         self._plan = make_plan(fused(network))
-        # Plans in which constants are inputs, by the names of these constants.
+        # Plans that take constants as inputs, by the names of these constants.
         self._others: dict[tuple[str, ...], Plan] = {}
 
     def __repr__(self) -> str:
@@ -72,21 +70,22 @@ class Model:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """What :meth:`run` takes, with NumPy's dtypes."""
+        """The inputs of :meth:`run`, with NumPy dtypes."""
         return self._inputs
 
     def get_inputs(self) -> list[Port]:
-        """What :meth:`run` takes, as onnxruntime's ``get_inputs``.
+        """Return the inputs of :meth:`run`, as onnxruntime's ``get_inputs`` does.
 
         Returns
         -------
         list of Port
-            In the order of the file: name, shape and type of each input.
+            Name, shape and type of each input, in the order of the file.
         """
         return [port(value) for value in self._inputs]
 
     def get_overridable_initializers(self) -> list[Port]:
-        """The constants that :meth:`run` lets a feed replace, as onnxruntime's ``get_overridable_initializers``.
+        """Return the constants that a feed of :meth:`run` may replace, as onnxruntime's
+        ``get_overridable_initializers`` does.
 
         Returns
         -------
@@ -96,12 +95,12 @@ class Model:
         return [port(value) for value in self._network.overridable]
 
     def get_outputs(self) -> list[Port]:
-        """What :meth:`run` returns, as onnxruntime's ``get_outputs``.
+        """Return the outputs of :meth:`run`, as onnxruntime's ``get_outputs`` does.
 
         Returns
         -------
         list of Port
-            In the order of the file: name, shape and type of each output.
+            Name, shape and type of each output, in the order of the file.
         """
         return [port(value) for value in self._outputs]
 
@@ -111,10 +110,10 @@ class Model:
         Parameters
         ----------
         output_names : sequence of str or None
-            The outputs that are wanted, in this order; None for all of them in the order of the file.
+            The outputs to return, in this order; None for all outputs in the order of the file.
         feeds : mapping of str to array_like
-            A value for each input, of its dtype and shape. Sizes that have a name, or none, can be any. Constants of
-            :meth:`get_overridable_initializers` may have a value here too, which is used in place of their own.
+            A value for each input, of its dtype and shape. A size that is a name or None may have any value. A feed may
+            also replace constants of :meth:`get_overridable_initializers`.
 
         Returns
         -------
@@ -124,13 +123,14 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or is not as the file says, before anything is computed; or if a node finds that its
-            inputs are not as its operator wants them, with a note that names the node.
+            If a feed is missing or violates its declaration, before anything is computed; or if a node rejects its
+            inputs, with a note that names the node.
 
         Notes
         -----
-        The first run that replaces some constants makes another plan, in which these are inputs: nothing that was
-        computed or packed from their own values is used. The plan is kept for the next run that replaces them.
+        The first run that replaces some constants makes another plan, which takes these constants as inputs: it uses
+        nothing that was computed or packed from their own values. The model keeps the plan for later runs that replace
+        the same constants.
         """
         names = [value.name for value in self._outputs]
         unknown = [name for name in output_names or () if name not in names]
@@ -144,20 +144,20 @@ class Model:
         return [results[names.index(name)] for name in output_names]
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> ModelExplanation:
-        """Say what the plan is, and where the time goes.
+        """Explain the plan: list its calls, and with feeds their times.
 
         Parameters
         ----------
         feeds : mapping of str to array_like, optional
-            As :meth:`run` takes them: the model runs once, and each call's time is told.
+            Feeds as for :meth:`run`. With feeds, the model runs once and reports each call's time.
 
         Returns
         -------
         ModelExplanation
-            A tuple of calls, those of subgraphs behind their If, Loop or Scan, each with `node`, `operator`,
-            `arithmetic`, `seconds`, the `nodes` of the file that it stands for, and the `reason` why it is no operator
-            of bytes, if its operator could be one. As a string it is a table with a line for each operator: how many
-            calls it has, whether it is of bytes, and its share of the time; then a line for each reason.
+            A tuple of calls; calls of a subgraph follow their If, Loop or Scan. Each call has `node`, `operator`,
+            `arithmetic`, `seconds`, the `nodes` of the file that it computes, and the `reason` why its operator is not
+            quantized, if it could be. As a string: a table with a line for each operator, its number of calls, its
+            arithmetic and its share of the time; then a line for each reason.
 
         Examples
         --------
@@ -178,21 +178,21 @@ class Model:
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
         """Find where kernels that add two products in 16 bits would saturate.
 
-        Such kernels are onnxruntime's on CPUs without VNNI; those of int8blas are exact.
+        onnxruntime uses such kernels on CPUs without VNNI; int8blas's kernels are exact.
 
         Parameters
         ----------
         feeds : mapping of str to array_like
-            As :meth:`run` takes them: the model runs once.
+            Feeds as for :meth:`run`. The model runs once.
 
         Returns
         -------
         Saturations
-            A dict: for each node of the file that multiplies uint8 and int8, by its name or that of its first output,
-            how many sums of two products do not fit 16 bits, as :func:`int8blas.would_saturate` counts them. Nodes
-            that are computed together with others count too. The windows of a convolution have their channels side by
-            side; an LSTM has a product of its source and one of its state at each step. The attribute `not_counted` is
-            a dict with the reason for each product of other 8-bit integers, and for each depthwise convolution.
+            A dict with an entry for each node of the file that multiplies uint8 and int8, fused nodes included. The key
+            is the node's name, or the name of its first output. The value is the number of sums of two products that
+            do not fit 16 bits, as :func:`int8blas.would_saturate` counts them. The windows of a convolution have
+            channels last; an LSTM multiplies its source and its state at each step. The attribute `not_counted` is a
+            dict with the reason for each product of other 8-bit integers, and for each depthwise convolution.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class Model:
         Parameters
         ----------
         path : path-like or file object
-            As :func:`int8blas.save` takes it; ``int8blas.save(path, model)`` does the same.
+            A target of :func:`int8blas.save`; ``int8blas.save(path, model)`` is equivalent.
         """
         save(path, self)
 
@@ -223,7 +223,7 @@ class Model:
         return restored, (plain(self._network),)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
-        """Return the plan for these feeds and its arguments, checked, in the order of its inputs."""
+        """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
         replaced = tuple(value for value in self._network.overridable if value.name in feeds)
         values = (*self._inputs, *replaced)
         missing = [value.name for value in self._inputs if value.name not in feeds]
@@ -238,7 +238,7 @@ class Model:
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
-        """Return the plan in which these constants are inputs. Several threads may ask for it at a time."""
+        """Return the plan that takes these constants as inputs. Several threads may call this at the same time."""
         names = tuple(value.name for value in replaced)
         plan = self._others.get(names)
         if plan is None:
@@ -250,7 +250,7 @@ class Model:
 
 
 def restored(values: Any) -> Model:
-    """The model of the values that are in a file or pickle."""
+    """Return the model of the values from a file or pickle."""
     try:
         return Model(network_of(values))
     except NotImplementedError as error:
@@ -261,11 +261,11 @@ register(Model, restored)
 
 
 def checked(value: Value, feed: Any) -> Any:
-    """A feed as an array, if it is as the input says. Sizes that have names can be any, as in onnxruntime: there are
-    files that have one name for several sizes.
+    """Return a feed as an array, and check it against the input's declaration. Named sizes may have any value, as in
+    onnxruntime: some files use one name for several sizes.
     """
     name = f"feeds[{value.name!r}]"
-    if value.dtype is None:  # a sequence or an optional
+    if value.dtype is None:  # a sequence or an optional value
         return feed
     if value.dtype.hasobject:
         array = np.asarray(feed, object)
@@ -282,30 +282,30 @@ def checked(value: Value, feed: Any) -> Any:
 
 
 def load(source: Any, *, dynamic: bool = False) -> Model:
-    """Make a model of an ONNX file.
+    """Load an ONNX file.
 
     Parameters
     ----------
     source : path-like, bytes or onnx.ModelProto
-        The file, or what is in it. Tensors in files of their own are found if a path is given, in its folder or below.
+        The file, its bytes or its protobuf. External tensors need a path, and lie in its folder or below.
     dynamic : bool, optional
-        Compute products of float32 with weights that are stored in int8 (Cast, Mul, MatMul) in int8: the other factor
-        is quantized with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does. Results change. By
-        default they are computed in float32, as the file says.
+        Compute products of float32 with stored int8 weights (Cast, Mul, MatMul) in int8: quantize the other factor with
+        a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does. Results change. By default such products
+        use float32, as the file says.
 
     Returns
     -------
     Model
-        With the weights of integer products packed, and all computed that does not depend on inputs.
+        The model, with packed weights of integer products and folded constants.
 
     Raises
     ------
     ImportError
-        If the package onnx is not installed, which reads the file: ``pip install 'int8blas[onnx]'``.
+        If the package onnx, which reads the file, is not installed: ``pip install 'int8blas[onnx]'``.
     NotImplementedError
-        If operators are missing: all of them, with their nodes.
+        If int8blas lacks operators of the file. The error names all of them, with their nodes.
     TypeError, ValueError
-        If the file is damaged or its graph is wrong; the error, or a note of it, names the node or tensor.
+        If the file is damaged or its graph is wrong. The error, or a note of it, names the node or tensor.
 
     Examples
     --------

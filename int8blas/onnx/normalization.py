@@ -1,4 +1,4 @@
-"""Softmax, and what brings rows or channels to a mean and a variance."""
+"""Softmax, and normalization of rows or channels to a mean and a variance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def softmax_along(x: Array, axis: int, log: bool) -> Array:
 
 
 def softmax_of_rows(x: Array, *, axis: int = 1) -> Array:
-    """Before version 13 all dimensions from `axis` on were one."""
+    """Apply softmax as before version 13: all dimensions from `axis` on count as one."""
     return softmax_along(rows_from(x, axis), -1, False).reshape(x.shape)
 
 
@@ -86,7 +86,7 @@ def layer_normalization(
 def residual_normalization(
     x: Array, y: Array, scale: Array, bias: Array | None = None, *, epsilon: float = 1e-5
 ) -> Array:
-    """LayerNormalization of a sum, over the last axis."""
+    """Apply LayerNormalization over the last axis to a sum."""
     plain = x.dtype == FLOAT == y.dtype and x.shape[-1:] == scale.shape
     if plain and (bias is None or bias.shape == scale.shape):
         return rows.layer_norm_of_sum(x, y, scale, bias, epsilon=epsilon)
@@ -102,18 +102,18 @@ def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float 
 
 
 def of_channels(values: Array, ndim: int) -> Array:
-    """One number for each channel, as the second dimension of a tensor."""
+    """Reshape one number for each channel so that it broadcasts along the second dimension."""
     return values.reshape(-1, *[1] * (ndim - 2))
 
 
 def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float) -> tuple[Array, Array]:
-    """Factor and summand of each channel, of a normalization by a mean and a variance."""
+    """Return the factor and summand for each channel that normalize by a mean and a variance."""
     factor = scale / np.sqrt(variance + scale.dtype.type(epsilon))
     return factor, bias - mean * factor
 
 
 def batch_normalization(site: Site, *, epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0) -> Call:
-    """With the mean and variance that are given. Training, from version 14 on, has those of the batch."""
+    """Normalize by the given mean and variance. In training, from version 14 on, use the batch's mean and variance."""
     outputs = len(site.node.outputs)
     if not training_mode and any(site.node.outputs[1:]):
         raise ValueError(f"BatchNormalization must have one output, got {outputs}, as in training: {INFERENCE}")
@@ -175,7 +175,7 @@ def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: f
     return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
 
 
-# The other results are statistics, which may be of another type.
+# Further results are statistics, which may have another type.
 FIRST = replace(SAME_TYPE, typed_results=1)
 OPERATORS = [
     Operator("ResidualNormalization", residual_normalization, domain=DOMAIN, traits=SAME_TYPE),

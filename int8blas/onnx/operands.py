@@ -1,6 +1,5 @@
-"""Operands that are broadcast to a result: scales, zero points, biases and summands. A layer takes an operand of one
-value, or with one value for each index of an axis. Every pattern and every product asks here whether an operand is one
-of these.
+"""Operands that broadcast to a result: scales, zero points, biases and summands. A layer takes one value, or one value
+for each index of an axis. Every pattern and every product uses this module to decide whether an operand has that form.
 """
 
 from __future__ import annotations
@@ -39,29 +38,30 @@ def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
 
 
 def vector(values: Array | None, ndim: int, axis: int, size: int) -> Array | None:
-    """Return an operand with a value for each index of an axis as a vector, or None; the parameters are those of
-    :func:`as_operand`."""
+    """Return an operand with one value for each index of an axis as a vector, or None. The parameters are the same as
+    for :func:`as_operand`."""
     found = None if values is None else as_operand(values, ndim, axis, size)
     return found.reshape(-1) if found is not None and found.size == size else None
 
 
 def of_rows(values: Array) -> Array:
-    """Return values of the rows of a matrix, where a vector has one for each row, in the shape that broadcasts."""
+    """Return values for the rows of a matrix in a shape that broadcasts. A vector has one value for each row."""
     return values.reshape(-1, 1) if values.ndim == 1 and values.size != 1 else values
 
 
 def of_columns(values: Array, a: Array) -> Array:
-    """Return values of the columns of a product without the axis of rows, which the product of a vector A has not."""
+    """Return values for the columns of a product. Drop their axis of rows if A is a vector, because its product has
+    none."""
     return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
 
 
 def fits(shape: Sequence[int], result: Sequence[int]) -> bool:
-    """Return whether an operand of some shape broadcasts to a result and leaves its shape as it is."""
+    """Return whether an operand broadcasts to a result without changing the result's shape."""
     pairs = zip(reversed(shape), reversed(result), strict=False)
     return len(shape) <= len(result) and all(size in (1, wanted) for size, wanted in pairs)
 
 
 def combined(function: Callable[..., Any], y: Array, values: Array) -> Array:
-    """Return a function of two arrays: in the memory of the first one, unless the result is larger."""
+    """Apply a binary function, in place on the first array unless the result is larger."""
     result: Array = function(y, values, out=y if fits(values.shape, y.shape) else None)
     return result

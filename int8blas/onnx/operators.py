@@ -1,4 +1,4 @@
-"""The table of all operators, put together of those of each family."""
+"""The table of all operators, assembled from the families."""
 
 from int8blas.onnx import (
     attention,

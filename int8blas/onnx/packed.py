@@ -1,4 +1,4 @@
-"""Weights that several nodes of a network share are packed once."""
+"""Pack weights once that several nodes of a network share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Made = TypeVar("Made")
 
 
 class Packed:
-    """The results of packing, by the constants that they are made of."""
+    """Packed weights, by the constants that they come from."""
 
     def __init__(self) -> None:
-        # The constants are kept with the result, so that no other array comes to lie in their place.
+        # Keep the constants with the result, so that no other array can reuse their address.
         self.known: dict[Hashable, tuple[Any, Sequence[Array]]] = {}
 
     def once(self, make: Callable[[], Made], constants: Sequence[Array], *others: Hashable) -> Made:
-        """Return the result of `make`, called once for the same constants and the same other values."""
+        """Return the result of `make`. Call it once for equal constants and equal other values."""
         key = (*(place(array) for array in constants), *others)
         if key not in self.known:
             self.known[key] = make(), constants
@@ -27,17 +27,17 @@ class Packed:
         return made
 
     def matrix(self, weights: Array) -> PackedB:
-        """Return a matrix (K, N), packed."""
+        """Return a packed matrix (K, N)."""
         return self.once(lambda: pack_b(weights), [weights])
 
     def layer(self, make: Callable[[Any], Made], weights: Array, *others: Hashable) -> Made:
-        """Return a layer that `make` makes of weights: as an array, or as an earlier layer has packed them. Layers with
-        the same other values pack in the same way."""
+        """Return the layer that `make` creates from weights: from an array, or from the packed weights of an earlier
+        layer. Layers with equal other values have the same packed format."""
         made: list[Made] = []
 
         def first() -> Any:
             made.append(make(weights))
-            # A layer is pickled as a constructor and its arguments, of which packed weights are the first.
+            # A layer pickles as a constructor and its arguments; the packed weights are the first argument.
             return made[0].__reduce__()[1][0]
 
         packed = self.once(first, [weights], "layer", *others)
@@ -45,5 +45,5 @@ class Packed:
 
 
 def place(array: Array) -> Hashable:
-    """Return where an array's elements are in memory, and how they are read."""
+    """Return an array's address and layout."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str

@@ -1,4 +1,4 @@
-"""How patterns of nodes are found: what makes a tensor, who takes it, what is constant, what is quantized how."""
+"""Find patterns of nodes: producers, consumers, constants, quantization."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MICROSOFT = "com.microsoft"
 
 @dataclass
 class Quantized:
-    """A tensor of bytes: the names of it, its scale and its zero point ("" if that is 0), and the axis they lie on."""
+    """A quantized tensor: its name, the names of its scale and zero point ("" for 0), and their axis."""
 
     name: str
     scale: str
@@ -28,40 +28,40 @@ class Quantized:
 
 @dataclass
 class Pattern:
-    """A graph whose nodes are looked up by what they make and who takes it."""
+    """A graph, with the producer and the consumers of each tensor."""
 
     graph: Graph
-    makers: dict[str, Node] = field(default_factory=dict)
-    takers: dict[str, list[Node]] = field(default_factory=dict)
+    producers: dict[str, Node] = field(default_factory=dict)
+    consumers: dict[str, list[Node]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
-    # Where nodes are in the graph, by their ids.
+    # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
-    # Why nodes, by their first results, are no operators of bytes.
+    # The reason why a node stays in float, by its first output.
     reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Pattern:
         pattern = cls(graph)
         for node in graph.nodes:
-            pattern.makers.update((name, node) for name in node.outputs if name)
+            pattern.producers.update((name, node) for name in node.outputs if name)
             for name in node.reads():
-                pattern.takers.setdefault(name, []).append(node)
+                pattern.consumers.setdefault(name, []).append(node)
         pattern.kept = {value.name for value in graph.outputs}
         pattern.places = {id(node): i for i, node in enumerate(graph.nodes)}
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """None, for what takes a node's place; and why it is no operator of bytes: the first reason is the one."""
+        """Return None, the result of a rewrite that fails, and note the reason. The first reason of a node stays."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
     def parts_of(self, new: Node) -> tuple[str, ...]:
-        """The nodes that a new one takes the place of: those between its inputs and its results."""
+        """Return the nodes that a new one replaces: all nodes between its inputs and its outputs."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
         while waiting:
             name = waiting.pop()
-            node = self.makers.get(name)
+            node = self.producers.get(name)
             if node is None or node.kind == "Constant" or name in new.inputs or name in self.graph.constants:
                 continue
             if id(node) not in found:
@@ -71,40 +71,40 @@ class Pattern:
         return tuple(part for node in inside for part in node.parts or (node.label,))
 
     def constant(self, name: str) -> Array | None:
-        """The value of a tensor that is constant, by itself or by a node Constant."""
+        """Return the value of a constant tensor, from the graph's constants or a Constant node, or None."""
         if name in self.graph.constants:
             return self.graph.constants[name]
-        node = self.makers.get(name)
+        node = self.producers.get(name)
         value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
         return value if isinstance(value, np.ndarray) else None
 
     def is_one(self, name: str) -> bool:
-        """Whether a tensor is a constant of one element."""
+        """Return whether a tensor is a constant of one element."""
         value = self.constant(name)
         return value is not None and value.size == 1
 
     def number(self, name: str | None) -> float | None:
-        """The value of a constant of one element of float32."""
+        """Return the value of a float32 constant of one element, or None."""
         value = self.constant(name) if name else None
         return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
 
     def most_dimensions(self, name: str) -> float:
-        """The dimensions of a constant, of the scale of a DynamicQuantizeLinear, or of the product of two such tensors;
-        infinity for all others."""
-        maker = self.makers.get(name)
-        factors = maker.inputs if maker is not None and maker.kind == "Mul" else (name,)
+        """Return the dimensions of a constant, of DynamicQuantizeLinear's scale, or of a product of two such tensors;
+        infinity for other tensors."""
+        producer = self.producers.get(name)
+        factors = producer.inputs if producer is not None and producer.kind == "Mul" else (name,)
         return max(map(self.dimensions, factors), default=0)
 
     def dimensions(self, name: str) -> float:
-        """The dimensions of a constant, or of the scale of a DynamicQuantizeLinear; infinity for all others."""
-        value, maker = self.constant(name), self.makers.get(name)
+        """Return the dimensions of a constant or of DynamicQuantizeLinear's scale; infinity for other tensors."""
+        value, producer = self.constant(name), self.producers.get(name)
         if value is not None:
             return value.ndim
-        scalar = maker is not None and maker.kind == "DynamicQuantizeLinear" and maker.outputs[1:2] == (name,)
+        scalar = producer is not None and producer.kind == "DynamicQuantizeLinear" and producer.outputs[1:2] == (name,)
         return 0 if scalar else math.inf
 
     def quantize_constant(self, node: Node) -> None:
-        """Make constants of weights that a QuantizeLinear or DynamicQuantizeLinear makes of a constant."""
+        """Fold a QuantizeLinear or DynamicQuantizeLinear of constant weights."""
         if node.kind == "DynamicQuantizeLinear":
             value = self.constant(node.inputs[0])
             if value is not None and value.dtype == np.float32:
@@ -118,22 +118,24 @@ class Pattern:
             self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
 
     def reshape_constant(self, node: Node) -> None:
-        """Make a constant of what a Reshape makes of one, as quantizers write a bias."""
+        """Fold a Reshape of a constant. Quantizers write biases this way."""
         if node.kind == "Reshape" and len(node.inputs) == 2 and node.outputs[0] not in self.graph.constants:
             value, shape = (self.constant(name) for name in node.inputs)
             if value is not None and shape is not None:
                 self.graph.constants[node.outputs[0]] = reshape(value, shape, **node.attributes)
 
-    def only_taker(self, node: Node, kinds: set[str]) -> Node | None:
-        """The one node that takes a node's one result, if it is of these kinds and nobody else needs the result."""
+    def only_consumer(self, node: Node, kinds: set[str]) -> Node | None:
+        """Return the only consumer of a node's only output, if its kind is in `kinds` and it takes the output as first
+        input."""
         name = node.outputs[0]
-        takers = self.takers.get(name, [])
-        alone = len(node.outputs) == 1 and len(takers) == 1 and name not in self.kept
-        return takers[0] if alone and takers[0].kind in kinds and takers[0].inputs[0] == name else None
+        consumers = self.consumers.get(name, [])
+        alone = len(node.outputs) == 1 and len(consumers) == 1 and name not in self.kept
+        return consumers[0] if alone and consumers[0].kind in kinds and consumers[0].inputs[0] == name else None
 
     def dequantized(self, name: str, dtypes: tuple[np.dtype[Any], ...] = BYTES) -> Quantized | None:
-        """What a tensor is dequantized from, with a constant scale and zero point. int32 needs no zero point."""
-        node = self.makers.get(name)
+        """Return the quantized source of a DequantizeLinear with a constant scale and zero point, or None. int32 needs
+        no zero point."""
+        node = self.producers.get(name)
         if node is None or node.operator != "DequantizeLinear" or node.attributes.get("block_size"):
             return None
         if node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
@@ -145,16 +147,18 @@ class Pattern:
         return Quantized(node.inputs[0], node.inputs[1], zero_point, node.attributes.get("axis", 1))
 
     def zero_of(self, node: Node) -> Array | None:
-        """The zero point of a node that quantizes or dequantizes; for one that is left out, the type of its bytes."""
+        """Return the zero point of QuantizeLinear or DequantizeLinear; a 0 of the quantized type if it is absent; None
+        if unknown."""
         if len(node.inputs) > 2 and node.inputs[2]:
             return self.constant(node.inputs[2])
         value = self.constant(node.inputs[0]) if node.operator == "DequantizeLinear" else np.zeros((), np.uint8)
         return None if value is None or node.attributes.get("output_dtype") else np.zeros((), value.dtype)
 
     def end(self, node: Node) -> Node | None:
-        """The QuantizeLinear behind a node, with one constant scale and zero point; a Relu may be between them."""
-        relu = self.only_taker(node, {"Relu"})
-        last = self.only_taker(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
+        """Return the QuantizeLinear behind a node with one constant scale and zero point, or None. A Relu may lie
+        between them."""
+        relu = self.only_consumer(node, {"Relu"})
+        last = self.only_consumer(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
         if last is None or last.attributes.get("precision", FLOAT32) not in (0, FLOAT32):
             return None
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
@@ -162,11 +166,11 @@ class Pattern:
             return None
         if scale.size != 1 or zero.size != 1:
             return None
-        saturates = regular(scale) and zero.item() == np.iinfo(zero.dtype).min  # all that is not above 0
+        saturates = regular(scale) and zero.item() == np.iinfo(zero.dtype).min
         return last if relu is None or saturates else None
 
     def zero_name(self, quantized: Quantized, dtype: Any = np.uint8) -> str:
-        """The name of a zero point; a constant 0 where there is none."""
+        """Return the name of a zero point. Add a constant 0 to the graph if there is none."""
         if quantized.zero_point:
             return quantized.zero_point
         value = self.constant(quantized.name)
@@ -179,18 +183,18 @@ class Pattern:
         return quantized.name, quantized.scale, self.zero_name(quantized)
 
     def ending(self, last: Node) -> tuple[str, str]:
-        """Scale and zero point of a QuantizeLinear."""
+        """Return the names of a QuantizeLinear's scale and zero point."""
         zero_point = last.inputs[2] if len(last.inputs) > 2 else ""
         return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], zero_point, 1))
 
     def along(self, quantized: Quantized, axis: int, ndim: int) -> bool:
-        """Whether scales are one, or lie on this axis."""
+        """Return whether there is one scale, or the scales lie along this axis."""
         scale = self.constant(quantized.scale)
         assert scale is not None
         return scale.size == 1 or quantized.axis % ndim == axis
 
     def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float) -> str | None:
-        """The int32 that a bias is dequantized from, if its scale is that of the sums."""
+        """Return the name of the int32 bias that is dequantized, if its scale equals the scale of the sums, or None."""
         bias = self.dequantized(name, (np.dtype(np.int32),))
         value = None if bias is None else self.constant(bias.name)
         if bias is None or value is None or value.ndim != 1:
@@ -203,23 +207,23 @@ class Pattern:
 
 
 def other(node: Node, name: str) -> str | None:
-    """The other input of a node with two, of which one has this name."""
+    """Return the other input of a node with two different inputs, or None."""
     if len(node.inputs) != 2 or name not in node.inputs or node.inputs[0] == node.inputs[1]:
         return None
     return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
 
 
 def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
-    """Whether a tensor is this number, to float32's last digits."""
+    """Return whether a tensor is this number, up to float32's last digits."""
     value = pattern.number(name)
     return value is not None and bool(np.isclose(value, number, 1e-6))
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
-    """The one node of a kind that takes a node's result, and its other input."""
+    """Return the only consumer of a node's output, if it is of this kind, and the consumer's other input."""
     name = node.outputs[0]
-    takers = pattern.takers.get(name, [])
-    if len(takers) != 1 or takers[0].kind != kind or name in pattern.kept:
+    consumers = pattern.consumers.get(name, [])
+    if len(consumers) != 1 or consumers[0].kind != kind or name in pattern.kept:
         return None
-    second = other(takers[0], name)
-    return None if second is None else (takers[0], second)
+    second = other(consumers[0], name)
+    return None if second is None else (consumers[0], second)

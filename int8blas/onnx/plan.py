@@ -1,5 +1,5 @@
-"""From a graph to a flat list of calls. It is made once, at load: nodes are put in order, constants folded, functions
-found and bound, and for each tensor it is known after which call nobody needs it any more.
+"""Compile a graph to a flat list of calls, once, at load: sort nodes, fold constants, bind functions, and free each
+tensor after its last use.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from int8blas.onnx.packed import Packed
 from int8blas.onnx.sizes import Memory, derived, shapes_of
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
-# Results of more bytes, and of more than so many times the bytes they are made of, are not computed at load, where they
-# would stay in memory: what a model takes is bounded by what its file has. Bytes that become int64 grow eightfold.
+# Do not fold a result that has more than FOLDED_BYTES and more than FOLDED_TIMES the bytes of its inputs: the file's
+# size then bounds the model's memory. The factor 8 admits int8 weights cast to int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
 
 
-# A call before its tensors have slots: the function, the names of its arguments, and the node whose results it makes.
+# A call before its tensors have slots: the function, the names of its arguments, and the node.
 Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
 class Step(NamedTuple):
-    """A call: a function, the slots of its arguments and of its results, and those that are free afterwards."""
+    """A call: a function, the slots of its arguments and its results, the slots that are free afterwards, and the
+    node.
+    """
 
     call: Call
     inputs: tuple[int, ...]
@@ -45,12 +47,12 @@ class Step(NamedTuple):
         return {name: value for name, value in self.node.attributes.items() if isinstance(value, Plan)}
 
 
-# What operators meet in graphs and inputs that are not as they are told to be.
+# The errors that operators raise for graphs and inputs that violate their specification.
 WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError)
 
 
 def wrong(error: Exception, note: str) -> ValueError:
-    """The error that says that a graph or an input is wrong, whatever was met first."""
+    """Return an error that blames the graph or an input, and names the original error."""
     result = ValueError(f"the graph, or an input, is not as its operators want it: {type(error).__name__}: {error}")
     result.add_note(note)
     return result
@@ -58,16 +60,16 @@ def wrong(error: Exception, note: str) -> ValueError:
 
 @dataclass
 class Plan:
-    """Calls, and the slots that hold tensors between them. Slot 0 is None, for what is left out."""
+    """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs."""
 
     steps: list[Step]
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    # The steps whose results follow from the shapes of the inputs alone, and the slots of these, which nobody else has.
+    # The steps whose results depend on the inputs' shapes alone. No other step writes their slots.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
-    # What the graph says of its outputs.
+    # The graph's declarations of its outputs.
     results: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,8 +77,8 @@ class Plan:
         self.remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for some inputs. Several threads can do this at a time: a plan does not change, but for what it
-        remembers of shapes."""
+        """Compute the outputs. Several threads may call this at the same time: a run changes nothing in the plan but
+        its memory of shapes."""
         slots = self.constants.copy()
         for slot, argument in zip(self.inputs, arguments, strict=True):
             slots[slot] = argument
@@ -93,7 +95,7 @@ class Plan:
         return [slots[slot] for slot in self.outputs]
 
     def execute(self, steps: Iterable[Step], slots: list[Any]) -> None:
-        """Call some steps, one after the other."""
+        """Call some steps in their order."""
         for call, inputs, outputs, freed, node in steps:
             try:
                 results = call(*[slots[slot] for slot in inputs])
@@ -111,8 +113,8 @@ class Plan:
                 slots[slot] = None
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
-        """Return the seconds of each call in one run, by the id of its node; none for a call whose results have been
-        remembered. A call of a subgraph has the time of all its turns, which the node of the subgraph has too."""
+        """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. A
+        call in a subgraph adds up all its turns, which also count for the subgraph's node."""
         times: dict[int, float] = {}
 
         def measured(step: Step) -> Call:
@@ -128,7 +130,7 @@ class Plan:
         return times
 
     def watched(self, around: Callable[[Step], Call]) -> Plan:
-        """Return the plan with functions around its calls, those of subgraphs too."""
+        """Return the plan with its calls wrapped by `around`, including calls in subgraphs."""
         steps = []
         for step in self.steps:
             plans = {name: plan.watched(around) for name, plan in step.plans.items()}
@@ -138,14 +140,14 @@ class Plan:
 
 
 def check_operators(network: Network) -> None:
-    """That the table has every operator, in the version of the file.
+    """Check that the table has every operator in the file's version.
 
     Raises
     ------
     NotImplementedError
-        If it has not: all that are missing, with their nodes.
+        If operators are missing. The error names all of them, with their nodes.
     ValueError
-        If the file's operators are of a version that is newer than the table, or of none.
+        If the version of the file's operators is newer than the table.
     """
     for domain, newest in NEWEST.items():
         if network.opsets.get(domain, 0) > newest:
@@ -162,19 +164,19 @@ def check_operators(network: Network) -> None:
 
 
 def make_plan(network: Network) -> Plan:
-    """The plan of a network, whose operators are there."""
+    """Return the plan of a network whose operators have been checked."""
     return Planner(network.opsets).plan(network.graph)
 
 
 class Planner:
-    """Makes plans of a graph and of its subgraphs."""
+    """Makes plans of a graph and its subgraphs."""
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self.opsets = opsets
         self.packed = Packed()
 
     def plan(self, graph: Graph, captured: Sequence[str] = ()) -> Plan:
-        """The plan of a graph; one of a subgraph has what it takes from around it as further inputs."""
+        """Return the plan of a graph. A subgraph's plan takes the captured tensors as further inputs."""
         constants: dict[str, Any] = dict(graph.constants)
         calls: list[Bound] = []
         tables = Tables()
@@ -196,12 +198,12 @@ class Planner:
         return replace(assembled(calls, constants, inputs, outputs, from_shapes), results=graph.outputs)
 
     def is_pure(self, node: Node) -> bool:
-        """Whether a node makes the same of the same inputs, and has no graph of its own."""
+        """Return whether a node always computes the same results from the same inputs, and has no subgraph."""
         operator = TABLE.find(node, self.opsets)
         return operator is not None and operator.pure and not operator.control
 
     def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> Bound:
-        """Bind a node's function and the names of its arguments. The node has plans in place of graphs then."""
+        """Bind a node's function to the names of its arguments. Replace the node's graphs by plans."""
         names = node.inputs
         try:
             if operator.control:
@@ -217,7 +219,7 @@ class Planner:
 
 
 def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:
-    """The calls whose results somebody takes."""
+    """Return the calls whose results are used."""
     names = set(outputs)
     result = []
     for bound in reversed(calls):
@@ -230,7 +232,7 @@ def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:
 def fold(
     operator: Operator, call: Call, node: Node, names: Sequence[str], constants: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
-    """The results of a node whose arguments are all constant; None if it is to be called in each run."""
+    """Return the results of a node with constant arguments, or None if each run must call it."""
     if not operator.pure or not all(name in constants or not name for name in names):
         return None
     arguments = [constants.get(name) for name in names]
@@ -256,8 +258,8 @@ def assembled(
     outputs: Sequence[str],
     from_shapes: Collection[str] = (),
 ) -> Plan:
-    """The plan of some calls: names become slots, and a slot is used again once nobody needs what is in it; but not
-    those of tensors that follow from shapes."""
+    """Assemble calls to a plan: assign slots to names, and reuse a slot after its tensor's last use, except slots of
+    tensors that depend on shapes alone."""
     slots: dict[str, int] = {"": 0}
     values: list[Any] = [None]
     for name in inputs:
@@ -279,7 +281,7 @@ def assembled(
                 if slots[name] == len(values):
                     values.append(None)
         given = tuple(slots[name] for name in names)
-        # What nobody reads goes at once; an output that is left out has a slot for the moment.
+        # Free tensors that nobody reads at once; an absent output has a slot only during the call.
         ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
         freed = tuple(slots[name] for name in sorted(ended - kept))
         made = tuple(slots[name] for name in node.outputs)

@@ -1,4 +1,4 @@
-"""From an ONNX file to a :class:`~int8blas.onnx.graph.Network`. This is the one module that needs the package onnx."""
+"""Read an ONNX file to a :class:`~int8blas.onnx.graph.Network`. This is the only module that needs the package onnx."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(source: Any) -> Network:
     ImportError
         If the package onnx is not installed.
     TypeError, ValueError
-        If `source` is none of these, or what it holds is no model; the error names the tensor or node.
+        If `source` has another type, or its content is no model. The error names the tensor or node.
     """
     try:
         onnx: Any = import_module("onnx")
@@ -44,14 +44,14 @@ def read(source: Any) -> Network:
     opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
     reader = Reader(onnx, path)
     graph = reader.graph(model.graph)
-    # Before version 4 of the format every constant was an input too, and none is meant to be replaced.
+    # Before version 4 of the format every constant was also an input, and none is meant to be replaced.
     ports = model.graph.input if model.ir_version >= 4 else ()
     defaults = {port.name: reader.value(port) for port in ports if port.name in graph.constants}
     return Network(graph, opsets, overridable=tuple(defaults.values()))
 
 
 def parsed(onnx: Any, data: bytes, name: str) -> Any:
-    """The model in some bytes."""
+    """Parse a model."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -61,14 +61,14 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
 
 
 class Reader:
-    """Makes plain data of protobufs. `path` is the model's file, beside which tensors may have files of their own."""
+    """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors."""
 
     def __init__(self, onnx: Any, path: Path | None) -> None:
         self.onnx = onnx
         self.path = path
 
     def graph(self, proto: Any) -> Graph:
-        """A graph with all in it."""
+        """Convert a graph with its constants and nodes."""
         if proto.sparse_initializer:
             name = proto.sparse_initializer[0].values.name
             raise ValueError(f"constants must be dense, got the sparse {name!r}")
@@ -87,7 +87,7 @@ class Reader:
         return Graph(proto.name, nodes, inputs, outputs, constants)
 
     def value(self, proto: Any) -> Value:
-        """What goes in or comes out."""
+        """Convert an input or output."""
         if not proto.type.HasField("tensor_type"):
             return Value(proto.name, None, None)
         tensor = proto.type.tensor_type
@@ -95,19 +95,19 @@ class Reader:
         if not tensor.HasField("shape"):
             return Value(proto.name, dtype, None)
         sizes = (size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim)
-        # Some writers have -1 for a size that can be any.
+        # Some writers use -1 for a variable size.
         shape = tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
         return Value(proto.name, dtype, shape)
 
     def dtype(self, number: int, what: str) -> np.dtype[Any]:
-        """The NumPy dtype of a number of onnx."""
+        """Return the NumPy dtype of an ONNX type number."""
         try:
             return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
         except (KeyError, ValueError, TypeError):
             raise ValueError(f"{what} must have a type that onnx knows, got number {number}") from None
 
     def node(self, proto: Any) -> Node:
-        """A node with its attributes."""
+        """Convert a node and its attributes."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
         for attribute in proto.attribute:
@@ -115,7 +115,7 @@ class Reader:
         return node
 
     def attribute(self, proto: Any, node: Node) -> Any:
-        """An attribute as a value of Python, an array or a graph."""
+        """Convert an attribute to a Python value, an array or a graph."""
         what = f"attribute {proto.name!r} of {node}"
         kinds = self.onnx.AttributeProto
         if proto.type == kinds.GRAPH:
@@ -135,7 +135,7 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str) -> Array:
-        """The values of a tensor, which are as many as its shape says."""
+        """Convert a tensor. Check that it has as many values as its shape says."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes from 0 on, got shape {shape}")
@@ -148,7 +148,7 @@ class Reader:
             wanted, came = (math.prod(shape) * bits + 7) // 8, len(raw)
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
-            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:  # several times as fast as onnx
+            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:  # several times faster than onnx
                 return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
@@ -159,7 +159,7 @@ class Reader:
         return array
 
     def external(self, proto: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:
-        """Map a tensor in a file of its own."""
+        """Map an external tensor."""
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
         if self.path is None:
@@ -185,9 +185,9 @@ class Reader:
 
 
 def file_beside(model: Path, location: str) -> Path | None:
-    """Return the file that a model names, if the model may read it.
+    """Return the path of a file that a model names, or None if the model may not read it.
 
-    The name is relative, has no "..", and is looked up in the folder of the model's path. Once all links are followed,
+    The name is relative, has no "..", and is resolved in the folder of the model's path. After all links are followed,
     the file lies in that folder or below it. If the model's path is a link, as in the cache of a hub, the file may also
     lie in the folder of the link's target or below that.
     """

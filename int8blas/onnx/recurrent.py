@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN of floats, and what LSTMs of bytes have in common with them."""
+"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from int8blas.onnx.types import wide
 
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
-# Where a step of a direction goes: new states of the rows, from gates of the input and the states.
+# A step of one direction: from the gates of the input and the states to new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
 
-# Functions by name, with ONNX's alpha and beta where these have a default.
+# Activations by name, with ONNX's defaults of alpha and beta, or None for parameters they do not have.
 ACTIVATIONS: dict[str, tuple[Callable[..., Array], float | None, float | None]] = {
     "sigmoid": (elementwise.sigmoid, None, None),
     "tanh": (elementwise.tanh, None, None),
@@ -38,7 +38,8 @@ def functions(
     names: Sequence[str] | None, default: Sequence[str], directions: int, alpha: Sequence[float] | None,
     beta: Sequence[float] | None,
 ) -> list[list[Function]]:  # fmt: skip
-    """The functions of each direction. alpha and beta are lists of those that have them, in order."""
+    """Return the activations of each direction. The lists alpha and beta have values only for activations that take
+    them."""
     alphas, betas = list(alpha or ()), list(beta or ())
     result = []
     for name in names or [*default] * directions:
@@ -57,7 +58,7 @@ def with_values(function: Callable[..., Array], values: Sequence[float]) -> Func
 
 
 def directions_of(direction: str) -> list[bool]:
-    """Whether each direction goes backward."""
+    """Return whether each direction goes backward."""
     kinds = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     if direction not in kinds:
         raise ValueError(f"direction must be forward, reverse or bidirectional, got {direction!r}")
@@ -65,7 +66,7 @@ def directions_of(direction: str) -> list[bool]:
 
 
 def turned(x: Array, lengths: Array | None) -> Array:
-    """Each sequence backward; what is behind its end stays there."""
+    """Reverse each sequence up to its length; keep the rest in place."""
     if lengths is None:
         return x[::-1]
     result = x.copy()
@@ -75,14 +76,14 @@ def turned(x: Array, lengths: Array | None) -> Array:
 
 
 def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, backward: bool) -> tuple[Array, States]:
-    """One direction: all outputs, which are the first of the states, and the last states.
+    """Run one direction. Return all outputs, which are each step's first state, and the last states.
 
     Parameters
     ----------
     gates : Array
-        The product of all steps' inputs with their weights, of shape (steps, rows, gates).
+        All steps' inputs times their weights, of shape (steps, rows, gates).
     states : tuple of Array
-        The first states, of shape (rows, hidden size) each.
+        The initial states, of shape (rows, hidden size) each.
     """
     gates = turned(gates, lengths) if backward else gates
     outputs = np.zeros((gates.shape[0], *states[0].shape), states[0].dtype)
@@ -98,7 +99,7 @@ def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, b
 
 
 def clipped(clip: float | None) -> Function:
-    """What is done to sums before activations."""
+    """Return the function that limits sums before activations."""
     if not clip:
         return lambda x: x
     return lambda x: np.clip(x, x.dtype.type(-clip), x.dtype.type(clip))
@@ -108,7 +109,7 @@ def lstm_cell(
     product: Product, bias: Array | None, peepholes: Array | None, f: Sequence[Function], clip: float | None,
     input_forget: int,
 ) -> Cell:  # fmt: skip
-    """Gates in the order i, o, f, c; peepholes in the order i, o, f."""
+    """Return an LSTM cell. Its gates are in the order i, o, f, c, its peepholes in the order i, o, f."""
     limited = clipped(clip)
 
     def plain_cell(gates: Array, states: States) -> States:
@@ -139,7 +140,7 @@ def lstm_cell(
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
-    """Gates in the order z, r, h."""
+    """Return a GRU cell. Its gates are in the order z, r, h."""
     size, limited = r.shape[1], clipped(clip)
     both_gates, last_gate = times(r[: 2 * size]), times(r[2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]
@@ -173,7 +174,7 @@ def all_directions(
     x: Array, products: Sequence[Product], cells: Sequence[Cell], hidden_size: int, lengths: Array | None,
     initial: Sequence[Array | None], direction: str, layout: int,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """Y and the last states, in ONNX's shapes; `products` are those of inputs with their weights."""
+    """Return Y and the last states in ONNX's shapes. `products` multiply inputs by their weights."""
     x = np.swapaxes(x, 0, 1) if layout else x
     outputs, last = [], []
     for d, backward in enumerate(directions_of(direction)):
@@ -188,7 +189,7 @@ def all_directions(
 
 
 def times(w: Array) -> Product:
-    """The product with transposed weights, which are turned once for all steps."""
+    """Return a function that multiplies by transposed weights. Transpose them once for all steps."""
     transposed = np.ascontiguousarray(w.T)
     return lambda x: linear.matmul(x, transposed)
 

@@ -1,4 +1,4 @@
-"""Operators that make one number of many."""
+"""Operators that reduce several numbers to one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reduce = Callable[[Array, Any, bool], Any]
 
 
 def reduction(function: Reduce) -> Callable[..., Array]:
-    """An operator of a function of an array, its axes and whether they are kept."""
+    """Return an operator from a function of an array, its axes and whether to keep them."""
 
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
         over = ints(axes)
@@ -37,7 +37,7 @@ def mean(x: Array, axis: Any, keep: bool) -> Any:
 
 
 def average(x: Array, axis: Any, keep: bool = True) -> Array:
-    """Return numpy.mean, and NaN without a warning where it is that of nothing."""
+    """Return numpy.mean, and NaN without a warning for an empty mean."""
     if x.size:
         return np.asarray(np.mean(x, axis, keepdims=keep))
     return np.full(np.sum(x, axis, keepdims=keep).shape, np.nan, x.dtype if x.dtype.kind == "f" else np.float64)
@@ -59,17 +59,17 @@ def smallest(x: Array, axis: Any, keep: bool) -> Any:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What is below all values of a type."""
+    """Return a lower bound of all values of a type."""
     return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """What is above all values of a type."""
+    """Return an upper bound of all values of a type."""
     return True if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
 
 
 def arg(function: Callable[..., Any]) -> Callable[..., Array]:
-    """ArgMax and ArgMin."""
+    """Return ArgMax or ArgMin."""
 
     def operator(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
         found = function(np.flip(x, axis) if select_last_index else x, axis)
@@ -81,7 +81,7 @@ def arg(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
-    """CumSum and CumProd."""
+    """Return CumSum or CumProd."""
 
     @wide
     def operator(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
@@ -98,9 +98,9 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
     return operator
 
 
-# Functions that choose an element.
+# Reductions that select an element.
 CHOICES: dict[str, Reduce] = {"ReduceMax": largest, "ReduceMin": smallest}
-# Functions that compute with several elements.
+# Reductions that combine elements.
 SUMS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axis, keep: np.sum(x, axis, x.dtype, keepdims=keep),
     "ReduceMean": mean,

@@ -1,6 +1,4 @@
-"""Operators that are those of onnx's reference implementation, called one by one. Models that have them need the
-package onnx when they run.
-"""
+"""Operators that call onnx's reference implementation. Models with them need the package onnx at run time."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from int8blas.onnx.types import wide
 
 
 def referred(site: Site, **attributes: Any) -> Call:
-    """onnx's own function for a node."""
+    """Return onnx's own function for a node."""
     onnx = import_module("onnx")
     load_op = import_module("onnx.reference.ops").load_op
     node = site.node
@@ -41,7 +39,7 @@ def referred(site: Site, **attributes: Any) -> Call:
 
 
 def of_objects(result: Any) -> Any:
-    """Strings as other operators have them."""
+    """Return strings in arrays of objects, as other operators do."""
     text = isinstance(result, (str, np.ndarray)) and np.asarray(result).dtype.kind in "UT"
     return np.asarray(result, object) if text else result
 
@@ -58,23 +56,24 @@ def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
 def with_limits(
     boxes: Array, scores: Array, count: Array | None = None, overlap: Array | None = None, score: Array | None = None
 ) -> tuple[Any, ...]:
-    """Give NonMaxSuppression's implementation every limit as a vector of one number; the defaults are 0 and 0."""
+    """Pass NonMaxSuppression's implementation each limit as a vector of one number. Absent limits of count and overlap
+    are 0."""
     most = np.zeros(1, np.int64) if count is None else np.maximum(count.reshape(1), 0)
     largest = np.zeros(1, np.float32) if overlap is None else overlap.reshape(1)
     return boxes, scores, most, largest, None if score is None else score.reshape(1)
 
 
-# Where onnx's implementation accepts less than the specification or onnxruntime, the function that makes its inputs.
+# Functions that adapt inputs where onnx's implementation accepts less than the specification or onnxruntime.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "NonMaxSuppression": with_limits}
-# The shapes of results that onnx's implementation refuses to make where they are empty.
+# Functions that compute the shapes of results that onnx's implementation cannot create empty.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
     "GridSample": lambda _, x, grid: (*x.shape[:2], *grid.shape[1:-1]),
     "TfIdfVectorizer": lambda attributes, x: (*x.shape[:-1], 1 + max(attributes["ngram_indexes"])),
 }
-# Operators whose tests in onnx have the roundings of 16-bit floats between their steps.
+# Operators whose tests in onnx round to 16-bit floats between steps.
 AS_WRITTEN = {"Attention"}
-# Names, and the first version that onnx's implementation is right for.
+# Operators, and the first version that onnx's implementation computes correctly.
 NAMES = {
     "AffineGrid": 20, "BlackmanWindow": 17, "CenterCropPad": 18, "Col2Im": 18, "DFT": 17, "DeformConv": 19, "Det": 11,
     "GridSample": 16, "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 11, "MelWeightMatrix": 17,

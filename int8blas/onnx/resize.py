@@ -1,4 +1,4 @@
-"""Resize, one dimension after another: for each output position some input positions, and a weight for each."""
+"""Resize one dimension after another: each output position is a weighted sum of some input positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Way(NamedTuple):
 def coordinates(
     size: int, count: int, scale: float, kind: str, region: tuple[float, float]
 ) -> Array:  # fmt: skip
-    """Where in the input each output position lies."""
+    """Return the input coordinate of each output position."""
     at = np.arange(count, dtype=np.float64)
     if kind == "half_pixel":
         return (at + 0.5) / scale - 0.5
@@ -53,7 +53,7 @@ def coordinates(
 
 
 def nearest_index(where: Array, kind: str) -> Array:
-    """The position that is taken for each."""
+    """Return the nearest input position of each coordinate."""
     rounds: dict[str, Any] = {
         "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
         "floor": np.floor, "ceil": np.ceil, "simple": np.trunc,
@@ -64,7 +64,7 @@ def nearest_index(where: Array, kind: str) -> Array:
 
 
 def kernel(distance: Array, way: Way) -> Array:
-    """The weight of a position at a distance."""
+    """Return the weight of a position at a distance."""
     d = np.abs(distance)
     if way.mode == "linear":
         return np.maximum(1 - d, 0)
@@ -75,7 +75,8 @@ def kernel(distance: Array, way: Way) -> Array:
 
 
 def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]:
-    """Positions and weights, of shape (outputs, taps) each. Positions outside are at the edge, or have no weight."""
+    """Return positions and weights, of shape (outputs, taps) each. Positions outside are clipped to the edge or have
+    weight 0."""
     shrink = min(scale, 1.0) if way.antialias else 1.0
     reach = (1 if way.mode == "linear" else 2) / shrink
     first = np.floor(where) - math.ceil(reach) + 1
@@ -89,7 +90,7 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
 
 
 def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, float], way: Way) -> Array:
-    """One dimension resized."""
+    """Resize one dimension."""
     size = x.shape[axis]
     if scale == 1 and count == size and way.coordinates != "tf_crop_and_resize":
         return x
@@ -106,7 +107,7 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
 
 
 def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> Array:
-    """What lies outside of the input becomes a number."""
+    """Replace positions outside the input by a number."""
     for axis in axes:
         size, count = x.shape[axis], y.shape[axis]
         where = coordinates(size, count, count / size, way.coordinates, regions[axis])
@@ -118,7 +119,7 @@ def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> 
 def sizes_from(
     x: Array, scales: Array | None, sizes: Ints, axes: Sequence[int], policy: str
 ) -> tuple[list[int], list[float]]:
-    """Sizes and scales of the dimensions that are resized."""
+    """Return sizes and scales of the resized dimensions."""
     if scales is not None and scales.size:
         factors = [float(scale) for scale in scales]
         return [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)], factors

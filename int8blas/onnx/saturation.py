@@ -1,5 +1,5 @@
-"""Where kernels that add two products in 16 bits would saturate: the matrices that each node of a plan multiplies, also
-where it is one with other nodes, and how many sums of two of their products do not fit.
+"""Find where kernels that add two products in 16 bits would saturate: reconstruct the matrices that each node of a plan
+multiplies, also inside fused nodes, and count the sums of two products that overflow.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Pairs = Iterator[tuple[Array, Array]]
 
 
 class Saturations(dict[str, int]):
-    """How many sums of two products do not fit 16 bits, by the name of the node that multiplies.
+    """The number of overflowing sums of two products, by the name of the node that multiplies.
 
     Attributes
     ----------
     not_counted : dict of str to str
-        Why other products of 8-bit integers are not counted, by the names of their nodes.
+        The reasons why other 8-bit products are not counted, by the names of their nodes.
     """
 
     def __init__(self) -> None:
@@ -38,17 +38,17 @@ class Saturations(dict[str, int]):
 
 
 class Product(NamedTuple):
-    """Where a node has its factors, and how it multiplies them."""
+    """The positions of a node's factors, and the function that yields its pairs of matrices."""
 
     a: int
     b: int
     pairs: Callable[[Product, Node, Sequence[Any], Array], Pairs]
-    # The input that is the zero point of A, with which a convolution pads its images; None where the node quantizes A.
+    # The input that holds A's zero point, with which a convolution pads images; None if the node quantizes A itself.
     a_zero: int | None = None
 
 
 def matrices(a: Array, b: Array) -> Pairs:
-    """The matrices of two stacks, as numpy.matmul multiplies them."""
+    """Yield the pairs of matrices that numpy.matmul multiplies."""
     a, b = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     if b.ndim == 2:
         yield a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b
@@ -70,7 +70,7 @@ def of_quantized(product: Product, node: Node, inputs: Sequence[Any], _: Array) 
 
 
 def of_windows(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
-    """The windows of each image, channels side by side, and the weights in this order, for each group of channels."""
+    """Yield the windows of each image and the weights, channels last, for each group of channels."""
     x, w = inputs[product.a], inputs[product.b]
     zero: Any = inputs[product.a_zero] if product.a_zero is not None and product.a_zero < len(inputs) else None
     if product.a_zero is None:
@@ -90,7 +90,7 @@ def of_windows(product: Product, node: Node, inputs: Sequence[Any], _: Array) ->
 
 
 def of_steps(product: Product, node: Node, inputs: Sequence[Any], y: Array) -> Pairs:
-    """The source, and the states before each step, which are the results of the step before."""
+    """Yield the source, then the state before each step, which is the result of the step before."""
     x, w, r = inputs[:3]
     lengths, h = (*inputs[4:6], None, None)[:2]
     source = dynamic_quantize_linear(x)[0]
@@ -116,7 +116,7 @@ PRODUCTS = {
 
 
 def reason_against(product: Product, node: Node, inputs: Sequence[Any]) -> str:
-    """Why the sums of a node are not counted; "" if they are."""
+    """Return why the sums of a node are not counted; "" if they are."""
     a, b = (inputs[place].dtype for place in (product.a, product.b))
     if a == np.int8 or b != np.int8:
         kind = a.name if a.itemsize == 1 else "uint8"
@@ -129,7 +129,7 @@ def reason_against(product: Product, node: Node, inputs: Sequence[Any]) -> str:
 
 
 def saturations(plan: Plan, arguments: Sequence[Any]) -> Saturations:
-    """Count, in one run, the sums of two products that do not fit 16 bits. Each turn of a subgraph counts."""
+    """Count the sums of two products that overflow 16 bits in one run. Each turn of a subgraph counts."""
     counts = Saturations()
 
     def around(step: Step) -> Any:

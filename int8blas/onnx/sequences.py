@@ -1,4 +1,4 @@
-"""Sequences of tensors, which are lists, and optional values, which may be None."""
+"""Sequences, which are lists of tensors, and optional values, which may be None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements, choose them or tell a shape."""
+"""Operators that move or select elements, or return shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = Array | Sequence[int] | int | None
 
 
 def ints(values: Ints) -> tuple[int, ...]:
-    """An input or attribute that is a list of integers."""
+    """Return an input or attribute as a tuple of integers."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return tuple(values.tolist() if values.ndim == 1 else values.reshape(-1).tolist())
     return tuple(int(value) for value in np.ravel(np.asarray(() if values is None else values)))
@@ -104,7 +104,7 @@ def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = 
 
 
 def expand(x: Array, shape: Ints) -> Array:
-    """As broadcasting has it, so that a 1 keeps the size of x."""
+    """Broadcast x to a shape, where a 1 keeps the size of x."""
     wanted = ints(shape)
     ndim = max(x.ndim, len(wanted))
     pairs = zip((1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - len(wanted)) + wanted, strict=True)
@@ -136,7 +136,7 @@ def pad(
 
 
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
-    if indices.ndim == 0:  # a copy: what follows is faster without gaps
+    if indices.ndim == 0:  # copy: later operators are faster on contiguous memory
         return x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(indices),)].copy()
     return np.take(x, indices, axis)
 
@@ -146,7 +146,7 @@ def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def element_index(x: Array, indices: Array, axis: int) -> list[Array]:
-    """The index of each element of `indices` in x: its own position, but for `axis`."""
+    """Return the index of each element of `indices` in x: its own position, except along `axis`."""
     index: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
     index[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
     return index
@@ -164,7 +164,7 @@ REDUCE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimu
 
 @wide
 def scatter(x: Array, updates: Array, *, index: tuple[Array, ...], reduction: str) -> Array:
-    """Put or fold updates into elements of a copy."""
+    """Write updates to elements of a copy, or combine them with these elements."""
     result = x.copy()
     if reduction == "none":
         result[index] = updates
@@ -233,7 +233,7 @@ def reverse_sequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis
 
 
 def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Array, Array]:
-    """Equal elements in the order of their indices."""
+    """Return the largest or smallest elements. Equal elements keep the order of their indices."""
     count = int(np.asarray(k).item())
     if largest:
         order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
@@ -257,7 +257,7 @@ def check_inference(training_mode: Array | None) -> None:
 
 
 def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
-    """The identity. A constant training mode is checked at load."""
+    """Return the identity. Check a constant training mode at load."""
     check_inference(site.constants.get(2))
     outputs = len(site.node.outputs)
 
@@ -269,12 +269,13 @@ def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
 
 
 class View:
-    """The call of a view. Several threads may call it at a time: what it knows is replaced as one.
+    """A view's call. Several threads may call it at the same time, because an update replaces `known` in one
+    assignment.
 
     Parameters
     ----------
     moves : sequence of (Callable, int)
-        Functions of an array and of so many other inputs.
+        Functions, each with the number of inputs that it takes behind the array.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
@@ -299,17 +300,17 @@ def view(site: Site, *, moves: Any) -> Call:
 
 
 def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
-    """Take one index, without a copy unless there would be gaps between all elements."""
+    """Take one index. Copy only if there would be gaps between all elements."""
     y = x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(index),)]
     return y if y.itemsize in y.strides else y.copy()
 
 
-# Inputs that a view has at most.
+# The largest number of inputs of a view.
 MOST_INPUTS = 32
 
 
 def moving(*sized_by: int, view: bool = False) -> Traits:
-    """Return the traits of an operator whose result has elements of its first input, and no other ones."""
+    """Return the traits of an operator that moves or selects elements of its first input."""
     return Traits(typed_by=0, moves=True, view=view, sized_by=sized_by)
 
 
@@ -351,5 +352,5 @@ OPERATORS = [
     Operator("View", view, domain=DOMAIN, prepared=True,
              traits=Traits(typed_by=0, sized_by=range(1, MOST_INPUTS + 1))),
 ]  # fmt: skip
-# The functions of operators that move no element in memory.
+# The functions of operators that copy no elements.
 VIEWS = {row.name: row.function for row in OPERATORS if row.traits.view}

@@ -1,5 +1,5 @@
-"""Tensors that follow from the shapes of a graph's inputs alone, such as the shape that a Reshape is given. They are
-computed once for each combination of shapes, and remembered.
+"""Tensors that depend on the shapes of a graph's inputs alone, such as the shape for a Reshape. A plan computes them
+once for each combination of shapes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from int8blas.onnx.graph import Node
 from int8blas.onnx.operators import TABLE
 
-# What is remembered, in all, of one combination of shapes, and of how many.
+# The most bytes that a plan remembers for one combination of shapes, and the most combinations.
 MOST_BYTES = 1 << 20
 COMBINATIONS = 8
 
@@ -20,16 +20,16 @@ COMBINATIONS = 8
 def derived(
     calls: Sequence[tuple[Node, Sequence[str], bool]], inputs: Sequence[str], constants: Collection[str]
 ) -> set[str]:
-    """The tensors that follow from shapes alone.
+    """Return the tensors that depend on shapes alone.
 
     Parameters
     ----------
     calls : sequence of (Node, sequence of str, bool)
-        Each call's node, the names of its arguments, and whether its results are the same for the same arguments.
+        Each call's node, the names of its arguments, and whether equal arguments give equal results.
     inputs : sequence of str
         The graph's inputs, which are arrays.
     constants : collection of str
-        Tensors that are constant.
+        The names of constant tensors.
     """
     shaped, found = {*inputs, *constants, ""}, {*constants, ""}
     for node, names, pure in calls:
@@ -47,13 +47,13 @@ def derived(
 
 
 class Memory:
-    """What has been computed of some combinations of shapes."""
+    """The remembered tensors of some combinations of shapes."""
 
     def __init__(self) -> None:
         self.known: dict[Any, list[tuple[int, Any]]] = {}
 
     def remember(self, key: Any, values: list[tuple[int, Any]]) -> None:
-        """Keep the values of some slots, unless they are large. Several threads may do this at a time."""
+        """Remember the values of some slots, unless they are large. Several threads may call this at the same time."""
         arrays = [value for _, value in values if isinstance(value, np.ndarray)]
         if len(arrays) == len(values) and sum(array.nbytes for array in arrays) <= MOST_BYTES:
             if len(self.known) >= COMBINATIONS:
@@ -62,7 +62,7 @@ class Memory:
 
 
 def shapes_of(arguments: Sequence[Any]) -> Any:
-    """The key of a combination of shapes; None if not all arguments are arrays."""
+    """Return a key for the shapes of arguments; None if an argument is no array."""
     try:
         return tuple([argument.shape for argument in arguments])
     except AttributeError:

@@ -11,7 +11,7 @@ from int8blas.onnx.graph import Graph, Network, Node, Value
 
 
 def plain(network: Network) -> dict[str, Any]:
-    """The network as dicts, lists, arrays, numbers and strings."""
+    """Return the network as dicts, lists, arrays, numbers and strings."""
     overridable = [plain_port(value) for value in network.overridable]
     return {
         "opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic,
@@ -42,12 +42,12 @@ def plain_port(value: Value) -> list[Any]:
 
 
 def network_of(values: Any) -> Network:
-    """The network of such values.
+    """Return the network of plain values.
 
     Raises
     ------
     ValueError
-        If they are not such.
+        If the values are no network.
     """
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}

@@ -1,18 +1,18 @@
-"""How an operator is described, and how it is found: by domain, name and version.
+"""Describe operators, and find them by domain, name and version.
 
-A row has the operator's name, a function, and the versions of its domain's operators that the function is right for::
+A row has the operator's name, a function, and the versions for which the function is right::
 
     Operator("Softmax", softmax_of_rows, 1, 12),
     Operator("Softmax", softmax, 13),
 
-The function takes the inputs of a node in their order, None for those that are left out, and its attributes by their
-names in ONNX; its defaults are those of ONNX. An input that older versions have as an attribute is one parameter, as it
-has the same name. The function returns an array, or a tuple of them.
+The function takes the inputs of a node in their order, None for absent ones, and the attributes by their ONNX names;
+its defaults are ONNX's. If older versions pass an input as an attribute, one parameter serves both, as both have the
+same name. The function returns an array or a tuple of arrays.
 
 `traits` say what rewriting may do with the operator: a node takes part in every fusion that its row's traits allow.
 
-`prepared` is for functions that have work to do once for a node: they are called at load with a :class:`Site` and the
-attributes, and return the function of the inputs. `control` is for nodes with subgraphs, which are plans then, see
+`prepared` marks functions that do work once for a node: :func:`bind` calls them at load with a :class:`Site` and the
+attributes, and they return the function of the inputs. `control` marks nodes with subgraphs, which become plans, see
 :mod:`control`.
 """
 
@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
 
-# Of operators that take the place of several nodes, and that no file has.
+# The domain of operators that replace several nodes. No file has them.
 DOMAIN = "int8blas"
-# The newest version of each domain's operators that the table is for.
+# The newest version of each domain's operators that the table supports.
 NEWEST = {"": 28, "com.microsoft": 1}
 # The remedy for a file whose nodes train.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
-# Reading a signature takes longer than all else that is done for a node.
+# Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)
 
 Call = Callable[..., Any]
@@ -41,31 +41,30 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Traits:
-    """What rewriting needs to know of an operator.
+    """The properties of an operator that rewriting uses.
 
     Parameters
     ----------
     elementwise : bool
-        Whether an element of the result depends on the inputs' elements at its place alone.
+        Whether an element of the result depends only on the inputs' elements at its position.
     zero_points : mapping of int to int
-        Where quantized inputs are, and where the inputs are that are their zero points.
+        The positions of quantized inputs, and of their zero points.
     typed_by : int, optional
-        The input whose type the results have.
+        The position of the input that determines the results' type.
     typed_results : int
-        How many results have that type: the first ones.
+        The number of results, from the first, that have this type.
     moves : bool
-        Whether the result has elements of the first input, and no other ones.
+        Whether the result consists of elements of the first input.
     view : bool
-        Whether the function of the row moves no element in memory, as far as NumPy's strides allow it.
+        Whether the function returns a view without copies where NumPy's strides allow it.
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
-        The inputs whose values determine the shapes of the results, beside the shapes of all inputs. None if other
-        values do.
+        The inputs whose values, besides all inputs' shapes, determine the results' shapes. None if unknown.
     post_op : callable, optional
-        Makes the post-ops of a node from its attributes.
+        Returns the post-ops of a node from its attributes.
     algorithm : str
-        The binary post-op of a node of two operands.
+        The name of the binary post-op of a node with two operands.
     """
 
     elementwise: bool = False
@@ -80,11 +79,12 @@ class Traits:
     algorithm: str = ""
 
 
-# Of an operator of which nothing is known; whose results' shapes follow from its inputs' shapes; and have the type of
-# the first input besides; and are made element by element.
 UNKNOWN = Traits()
+# The inputs' shapes determine the results' shapes.
 SHAPED = Traits(sized_by=())
+# The results also have the first input's type.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
+# The operator is also element-wise.
 ELEMENTWISE = Traits(elementwise=True, typed_by=0, sized_by=())
 
 
@@ -98,7 +98,7 @@ class Operator(NamedTuple):
     domain: str = ""
     prepared: bool = False
     control: bool = False
-    # Whether the result is the same for the same inputs, so that it can be computed at load.
+    # Whether equal inputs give equal results, so that constants can be folded.
     pure: bool = True
     traits: Traits = UNKNOWN
 
@@ -110,7 +110,8 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a prepared operator is: its node, the node's constant inputs by place, and the weights that nodes share."""
+    """The context of a prepared operator: its node, the node's constant inputs by position, and the shared packed
+    weights."""
 
     node: Node
     constants: Mapping[int, Array] = field(default_factory=dict)
@@ -134,7 +135,7 @@ class Table:
         return self.traits.get(node.kind, UNKNOWN)
 
     def find(self, node: Node, opsets: Mapping[str, int]) -> Operator | None:
-        """The row for a node, or None."""
+        """Return the row for a node, or None."""
         version = opsets.get(node.domain, 0)
         for row in self.rows.get((node.domain, node.operator), ()):
             if row.since <= version <= row.until:
@@ -143,7 +144,7 @@ class Table:
 
 
 def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's parameters, which are those of attributes among them."""
+    """Return the names of a function's parameters, which include its attributes."""
     try:
         return frozenset(signature_of(function).parameters)
     except ValueError:  # a ufunc
@@ -151,12 +152,12 @@ def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def bind(operator: Operator, site: Site) -> Call:
-    """The function of a node's inputs.
+    """Bind a node's attributes to its operator, and return the function of its inputs.
 
     Raises
     ------
     ValueError
-        If the node has an attribute that the operator does not have.
+        If the node has an attribute that the operator lacks.
     """
     node, known = site.node, attributes_of(operator.function)
     attributes = {name: value for name, value in node.attributes.items() if name not in IGNORED}
@@ -173,5 +174,5 @@ def bind(operator: Operator, site: Site) -> Call:
     return functools.partial(operator.function, **attributes) if attributes else operator.function
 
 
-# Attributes of old versions that say nothing about the result.
+# Attributes of old versions that do not affect the result.
 IGNORED = {"consumed_inputs"}

@@ -1,4 +1,4 @@
-"""The numbers that ONNX has for types, and the arithmetic of 16-bit floats."""
+"""ONNX's numbers of types, and the arithmetic of 16-bit floats."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DTYPES = {
     9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
 BFLOAT16 = 16
-# The integers of 8 bits.
+# The 8-bit integers.
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
-    """The dtype of a number.
+    """Return the dtype of an ONNX type number.
 
     Raises
     ------
     ValueError
-        For those that have fewer than 8 bits or are floats of 8 bits.
+        If the type has fewer than 8 bits or is an 8-bit float.
     """
     if number == BFLOAT16:
         return np.dtype(bfloat16_dtype())
@@ -36,15 +36,15 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def is_short(x: Any) -> bool:
-    """Whether an array is of float16 or bfloat16."""
+    """Return whether an array is of float16 or bfloat16."""
     return isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
 
 
 def wide(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function compute in float32 where its first argument is of float16 or bfloat16.
+    """Let a function compute in float32 if its first argument is float16 or bfloat16.
 
-    Its arguments of 16-bit floats become float32, and its results of float32 are rounded, once, to the type of the
-    first argument. So sums and what lies between two steps neither lose digits nor overflow.
+    The wrapper converts arguments of 16-bit floats to float32, and rounds float32 results once, to the type of the
+    first argument. So intermediate results neither lose digits nor overflow.
     """
 
     @functools.wraps(function)
@@ -61,6 +61,6 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rounded(result: Any, dtype: np.dtype[Any]) -> Any:
-    """A result of floats in another type, any other as it is."""
+    """Convert a float result to another type. Return other results unchanged."""
     floats = isinstance(result, (np.ndarray, np.floating)) and result.dtype.kind == "f"
     return np.asarray(result, dtype) if floats else result

@@ -1,11 +1,11 @@
-"""Operators that move no element of memory: however many follow one another, they are one view of what comes before
-them::
+"""Operators that move no element in memory: any number of them in a row becomes one view of their source::
 
-    Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     a third of q, k and v side by side, by its heads
-    Expand, Reshape                                                 a mask, the same for all heads
+    Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     q, k or v of a joint projection, by heads
+    Expand, Reshape                                                 one mask for all heads
 
-NumPy finds the view once for a shape; from then on it is made at once. Where the last of them has to copy, it does.
-Behind DequantizeLinear they move its bytes instead: there are fewer of these, and what is quantized again is a table.
+NumPy finds the view once for each shape; later calls create it directly. If the last operator must copy, it copies.
+Such operators behind a DequantizeLinear move its int8 source instead: it has fewer bytes, and a table replaces the
+nodes if the result is quantized again.
 """
 
 from __future__ import annotations
@@ -20,61 +20,64 @@ from int8blas.onnx.table import DOMAIN, attributes_of
 
 
 def moved_graph(graph: Graph) -> Graph:
-    """A graph, whose nodes are in order, with operators that move no element before a DequantizeLinear by one scale,
-    if all that takes its result are such operators, or need its shape alone, or are QuantizeLinear."""
+    """Move operators that copy no element from behind a DequantizeLinear with one scale to before it, if all consumers
+    of its result are such operators, use its shape alone, or are QuantizeLinear. The nodes of the graph are in order.
+    """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         known = TABLE.traits_of(node).of_shape or is_move(pattern, node)
-        maker = pattern.makers.get(node.inputs[0]) if known else None
-        if maker is None or not moves_alone(pattern, maker):
+        producer = pattern.producers.get(node.inputs[0]) if known else None
+        if producer is None or not moves_alone(pattern, producer):
             nodes.append(node)
             continue
         if TABLE.traits_of(node).of_shape:
-            nodes.append(replace(node, inputs=(maker.inputs[0],)))
+            nodes.append(replace(node, inputs=(producer.inputs[0],)))
             continue
         name = f"{node.outputs[0]} in bytes of int8blas"
-        before = replace(node, inputs=(maker.inputs[0], *node.inputs[1:]), outputs=(name,))
-        behind = replace(maker, inputs=(name, *maker.inputs[1:]), outputs=node.outputs)
-        pattern.makers |= {name: before, node.outputs[0]: behind}
+        before = replace(node, inputs=(producer.inputs[0], *node.inputs[1:]), outputs=(name,))
+        behind = replace(producer, inputs=(name, *producer.inputs[1:]), outputs=node.outputs)
+        pattern.producers |= {name: before, node.outputs[0]: behind}
         nodes += before, behind
     return replace(graph, nodes=needed(nodes, graph.outputs))
 
 
 def moves_alone(pattern: Pattern, node: Node) -> bool:
-    """Whether a node dequantizes by one scale, for operators alone that move its result or quantize it again."""
+    """Return whether a node dequantizes by one scale, only for operators that move its result, use its shape, or
+    quantize it."""
     name = node.outputs[0]
     found = pattern.dequantized(name)
     scale = None if found is None else pattern.constant(found.scale)
     if scale is None or scale.size != 1 or name in pattern.kept:
         return False
     return all(
-        (taker.operator == "QuantizeLinear" or TABLE.traits_of(taker).of_shape or is_move(pattern, taker))
-        and taker.inputs.index(name) == 0
-        for taker in pattern.takers[name]
+        (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or is_move(pattern, consumer))
+        and consumer.inputs.index(name) == 0
+        for consumer in pattern.consumers[name]
     )
 
 
 def viewed_graph(graph: Graph) -> Graph:
-    """A graph, whose nodes are in order, with one node in place of at least two that move no element."""
+    """Replace each sequence of at least two operators that copy no element by one node. The nodes of the graph are in
+    order."""
     pattern = Pattern.of(graph)
     nodes = [view_up_to(pattern, node) or node for node in graph.nodes]
     return replace(graph, nodes=needed(nodes, graph.outputs))
 
 
 def view_up_to(pattern: Pattern, node: Node) -> Node | None:
-    """The view that a node ends; None if it ends none. The graph's own results stay what they are."""
+    """Return the view that a node ends, or None. The graph's own outputs stay separate arrays."""
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
-    takers = pattern.takers.get(node.outputs[0], [])
-    if all(is_move(pattern, taker) and taker.inputs[0] == node.outputs[0] for taker in takers):
+    consumers = pattern.consumers.get(node.outputs[0], [])
+    if all(is_move(pattern, consumer) and consumer.inputs[0] == node.outputs[0] for consumer in consumers):
         return None
     moves, inputs = [node], [*node.inputs[1:]]
-    maker = pattern.makers.get(node.inputs[0])
-    while maker is not None and is_move(pattern, maker) and len(inputs) + len(maker.inputs) <= MOST_INPUTS:
-        moves.insert(0, maker)
-        inputs = [*maker.inputs[1:], *inputs]
-        maker = pattern.makers.get(maker.inputs[0])
+    producer = pattern.producers.get(node.inputs[0])
+    while producer is not None and is_move(pattern, producer) and len(inputs) + len(producer.inputs) <= MOST_INPUTS:
+        moves.insert(0, producer)
+        inputs = [*producer.inputs[1:], *inputs]
+        producer = pattern.producers.get(producer.inputs[0])
     if len(moves) == 1:
         return None
     parts = tuple(part for move in moves for part in move.parts or (move.label,))
@@ -82,7 +85,7 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
 
 
 def is_move(pattern: Pattern, node: Node) -> bool:
-    """Whether a node moves no element of memory."""
+    """Return whether a node copies no element."""
     if not TABLE.traits_of(node).view or len(node.outputs) != 1:
         return False
     if not node.attributes.keys() <= attributes_of(VIEWS[node.kind]):

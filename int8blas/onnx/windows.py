@@ -1,4 +1,4 @@
-"""Convolution and pooling of floats, and how windows lie on an image. Integers that these need are in `integer`."""
+"""Float convolution and pooling, and the geometry of windows, which `integer` also uses."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ from int8blas.onnx.table import SAME_TYPE, Operator
 from int8blas.onnx.types import wide
 
 Sizes = Sequence[int]
-# With 1, 2 and 3 spatial dimensions.
+# Names of layouts with 1, 2 and 3 spatial dimensions.
 LAYOUTS: tuple[Any, ...] = ("ncw", "nchw", "ncdhw")
 CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
-# For each number of dimensions, the orders that bring channels from the second place to the last, and back.
+# For each number of dimensions, the permutations that move channels from the second axis to the last, and back.
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# As many as there are pixels in most images that means are taken of.
+# Ones for sums over pixels: most images that are averaged have at most this many.
 ONES = np.ones((1, 1 << 12), np.float32)
 
 
 class Windows(NamedTuple):
-    """How windows lie on an image: all of it has one element for each spatial dimension."""
+    """The geometry of windows on an image. Each member has one element for each spatial dimension."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
-    # The padding that the attributes ask for: `padding` without the pixels that ceil_mode adds behind it.
+    # The padding from the attributes: `padding` without the pixels that ceil_mode adds at the end.
     declared: tuple[tuple[int, int], ...] = ()
 
     def is_whole(self, spatial: Sizes) -> bool:
-        """Whether there is no room for more windows than there are, as ceil_mode may leave some out, and each has an
-        element of the image."""
+        """Return whether all windows that fit the padded image exist (ceil_mode may leave some out), and each contains
+        an element of the image."""
         all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
         full = all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
         return full and all(self.counted(d, n, (0, 0)).all() for d, n in enumerate(spatial))
 
     def counted(self, d: int, size: int, padding: tuple[int, int]) -> Array:
-        """How many elements of each window along a dimension are in the image, or in so much padding around it."""
+        """Return how many elements of each window, along a dimension, lie in the image or in the given padding around
+        it."""
         places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
         places = places + np.arange(self.kernel[d]) * self.dilations[d]
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """For each position in a window: it, and what all windows have there, in the padded image."""
+        """Yield each position in a window, and the index of that position's elements, for all windows, in the padded
+        image."""
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
             slices = [
@@ -70,7 +72,7 @@ def windows(
     spatial: Sizes, kernel: Sizes, strides: Sizes | None, pads: Sizes | None, dilations: Sizes | None, auto_pad: str,
     ceil_mode: int = 0,
 ) -> Windows:  # fmt: skip
-    """Windows from the attributes that all these operators have."""
+    """Return the windows that a node's attributes describe."""
     attributes = [None if values is None else tuple(values) for values in (strides, pads, dilations)]
     return laid_out(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
 
@@ -86,7 +88,7 @@ def lay_out(
                          f"got {kernel}, {strides} and {dilations}")  # fmt: skip
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
     padding = declared = padding_of(spatial, spans, strides, pads, auto_pad)
-    ceil_mode = ceil_mode and auto_pad == "NOTSET"  # auto_pad has formulas of its own, which ceil_mode does not change
+    ceil_mode = ceil_mode and auto_pad == "NOTSET"  # auto_pad has its own formulas, which ignore ceil_mode
     outputs = []
     for i, (before, after) in enumerate(padding):
         room = spatial[i] + before + after - spans[i]
@@ -112,7 +114,7 @@ is_whole = functools.lru_cache(Windows.is_whole)
 def padding_of(
     spatial: Sizes, spans: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str
 ) -> tuple[tuple[int, int], ...]:
-    """What is before and behind each spatial dimension."""
+    """Return the padding before and behind each spatial dimension."""
     n = len(spatial)
     if auto_pad in SAME:
         return core_padding_of(SAME[auto_pad], spatial, spans, strides, (1,) * n)
@@ -126,7 +128,7 @@ def padding_of(
 
 
 def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Array:
-    """The image with its padding, channels side by side if they are so in the image."""
+    """Return the padded image. Keep channels last in memory."""
     if not any(map(any, padding)):
         return x
     spatial = [before + size + after for size, (before, after) in zip(x.shape[2:], padding, strict=True)]
@@ -140,7 +142,7 @@ def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Arra
 
 
 def has_channels_last(x: Array) -> bool:
-    """Whether channels, the second dimension, lie side by side."""
+    """Return whether channels, the second dimension, are last in memory."""
     return x.ndim in TURNS and x.strides[1] == x.itemsize and x.shape[1] > 1
 
 
@@ -149,7 +151,7 @@ def conv(
     x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
-    """A product of weights and the matrix of windows for each image; depthwise, tap by tap."""
+    """Multiply weights by the matrix of windows for each image. A depthwise convolution goes tap by tap."""
     if w.ndim != x.ndim or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
@@ -175,7 +177,7 @@ def conv(
 
 
 def depthwise(image: Array, w: Array, at: Windows) -> Array:
-    """Each channel with a filter of its own."""
+    """Convolve each channel with its own filter."""
     y = np.zeros((image.shape[0], w.shape[0], *at.outputs), image.dtype)
     product = np.empty_like(y)
     shape = (-1, *[1] * len(at.kernel))
@@ -192,7 +194,7 @@ def conv_transpose(
     group: int = 1, kernel_shape: Sizes | None = None, output_padding: Sizes | None = None,
     output_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
-    """Each element of the image spreads a window of weights over the result."""
+    """Let each element of the image add a window of weights to the result."""
     spatial, kernel = x.shape[2:], w.shape[2:]
     n = len(spatial)
     steps, dilation, extra = strides or (1,) * n, dilations or (1,) * n, output_padding or (0,) * n
@@ -221,7 +223,7 @@ def conv_transpose(
 def transposed_padding(
     spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
 ) -> list[tuple[int, int]]:
-    """What is cut from each side of the full result; less than 0 is zeros that are added behind."""
+    """Return the elements to cut from each side of the full result. Negative numbers append zeros."""
     n = len(spatial)
     if output_shape is None and auto_pad in ("NOTSET", "VALID"):
         return list(padding_of(spatial, full, strides, pads, auto_pad))
@@ -244,12 +246,12 @@ def max_pool(
     y = padded(x, at.padding, lowest(x.dtype))
     for d in range(len(at.kernel)):
         y = maxima_along(y, at, d)
-    y = y if y.base is None else y.copy(order="K")  # a part of the image, where windows have one element
+    y = y if y.base is None else y.copy(order="K")  # copy a view of the image, which windows of one element leave
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
 
 def maxima_along(image: Array, at: Windows, d: int) -> Array:
-    """The maxima of the windows along one spatial dimension."""
+    """Return the maxima of the windows along one spatial dimension."""
     index: list[Any] = [slice(None)] * image.ndim
     parts = []
     for start in range(0, at.kernel[d] * at.dilations[d], at.dilations[d]):
@@ -264,7 +266,7 @@ def maxima_along(image: Array, at: Windows, d: int) -> Array:
 
 
 def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> Array:
-    """A pooling of int8blas, in the order that the image has in memory."""
+    """Apply a pooling of int8blas, in the image's memory layout."""
     given = {"strides": one_or_all(at.strides), "padding": one_or_all(at.padding), **more}
     kernel = one_or_all(at.kernel)
     if x.strides[1] != x.itemsize:
@@ -275,7 +277,7 @@ def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> 
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
-    """A number where all are that one, which is looked at much faster; else what is given."""
+    """Return one number if all values are equal, because int8blas checks it faster; else the values."""
     first = values[0]
     if isinstance(first, tuple):
         return first[0] if values == ((first[0],) * 2,) * len(values) else values
@@ -283,7 +285,7 @@ def one_or_all(values: tuple[Any, ...]) -> Any:
 
 
 def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
-    """Where in the flat image each maximum is, the first of equal ones."""
+    """Return the position of each maximum in the flat image; the first of equal ones."""
     spatial = x.shape[2:]
     order = np.arange(math.prod(spatial)).reshape(spatial, order="F" if storage_order else "C")
     plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)
@@ -318,8 +320,8 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
 
 
 def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
-    """How many elements of each window count: those of the image, and of the declared padding if that is included. A
-    window that has none counts as 1, so that its mean is 0."""
+    """Return how many elements each window counts: the image's, and the declared padding's if `with_padding`. An empty
+    window counts 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
         total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
@@ -328,7 +330,7 @@ def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
 
 @wide
 def global_mean(x: Array) -> Array:
-    """The mean over all pixels; where channels lie side by side, all of them at once."""
+    """Return the mean over all pixels. If channels are last in memory, sum all of them at once."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
         sums = sums_of_pixels(x)
         return (sums / np.float32(math.prod(x.shape[2:]))).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
@@ -336,7 +338,7 @@ def global_mean(x: Array) -> Array:
 
 
 def sums_of_pixels(x: Array) -> Array:
-    """The sums of float32 with channels last, pixel after pixel: a product with ones, which is faster than NumPy's."""
+    """Sum the pixels of a float32 image with channels last. A product with ones is faster than NumPy's sum."""
     count = math.prod(x.shape[2:])
     row = ONES[:, :count] if count <= ONES.size else np.ones((1, count), np.float32)
     return matmul(row, x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))
