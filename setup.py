@@ -168,7 +168,8 @@ class BuildExt(build_ext):
         level = next((level for pattern, level in self.levels if pattern.match(where)), [])
         macros = [*ext.define_macros, *([("I8_SET", unit)] if unit else [])]
         arguments = [*(self.kernels if ours else self.modules), *level]
-        key = digest([text_of(path) for path in (source, *used)], arguments, first, macros, self.key)
+        versions = self.command if ours else self.key  # kernels know neither Python nor NumPy
+        key = digest([text_of(path) for path in (source, *used)], arguments, first, macros, versions)
 
         def write(folder):
             self.compiler.compile(
