@@ -30,9 +30,9 @@ Beside them are ``calibration`` and ``cython_blas``, whose paths are public; ``_
 A product goes through the rooms like this, as does a layer, which fills in an output stage too::
 
     gemm.blas              a public function: arrays, or an error
-      -> gemm.problem        a Gemm: pointers, strides, shifts to the one product uint8 x int8; run
-        -> gemm.driver         the plan of gemm.plan, then the path that it names
-          -> gemm.tiny, few_rows, few_columns, small_k, triangle, blocks
+      -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run
+        -> gemm.driver         the plan of gemm.plan.resolve, then the path that it names
+          -> gemm.paths, gemm.blocks
             -> core.kernels      the table of the selected instruction set: csrc/gemm, csrc/stage
               -> C                 sums, or what the output stage makes of them
 

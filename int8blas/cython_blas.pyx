@@ -33,12 +33,12 @@ from int8blas.core.kernels cimport I8_COSINE, I8_GROUP, I8_INNER, I8_PANEL, I8_S
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose cimport report_nogil, seconds, verbose
-from int8blas.gemm.long_k cimport Dot, dot
+from int8blas.gemm.call cimport run_nogil
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
-from int8blas.gemm.plan cimport LOWER, UPPER, Gemm, is_in_memory
-from int8blas.gemm.problem cimport run_nogil, start
+from int8blas.gemm.paths.long_k cimport Dot, dot
+from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, start
 from int8blas.neighbors.search cimport (
     MOST_QUERIES,
     MOST_WANTED,
@@ -97,7 +97,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
               const void *a, int64_t lda, int ao, bint a_signed, const void *b, int64_t ldb, int bo, bint b_unsigned,
               bint b_packed, double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
     """All GEMMs: check, set up, compute. The result is that of one with a plain B."""
-    cdef Gemm g
+    cdef Problem g
     cdef int a_transposed = transposes(transa), b_transposed = transposes(transb)
     cdef char offset = offsetc & ~0x20  # in upper case
     cdef int64_t a_bytes, b_bytes, c_bytes, co_count
@@ -129,8 +129,8 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
         if b is NULL or packed.here != packed or packed.k != k or packed.n != n or packed.unsigned != b_unsigned:
             return -11
         set_packed(&g, packed)
-        g.split = packed.split
-        b, b_bytes = packed.data, ceil_div(n, I8_PANEL) * packed.panel_size
+        g.panels.split = packed.panels.split
+        b, b_bytes = packed.panels.data, ceil_div(n, I8_PANEL) * packed.panels.step
     else:
         b_bytes = span(n, k, ldb, 1) if b_transposed else span(k, n, ldb, 1)
         if b is NULL and k > 0 and n > 0:
@@ -165,8 +165,8 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     g.a.column = lda if a_transposed else 1
     set_as_u8(&g.a, a_signed)
     set_as_s8(&g.b, b_unsigned)
-    g.a.zero += ao
-    g.b.zero += bo
+    g.a.zero_point += ao
+    g.b.zero_point += bo
     g.alpha, g.beta = alpha, beta
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
@@ -216,7 +216,7 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
 cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k, double alpha, const void *a,
                    int64_t lda, int ao, bint a_signed, double beta, int32_t *c, int64_t ldc) noexcept nogil:
     """Both products of a matrix and its transpose: check, set up, compute."""
-    cdef Gemm g
+    cdef Problem g
     cdef int transposes_a = transposes(trans)
     cdef char half = uplo & ~0x20  # in upper case
     cdef int64_t a_bytes, c_bytes
@@ -252,7 +252,7 @@ cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k
         g.a.row = 1 if transposes_a else lda
         g.a.column = lda if transposes_a else 1
     set_as_u8(&g.a, a_signed)
-    g.a.zero += ao
+    g.a.zero_point += ao
     g.b = transpose_of(&g.a, -SHIFT)
     g.alpha, g.beta = alpha, beta
     g.c = <char *>c
@@ -311,7 +311,7 @@ cdef inline int64_t vector_span(int64_t n, int64_t inc) noexcept nogil:
 cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint x_signed, const void *y, int64_t incy,
                   bint y_signed, int64_t *result) noexcept nogil:
     """All products of two vectors: check, set up, compute."""
-    cdef Gemm g
+    cdef Problem g
     cdef Dot d
     cdef int64_t x_bytes = vector_span(n, incx), y_bytes = vector_span(n, incy)
     if n < 0:
@@ -410,12 +410,12 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     panels = ceil_div(n, I8_PANEL)
     matrix = <PackedMatrix *>aligned(packed, HEADER_ALIGNMENT)
     matrix.k, matrix.n, matrix.unsigned = k, n, unsigned
-    matrix.panel_size = round_up(k, I8_GROUP) * I8_PANEL
+    matrix.panels.step = round_up(k, I8_GROUP) * I8_PANEL
     data = <int8_t *>aligned(matrix + 1, DATA_ALIGNMENT)
-    sums = <int64_t *>(data + panels * matrix.panel_size)
+    sums = <int64_t *>(data + panels * matrix.panels.step)
     certified = <uint8_t *>(sums + panels * I8_PANEL)
-    matrix.data, matrix.sums, matrix.certified = data, sums, certified
-    matrix.pair_sums, matrix.split.panels, matrix.as_s8 = NULL, NULL, NULL
+    matrix.panels.data, matrix.panels.col_sums, matrix.panels.certified = data, sums, certified
+    matrix.panels.pair_sums, matrix.panels.split.panels, matrix.panels.as_s8 = NULL, NULL, NULL
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if b_transposed else ldb, ldb if b_transposed else 1,
                   0x80 if unsigned else 0)
@@ -470,13 +470,13 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
         return -7
     if not 1 <= count <= MOST_WANTED:
         return -8
-    b_bytes = ceil_div(n, I8_PANEL) * packed.panel_size
+    b_bytes = ceil_div(n, I8_PANEL) * packed.panels.step
     found_bytes = span(m, count, count, 8)
     if m == 0:
         return 0
-    if found_bytes < 0 or not is_result(indices, found_bytes, queries, q_bytes, packed.data, b_bytes):
+    if found_bytes < 0 or not is_result(indices, found_bytes, queries, q_bytes, packed.panels.data, b_bytes):
         return -9
-    if not is_result(scores, found_bytes, queries, q_bytes, packed.data, b_bytes):
+    if not is_result(scores, found_bytes, queries, q_bytes, packed.panels.data, b_bytes):
         return -10
     if not apart(scores, found_bytes, indices, found_bytes):
         return -10
@@ -484,7 +484,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     shard.g.m, shard.g.k = m, k
     set_as_u8(&shard.g.a, is_signed)
     set_packed(&shard.g, packed)
-    shard.g.split = packed.split
+    shard.g.panels.split = packed.panels.split
     shard.g.far = is_in_memory(shard.g.machine, <double>n * k)
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels

@@ -5,13 +5,13 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas.convolution.filters cimport Filters, Images
 from int8blas.convolution.window_sums cimport Windows
 from int8blas.core.kernels cimport i8_image
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
 # An execution.
 cdef struct DepthwiseJob:
-    Gemm g                      # the output stage and zero points; C of the first pixel
+    Problem g                      # the output stage and zero points; C of the first pixel
     i8_image image
     int64_t channels, multiplier
     int64_t repeats             # of the weights, each for a line of the output further down
@@ -31,7 +31,7 @@ cdef class DepthwiseFilters(Filters):
     cdef int64_t together           # output lines that are computed from the same interleaved lines
 
     cdef object split_weights(self, weights)
-    cdef bint is_strided(self, const Gemm *g) noexcept
+    cdef bint is_strided(self, const Problem *g) noexcept
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 

@@ -31,8 +31,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
-from int8blas.gemm.plan cimport Gemm, is_plain, stores_transposed, is_wide, set_tile_output
-from int8blas.gemm.problem cimport start
+from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output, start, stores_transposed
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -88,7 +87,7 @@ cdef void lay_out(const DepthwiseJob *j, Workspace *w, char *memory, size_t *siz
             4 * I8_MAX_DEPTHWISE * columns * ceil_div(lines, j.g.kernels.convolution.depthwise_lines)))
     w.prepared = <uint8_t *>carve(&memory, I8_DEPTHWISE_VALUES + (
         8 * I8_MAX_DEPTHWISE * m.kernel[2] * (m.kernel[0] * m.kernel[1] // 2 + 1) if in_pairs(j)
-        else I8_MAX_DEPTHWISE // I8_PANEL * j.g.panel_size))
+        else I8_MAX_DEPTHWISE // I8_PANEL * j.g.panels.step))
     w.copied = <uint8_t *>carve(&memory, I8_MAX_DEPTHWISE * lines * columns if j.copies else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_DEPTHWISE * j.pixels * j.together)
     size[0] = memory - first
@@ -124,7 +123,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
     channel on; `again` if the stretch before had the same channels."""
     cdef const i8_image *m = &j.image
-    cdef const Gemm *g = &j.g
+    cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
     cdef i8_tile_output out
     cdef i8_output_args o
@@ -156,9 +155,9 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     if j.copies:
         copy_lines(j, &t, line, w.copied, channel)
     t.line = line
-    t.padding, t.flip = w.padding, g.a.flip
-    t.panel_size = g.panel_size
-    t.weights = g.packed + channel // I8_PANEL * t.panel_size
+    t.padding, t.flip = w.padding, g.a.sign_flip
+    t.panel_size = g.panels.step
+    t.weights = g.panels.data + channel // I8_PANEL * t.panel_size
     t.weights_step = t.panel_size // j.repeats
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
@@ -183,7 +182,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
         o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
         o.row = (plane * j.size[2] + h + i) * j.size[3] + first
         o.c = c + i * j.steps[2]
-        take_off(&j.windows, g.b.zeros, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
+        take_off(&j.windows, g.b.zero_points, <int32_t *>o.acc32, o.acc_row, o.row, o.rows, channel, o.cols)
         g.kernels.stage.output(&o)
 
 
@@ -301,7 +300,7 @@ cdef class DepthwiseFilters(Filters):
     cdef object column_sums(self):
         return self.packed._sums // self.together
 
-    cdef bint is_strided(self, const Gemm *g) noexcept:
+    cdef bint is_strided(self, const Problem *g) noexcept:
         """Whether the kernel for stride 2 is for these windows. Half of its channels cost as much as all."""
         cdef const i8_image *m = &self.window
         return (
@@ -323,10 +322,10 @@ cdef class DepthwiseFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a.flip = flip
+        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         if self.parts > 1:
-            j.g.b.zeros = NULL
+            j.g.b.zero_points = NULL
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
@@ -351,8 +350,8 @@ cdef class DepthwiseFilters(Filters):
         lines = ceil_div(lines, j.block)
         return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels))
 
-    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                      size_t *workspace):
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
+                      i8_image *image, size_t *workspace):
         cdef DepthwiseJob j
         cdef Workspace w
         cdef int threads = max(1, self.prepare(&j, bound, src, dst, flip))
@@ -361,7 +360,7 @@ cdef class DepthwiseFilters(Filters):
         g.threads = threads
         return "depthwise"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
         cdef DepthwiseJob j
         cdef Workspace w
@@ -373,4 +372,4 @@ cdef class DepthwiseFilters(Filters):
         if bound._bo_cols is not None and self.parts == 1:
             _memory = window_sums(&j.g, &j.image, self.groups, 1, j.size, &j.windows)
         lay_out(&j, &w, NULL, &size)
-        return self.run_path(do_part, &j, &j.g, bound, parts, size, tries_memory, name, "depthwise")
+        return self.run_path(do_part, &j, &j.g, bound, parts, size, dry_run, name, "depthwise")

@@ -15,7 +15,7 @@ from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
 from int8blas.gemm.dynamic_source cimport parameters
-from int8blas.gemm.plan cimport DynamicSource
+from int8blas.gemm.problem cimport DynamicSource
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()

@@ -9,19 +9,19 @@ from int8blas.convolution.lines cimport matrix_of_lines
 from int8blas.core.kernels cimport I8_PANEL, i8_image, i8_matrix
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.explain cimport explain_problem
-from int8blas.gemm.plan cimport Gemm, is_plain, tile_rows
+from int8blas.gemm.problem cimport Problem, is_plain, tile_rows
 
 from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.gemm.explain import register
-from int8blas.gemm.explanation import Explanation
+from int8blas.gemm.explanation import Explanation, add_path
 
 cnp.import_array()
 
 
 def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
     """The Explanation of a layer with this source."""
-    cdef Gemm g
+    cdef Problem g
     cdef i8_image image
     cdef const i8_matrix *matrix
     cdef size_t workspace = 0
@@ -64,5 +64,8 @@ def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
     )
 
 
+add_path("lines", "tiles of C from windows in a copy of some lines of the image", False)
+add_path("depthwise", "each channel has filters of its own; lines of the image are interleaved for all windows", True)
+add_path("groups", "a lane for four channels of a small group, from a copy of some lines of the image", True)
 register(Convolution, explain_layer)
 register(Deconvolution, explain_layer)

@@ -5,7 +5,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_image
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
@@ -38,12 +38,12 @@ cdef class Filters:
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
-    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                      size_t *workspace)
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
+                      i8_image *image, size_t *workspace)
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1
-    cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                      bint tries_memory, str name, str path) except -1
+    cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
+                      bint dry_run, str name, str path) except -1
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept

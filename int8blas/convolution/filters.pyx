@@ -18,8 +18,8 @@ from int8blas.core.threads cimport max_threads, paid_threads, run_parts
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport pack
-from int8blas.gemm.plan cimport Gemm, Plan, make_plan, plan_threads, product_work
-from int8blas.gemm.problem cimport start
+from int8blas.gemm.plan cimport threads_of
+from int8blas.gemm.problem cimport Problem, product_work, slice_panels, start
 from int8blas.stage.output_stage cimport MAX_POST_OPS, Bound
 from int8blas.stage.requantization cimport skip_columns
 
@@ -28,7 +28,7 @@ cnp.import_array()
 
 # All of an execution that its groups have in common.
 cdef struct PackingJob:
-    Gemm g                      # of the first group and the first image
+    Problem g                      # of the first group and the first image
     i8_image image
     int64_t groups, outputs     # as in Filters
     int64_t channels            # of a group of the source
@@ -42,7 +42,7 @@ cdef struct PackingJob:
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                ptrdiff_t *line_step) noexcept nogil:
-    """Whether the pixels in dimensions `first` to w lie in memory as rows of Gemm.c: evenly, or in lines of such."""
+    """Whether the pixels in dimensions `first` to w lie in memory as rows of Problem.c: evenly, or in lines of such."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
     cdef int d
@@ -65,7 +65,7 @@ cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *
 
 cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
     """One group, for all of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
-    cdef Gemm g = j.g
+    cdef Problem g = j.g
     cdef i8_image image = j.image
     cdef i8_stage stage = j.g.stage[0]
     cdef i8_post_op ops[MAX_POST_OPS]
@@ -73,22 +73,13 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     cdef int i
     g.threads = threads
     g.c += n * j.steps[0] + d * j.steps[1] + first * j.steps[4]
-    g.packed += group * j.panels * g.panel_size
-    g.col_sums += group * j.panels * I8_PANEL
-    g.certified += group * j.panels
-    g.as_s8 = NULL
-    if g.pair_sums is not NULL:
-        g.pair_sums += group * j.panels
-    if g.split.panels is not NULL:
-        g.split.panels += group * j.panels
-        g.split.dense += group * j.panels * g.panel_size
-        g.split.starts += group * j.panels * ceil_div(g.k, g.split.k) * I8_PANEL
+    slice_panels(&g.panels, group * j.panels, g.k)
     if g.col_init is not NULL:
         g.col_init += group * j.panels * I8_PANEL
     if g.co_cols is not NULL:
         g.co_cols += first
-    if g.b.zeros is not NULL:
-        g.b.zeros += first
+    if g.b.zero_points is not NULL:
+        g.b.zero_points += first
     if j.windows.sums is not NULL:
         g.window_sums = j.windows.sums + group * j.windows.pixels + row
     stage.scale.values += first * stage.scale.step
@@ -134,7 +125,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
-    if j.g.tries_memory:  # which all need alike
+    if j.g.dry_run:  # which all need alike
         return run_group(j, 0, 0, 0, 1 if all_products(j) >= threads else threads)
     if all_products(j) >= threads > 1:
         return run_parts(run_product, j, all_products(j), threads)
@@ -146,7 +137,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     return 0
 
 
-cdef void set_first_product(const PackingJob *j, Gemm *g, i8_image *image) noexcept nogil:
+cdef void set_first_product(const PackingJob *j, Problem *g, i8_image *image) noexcept nogil:
     """The product of the first group and the first image, whose windows are in `image` then."""
     g[0], image[0] = j.g, j.image
     if j.in_place:
@@ -157,15 +148,13 @@ cdef void set_first_product(const PackingJob *j, Gemm *g, i8_image *image) noexc
 
 cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name) except -1:
     """What all groups took, for INT8BLAS_VERBOSE."""
-    cdef Gemm g
+    cdef Problem g
     cdef i8_image image
-    cdef Plan p
     threads = busy_threads(j, threads)
     if all_products(j) < threads:
         set_first_product(j, &g, &image)
         g.threads = threads
-        make_plan(&g, &p)
-        threads = plan_threads(&g, &p)
+        threads = threads_of(&g)
     return report(name, f"m={all_products(j) // j.groups * j.g.m},n={j.groups * j.outputs},k={j.g.k}", "packed",
                   j.g.kernels, threads, elapsed)
 
@@ -262,8 +251,8 @@ cdef class Filters:
             self.window.dilation[d], self.window.before[d] = dilation[d], before[d]
         return 0
 
-    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                      size_t *workspace):
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
+                      i8_image *image, size_t *workspace):
         """The path, and the facts of an execution: for "gemm" the first product, whose image goes to `image`, for
         others the workspace of a thread."""
         cdef PackingJob j
@@ -271,9 +260,9 @@ cdef class Filters:
         set_first_product(&j, g, image)
         return "gemm"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
-        """dst from src, which share no memory; bytes of src are XORed with `flip`. With `tries_memory` nothing is
+        """dst from src, which share no memory; bytes of src are XORed with `flip`. With `dry_run` nothing is
         written: what that needs of memory is acquired and released."""
         cdef PackingJob j
         cdef int threads, status
@@ -281,7 +270,7 @@ cdef class Filters:
         if is_empty(dst):
             return 0
         prepare(&j, self, bound, src, dst, flip)
-        j.g.tries_memory = tries_memory
+        j.g.dry_run = dry_run
         threads = max_threads()
         if bound._bo_cols is not None and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
@@ -291,12 +280,12 @@ cdef class Filters:
             elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
-        if verbose and not tries_memory:
+        if verbose and not dry_run:
             describe_all(&j, threads, elapsed, name)
         return 0
 
-    cdef int run_path(self, path_fn do_part, const void *job, Gemm *g, Bound bound, int parts, size_t size,
-                      bint tries_memory, str name, str path) except -1:
+    cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
+                      bint dry_run, str name, str path) except -1:
         """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
         here where it is not that of the layer."""
         cdef double elapsed
@@ -310,13 +299,13 @@ cdef class Filters:
             elapsed = seconds()
             e.memory = <char *>acquire(parts * size)
             if e.memory is not NULL:
-                if not tries_memory:
+                if not dry_run:
                     run_parts(execute, &e, parts, parts)
                 release(e.memory)
             elapsed = seconds() - elapsed
         if e.memory is NULL:
             raise MemoryError(f"{name}: no memory for the workspace")
-        if verbose and not tries_memory:
+        if verbose and not dry_run:
             report(name, f"m={g.m},n={g.n},k={g.k}", path, g.kernels, parts, elapsed)
         return 0
 
@@ -362,7 +351,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     f.packed.fill_split(&j.g, j.g.m)
     if j.outer > 1:
         j.image.out[0] = 1
-    j.g.a.flip = flip
+    j.g.a.sign_flip = flip
     j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
     j.g.doubled = f.doubled

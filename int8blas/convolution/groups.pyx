@@ -29,8 +29,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, share
-from int8blas.gemm.plan cimport Gemm, is_plain, is_wide, set_tile_output
-from int8blas.gemm.problem cimport start
+from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output, start
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -56,7 +55,8 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
     """The memory of one thread; its size."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room)
-    w.widened = <int8_t *>carve(&memory, 2 * j.g.panel_size if j.g.kernels.convolution.widen_grouped is not NULL else 0)
+    w.widened = <int8_t *>carve(
+        &memory, 2 * j.g.panels.step if j.g.kernels.convolution.widen_grouped is not NULL else 0)
     w.sums = <int32_t *>carve(&memory, sizeof(int32_t) * I8_MAX_GROUPED * MAX_PIXELS)
     return memory - first
 
@@ -65,16 +65,16 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
                    i8_grouped_args *t) noexcept nogil:
     """All lines of a block, for the channels from `first` of the block's on that the kernel takes."""
     cdef const i8_image *m = &j.image
-    cdef const Gemm *g = &j.g
+    cdef const Problem *g = &j.g
     cdef i8_tile_output out
     cdef i8_output_args o
     cdef int64_t channel = k.group * I8_MAX_GROUPED + first, i, h, low, high, x
     cdef const uint8_t *a
     cdef char *c
     cdef int whole = g.kernels.convolution.grouped_channels
-    t.weights = g.packed + k.group * g.panel_size + first
+    t.weights = g.panels.data + k.group * g.panels.step + first
     if g.kernels.convolution.widen_grouped is not NULL:
-        g.kernels.convolution.widen_grouped(w.widened, t.weights, g.panel_size // (I8_GROUP * I8_PANEL))
+        g.kernels.convolution.widen_grouped(w.widened, t.weights, g.panels.step // (I8_GROUP * I8_PANEL))
         t.weights = w.widened
     t.channels = <int>min(<int64_t>whole, j.channels - channel)
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
@@ -102,7 +102,7 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
             g.kernels.convolution.grouped(t)
             if t.output is NULL:
                 o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + x
-                take_off(&j.windows, g.b.zeros, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
+                take_off(&j.windows, g.b.zero_points, w.sums, o.acc_row, o.row, o.rows, channel, o.cols)
                 g.kernels.stage.output(&o)
             x += MAX_PIXELS
 
@@ -110,7 +110,7 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
 cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
     """One block, for the channels of a panel."""
     cdef const i8_image *m = &j.image
-    cdef const Gemm *g = &j.g
+    cdef const Problem *g = &j.g
     cdef Block k = copy_block(j, w.region, unit)
     cdef i8_grouped_args t
     cdef int64_t channels = min(<int64_t>I8_MAX_GROUPED, j.channels - k.group * I8_MAX_GROUPED), first = 0
@@ -201,19 +201,19 @@ cdef class GroupFilters(Filters):
         j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a.flip = flip
+        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but zero points of the destination may be among the offsets.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
-        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero == 0
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
         j.g.threads = 1
         if not is_empty(dst):
             set_blocks(j)
         return j.g.threads
 
-    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                      size_t *workspace):
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
+                      i8_image *image, size_t *workspace):
         cdef LinesJob j
         cdef Workspace w
         self.prepare(&j, bound, src, dst, flip)
@@ -221,7 +221,7 @@ cdef class GroupFilters(Filters):
         g[0] = j.g
         return "groups"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
         cdef LinesJob j
         cdef Workspace w
@@ -231,4 +231,4 @@ cdef class GroupFilters(Filters):
         parts = self.prepare(&j, bound, src, dst, flip)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.outputs, j.size, &j.windows)
-        return self.run_path(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), tries_memory, name, "groups")
+        return self.run_path(do_part, &j, &j.g, bound, parts, lay_out(&j, &w, NULL), dry_run, name, "groups")

@@ -4,7 +4,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.convolution.filters cimport Filters, Images
 from int8blas.core.kernels cimport i8_image
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 
@@ -60,7 +60,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1
-    cdef tuple describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace)
+    cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace)
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count)
     cdef Bound bind(self, Values values, tuple part)
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,

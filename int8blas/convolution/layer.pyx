@@ -30,9 +30,9 @@ from int8blas.stage.layer_arguments import (
 )
 from int8blas.convolution.lines cimport LineFilters, has_lines
 from int8blas.core.results cimport empty, empty_like
+from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport is_usable
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
 from int8blas.core.split cimport ceil_div
@@ -427,7 +427,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             shape[first + d] = self.output_size(cnp.PyArray_DIM(x, first + d), d)
         return 0
 
-    cdef tuple describe(self, cnp.ndarray x, Gemm *g, i8_image *image, size_t *workspace):
+    cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace):
         """Filters.describe of the first phase, for a source and a new destination; and what has the memory that the
         problem points to, which is to be kept while it is read."""
         cdef cnp.npy_intp shape[5]

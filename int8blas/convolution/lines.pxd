@@ -5,13 +5,13 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas.convolution.filters cimport Filters, Images
 from int8blas.convolution.window_sums cimport Windows
 from int8blas.core.kernels cimport i8_image, i8_matrix
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
 # An execution.
 cdef struct LinesJob:
-    Gemm g                      # the output stage, zero points and B; C of the first pixel
+    Problem g                      # the output stage, zero points and B; C of the first pixel
     i8_image image
     int64_t groups, outputs     # as in Filters
     int64_t channels            # of the source
@@ -42,7 +42,7 @@ cdef class LineFilters(Filters):
                             uint8_t flip) except -1
 
 
-cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil
+cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
 cdef bint set_blocks(LinesJob *j) noexcept nogil
 cdef int64_t all_units(const LinesJob *j) noexcept nogil

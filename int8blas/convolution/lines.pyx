@@ -35,18 +35,18 @@ from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.output cimport GATHERED
-from int8blas.gemm.plan cimport (
+from int8blas.gemm.problem cimport (
     STAGE_WORK,
-    Gemm,
+    Problem,
     block_a_bytes,
     is_plain,
     is_wide,
     matrix_of,
     pays_to_split,
     set_tile_output,
+    start,
     tile_rows,
 )
-from int8blas.gemm.problem cimport start
 from int8blas.gemm.spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
 from int8blas.stage.output_stage cimport Bound
 
@@ -92,7 +92,7 @@ cdef struct Panels:
     i8_output_args o
 
 
-cdef inline int64_t most_widened(const Gemm *g) noexcept nogil:
+cdef inline int64_t most_widened(const Problem *g) noexcept nogil:
     """Bytes of widened panels that a thread may hold."""
     return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
 
@@ -165,25 +165,25 @@ cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int 
     cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
     for x in range(width):
         for i in range(j.image.kernel[1]):
-            memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panel_size + i * line, line)
+            memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panels.step + i * line, line)
 
 
 cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width,
                      Panels *s) noexcept nogil:
     """Some panels of columns, as the tiles of a block read them."""
     cdef const i8_image *m = &j.image
-    cdef const Gemm *g = &j.g
+    cdef const Problem *g = &j.g
     cdef int64_t own = k.group % j.together * j.group_pitch, groups = m.kernel[1] * ceil_div(m.line, I8_GROUP), i
     cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     s.width, s.channel = width, k.group * j.outputs + panel * I8_PANEL
     s.size = 2 if j.dot == I8_DOT2 else 1
     s.line_groups = ceil_div(m.line, I8_GROUP) * s.size
-    s.a, s.b = w.region + own, g.packed + (k.group * j.panels + panel) * g.panel_size
+    s.a, s.b = w.region + own, g.panels.data + (k.group * j.panels + panel) * g.panels.step
     memset(&s.t, 0, sizeof(s.t))
     memset(&s.o, 0, sizeof(s.o))
     s.t.a_row, s.t.a_group = m.stride[2] * m.channels * s.size, I8_GROUP
     s.t.a_segment = m.dilation[1] * j.pitch * s.size
-    s.t.b_panel = g.panel_size
+    s.t.b_panel = g.panels.step
     if j.matrix is not NULL:
         s.t.a_group = I8_MATRIX_K
         s.line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
@@ -193,7 +193,7 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     if j.dot == I8_DOT2:
         s.t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
         for i in range(width):
-            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, s.b + i * g.panel_size, groups)
+            g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, s.b + i * g.panels.step, groups)
         s.a, s.b = <const uint8_t *>(w.wide_region + own), <const int8_t *>w.wide_panels
     s.t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
@@ -211,7 +211,7 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
 cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t i, Panels *s) noexcept nogil:
     """The tiles of line i of a block, times some panels."""
     cdef const i8_image *m = &j.image
-    cdef const Gemm *g = &j.g
+    cdef const Problem *g = &j.g
     cdef i8_tile_args *t = &s.t
     cdef i8_output_args *o = &s.o
     cdef int64_t h = k.line + i, tile = 0, tiles = ceil_div(k.outputs, j.mr), top = 0, low, high, x, end
@@ -250,7 +250,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
             o.c = c + top * j.steps[3]
             if j.windows.sums is not NULL:
-                o.bo, o.row_term = g.b.zeros + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
+                o.bo, o.row_term = g.b.zero_points + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
             g.kernels.stage.output(o)
             top = end
 
@@ -284,7 +284,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
         m.size[1] = 0
     j.g.kernels.packing.image_lines(
         region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
-        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a.flip)
+        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a.sign_flip)
     return k
 
 
@@ -380,7 +380,7 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
     return True
 
 
-cdef const i8_matrix *matrix_of_lines(const Gemm *g, const i8_image *m) noexcept nogil:
+cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil:
     """The matrix unit, if there is one that reads windows where they are: few rows of its registers are none, and lines
     fill steps well enough."""
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
@@ -427,7 +427,7 @@ cdef class LineFilters(Filters):
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
-        j.g.a.flip = flip
+        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, j.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
@@ -436,9 +436,9 @@ cdef class LineFilters(Filters):
         if j.g.kernels.gemm.exact == I8_DOT2:
             if j.outputs >= SPLIT_OUTPUTS:
                 self.packed.fill_split(&j.g, j.g.m)
-                if pays_to_split(&j.g) and are_all(j.g.split.panels, self.groups * j.panels):
+                if pays_to_split(&j.g) and are_all(j.g.panels.split.panels, self.groups * j.panels):
                     return False
-            j.dot = I8_DOT4_SAT if are_all(j.g.certified, self.groups * j.panels) else I8_DOT2
+            j.dot = I8_DOT4_SAT if are_all(j.g.panels.certified, self.groups * j.panels) else I8_DOT2
         j.mr, j.np, j.matrix = tile_rows(&j.g, j.plain), j.g.kernels.gemm.np, matrix_of_lines(&j.g, &j.image)
         if j.matrix is not NULL:
             j.mr, j.np = j.matrix.mr, j.matrix.np
@@ -446,7 +446,7 @@ cdef class LineFilters(Filters):
             self.groups == 1 and j.image.channels >= MATRIX_CHANNELS and matrix_of(&j.g) is not NULL
         ):
             return False
-        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero == 0
+        j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
         # From here on of all groups, whose offsets may all make sums leave s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
@@ -454,8 +454,8 @@ cdef class LineFilters(Filters):
         j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
         return True
 
-    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Gemm *g, i8_image *image,
-                      size_t *workspace):
+    cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
+                      i8_image *image, size_t *workspace):
         cdef LinesJob j
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
@@ -464,12 +464,12 @@ cdef class LineFilters(Filters):
         g[0], image[0] = j.g, j.image
         return "lines"
 
-    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint tries_memory,
+    cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
         cdef LinesJob j
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
-            return Filters.run(self, bound, src, dst, flip, tries_memory, name)
+            return Filters.run(self, bound, src, dst, flip, dry_run, name)
         if bound._bo_cols is not None:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
-        return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), tries_memory, name, "lines")
+        return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), dry_run, name, "lines")

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_image
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 
 # The sums of an execution: of each group, of every pixel of the destination. NULL where weights have no zero points.
@@ -14,7 +14,7 @@ cdef struct Windows:
     int64_t outputs             # channels of the destination that see one group
 
 
-cdef cnp.ndarray window_sums(const Gemm *g, const i8_image *m, int64_t groups, int64_t channels, const int64_t *size,
+cdef cnp.ndarray window_sums(const Problem *g, const i8_image *m, int64_t groups, int64_t channels, const int64_t *size,
                              Windows *windows)
 cdef void take_off(const Windows *windows, const int64_t *zeros, int32_t *sums, ptrdiff_t sums_row, int64_t row,
                    int64_t rows, int64_t column, int64_t cols) noexcept nogil

@@ -17,13 +17,13 @@ from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 cnp.import_array()
 
 
 cdef struct SumsJob:
-    const Gemm *g
+    const Problem *g
     i8_image image
     int64_t channels            # of a group
     int64_t images, outputs     # outputs of a group in one image
@@ -60,7 +60,7 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
 cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept nogil:
     """All windows of a group in one image. 0, or -1 if there is no memory."""
     cdef const SumsJob *j = <const SumsJob *>job
-    cdef const Gemm *g = j.g
+    cdef const Problem *g = j.g
     cdef const i8_image *m = &j.image
     cdef int64_t group = unit // j.images, n = unit % j.images
     cdef int64_t lines = m.size[0] * m.size[1], pixels = lines * m.size[2], i
@@ -74,9 +74,9 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
         g.kernels.packing.row_sums(
             own + i * m.size[2], m.size[2], j.channels,
             m.src + n * m.steps[0] + i // m.size[1] * m.steps[1] + i % m.size[1] * m.steps[2]
-            + group * j.channels * m.steps[4], m.steps[3], m.steps[4], g.a.flip)
+            + group * j.channels * m.steps[4], m.steps[3], m.steps[4], g.a.sign_flip)
     for i in range(pixels):
-        own[i] -= g.a.zero * j.channels
+        own[i] -= g.a.zero_point * j.channels
     add_taps(along_w, own, m, 2, lines, 1)
     add_taps(along_h, along_w, m, 1, m.size[0], m.out[2])
     add_taps(j.sums + unit * j.outputs, along_h, m, 0, 1, m.out[1] * m.out[2])
@@ -84,7 +84,7 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
     return 0
 
 
-cdef cnp.ndarray window_sums(const Gemm *g, const i8_image *image, int64_t groups, int64_t channels,
+cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t groups, int64_t channels,
                              const int64_t *size, Windows *windows):
     """Set the sums of all groups of so many channels, for a destination of `size` (n, d, h, w); the memory they lie in.
 

@@ -24,16 +24,16 @@ from int8blas.gemm.nest cimport (
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport COLUMN_K, COLUMN_ROWS
-from int8blas.gemm.plan cimport is_made
+from int8blas.gemm.problem cimport is_made
 
 
-cdef size_t lay_out_block(const Gemm *g, const Plan *p, PackedBlock *b, char *memory) noexcept nogil:
+cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
     """Set the pointers of a packed B block to what it needs of some memory. Return its size, 0 if B is packed and has
     all that the product needs."""
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
-    cdef bint is_plain = g.packed is NULL
-    cdef bint needs_sums = is_plain and (g.a.zero != 0 or outer_ao(g, p) or g.column_squares is not NULL)
+    cdef bint is_plain = g.panels.data is NULL
+    cdef bint needs_sums = is_plain and (g.a.zero_point != 0 or outer_ao(g, p) or g.column_squares is not NULL)
     cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.slab_blocks * p.kc))
     b.data = <int8_t *>carve(&memory, p.slab * panel if is_plain else 0)
     b.col_sums = <int64_t *>carve(&memory, sizeof(int64_t) * columns if needs_sums else 0)
@@ -43,7 +43,7 @@ cdef size_t lay_out_block(const Gemm *g, const Plan *p, PackedBlock *b, char *me
     return memory - start
 
 
-cdef size_t lay_out_rows(const Gemm *g, const Plan *p, RowVectors *rows, char *memory) noexcept nogil:
+cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows, char *memory) noexcept nogil:
     """Set the pointers of the row vectors of an M block. Return the size of their memory."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), wide = sizeof(int64_t) * mc, short = sizeof(int32_t) * mc
@@ -51,7 +51,7 @@ cdef size_t lay_out_rows(const Gemm *g, const Plan *p, RowVectors *rows, char *m
     rows.ao = <int64_t *>carve(&memory, wide if outer_ao(g, p) else 0)
     rows.row_term = <int64_t *>carve(&memory, wide if has_row_terms(g) else 0)
     rows.row_init = <int32_t *>carve(&memory, short if has_row_init(g, p) else 0)
-    rows.co_row = <int32_t *>carve(&memory, short if not p.from_registers and g.co != 0 else 0)
+    rows.co_row = <int32_t *>carve(&memory, short if not p.common.from_registers and g.co != 0 else 0)
     rows.a_tail = <uint32_t *>carve(&memory, short if p.direct_a and g.k % I8_GROUP else 0)
     rows.scale = <float *>carve(&memory, short if g.dynamic_source is not NULL else 0)
     rows.zero = <int64_t *>carve(&memory, wide if g.dynamic_source is not NULL else 0)
@@ -59,13 +59,13 @@ cdef size_t lay_out_rows(const Gemm *g, const Plan *p, RowVectors *rows, char *m
     return memory - start
 
 
-cdef size_t lay_out_thread(const Gemm *g, const Plan *p, Arena *arena, char *memory) noexcept nogil:
+cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, char *memory) noexcept nogil:
     """Set the pointers of one thread's arena. Return the size of its memory."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), kc = p.kc, groups = groups_of(kc), columns = p.slab * I8_PANEL
     cdef size_t widened = kc if g.scale_groups is NULL else g.scale_groups.size
     cdef size_t sums = mc * p.nc * I8_PANEL
-    cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.wide
+    cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.common.wide
     arena.a = <uint8_t *>carve(
         &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(groups))
     arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.interleaves and is_made(g) else 0)
@@ -75,17 +75,17 @@ cdef size_t lay_out_thread(const Gemm *g, const Plan *p, Arena *arena, char *mem
     arena.b_wide = <int16_t *>carve(
         &memory, sizeof(int16_t) * g.kernels.gemm.np * I8_PANEL * widened if p.may_widen else 0)
     arena.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
-    arena.partial = carve(&memory, sums * (sizeof(int64_t) if p.wide else sizeof(int32_t)) if has_blocks else 0)
+    arena.partial = carve(&memory, sums * (sizeof(int64_t) if p.common.wide else sizeof(int32_t)) if has_blocks else 0)
     arena.tile = <int32_t *>carve(
-        &memory, sizeof(int32_t) * max(I8_MAX_TILE, GATHERED) if p.wide or not p.from_registers else 0)
+        &memory, sizeof(int32_t) * max(I8_MAX_TILE, GATHERED) if p.common.wide or not p.common.from_registers else 0)
     arena.outlier_sums = <int32_t *>carve(&memory, sizeof(int32_t) * mc * p.np * I8_PANEL if p.splits else 0)
     arena.scaled = <float *>carve(&memory, sizeof(float) * GATHERED if g.scale_groups is not NULL else 0)
-    arena.rebased_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if p.may_widen and g.a.flip else 0)
+    arena.rebased_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if p.may_widen and g.a.sign_flip else 0)
     memory += lay_out_rows(g, p, &arena.rows, memory)
     return memory - start
 
 
-cdef size_t thread_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+cdef size_t thread_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of one thread's arena."""
     cdef Arena arena
     return lay_out_thread(g, p, &arena, <char *>ALIGNMENT)

@@ -24,9 +24,7 @@ from int8blas.core.arrays cimport (
     real,
 )
 from int8blas.core.results cimport empty, empty_like
-from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport (
+from int8blas.gemm.call cimport (
     is_usable,
     run,
     set_a_operand,
@@ -34,9 +32,10 @@ from int8blas.gemm.problem cimport (
     set_b_operand,
     set_bo,
     set_c,
-    start,
     warn_saturated,
 )
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.problem cimport Problem, start
 
 from int8blas.core.words import shown
 
@@ -48,7 +47,7 @@ cdef str FIXED = "F"
 cdef str EXACT = "exact"
 
 
-cdef cnp.ndarray set_offset(Gemm *g, object co, object offsetc):
+cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
     """co, by `offsetc`. Returns the array that holds a vector."""
     cdef cnp.ndarray array, words
     cdef int32_t *offsets
@@ -86,7 +85,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
                  object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
                  int b_type):
     """All four GEMMs: check, set up, compute."""
-    cdef Gemm g
+    cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
     cdef bint transpose
     cdef int saturated
@@ -127,12 +126,12 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     return c if c is not None and overwrite_c else target
 
 
-cdef inline bint is_c(const Gemm *g, cnp.ndarray array) noexcept:
+cdef inline bint is_c(const Problem *g, cnp.ndarray array) noexcept:
     """Whether an array has the shape of C."""
     return cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_DIM(array, 0) == g.m and cnp.PyArray_DIM(array, 1) == g.n
 
 
-cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
+cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c):
     """C as an array, to write to if it is to be overwritten."""
     cdef cnp.ndarray array
     if overwrite_c:
@@ -145,7 +144,7 @@ cdef cnp.ndarray c_operand(Gemm *g, object c, object overwrite_c):
     return array
 
 
-cdef cnp.ndarray result_for(Gemm *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
+cdef cnp.ndarray result_for(Problem *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
     """The array that the result is computed in: C itself, or a copy of it."""
     if overwrite_c and is_usable(array, a, b):
         return array

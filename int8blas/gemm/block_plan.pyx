@@ -31,10 +31,9 @@ from int8blas.core.split cimport (
     split,
 )
 from int8blas.gemm.operand cimport has_zero
-from int8blas.gemm.plan cimport (
+from int8blas.gemm.path cimport SEGMENT_ELEMENTS, divide_k
+from int8blas.gemm.problem cimport (
     STREAM_BYTES,
-    Gemm,
-    Plan,
     block_a_bytes,
     busy_threads,
     has_contiguous_rows,
@@ -83,39 +82,39 @@ cdef enum:
 cdef int64_t SLAB_BYTES = 4 << 20
 
 
-cdef int64_t block_k(const Gemm *g) noexcept nogil:
+cdef int64_t block_k(const Problem *g) noexcept nogil:
     """Return the k of a block: the panels of a tile take at most a quarter of the L2 cache."""
     return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 
-cdef int64_t block_panels(const Gemm *g) noexcept nogil:
+cdef int64_t block_panels(const Problem *g) noexcept nogil:
     """Return the panels of an N block if K has several blocks: the table's number, for whose sums there is room in an
     L2 cache of 1 MiB, or in proportion to a smaller cache."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
-cdef int64_t matrix_a_limit(const Gemm *g) noexcept nogil:
+cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
     """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, most of which B takes."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
-cdef int64_t matrix_b_limit(const Gemm *g) noexcept nogil:
+cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
     """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache, which sums and the next block share.
     """
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
-cdef bint can_be_divided(const Gemm *g, const Plan *p) noexcept nogil:
+cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether threads may pack a plain B on their own, as parts of the problem are problems themselves."""
-    return g.packed is NULL and not p.wide and g.a.zeros is NULL and g.b.zeros is NULL
+    return g.panels.data is NULL and not p.common.wide and g.a.zero_points is NULL and g.b.zero_points is NULL
 
 
-cdef int64_t middle_rows(const Gemm *g, const Plan *p) noexcept nogil:
+cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the number of rows up to which each thread packs a plain B for its own columns."""
     return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
 
 
-cdef void set_blocks(Plan *p, int64_t kc) noexcept nogil:
+cdef void set_blocks(BlocksPlan *p, int64_t kc) noexcept nogil:
     """Divide K into blocks of equal size, whole groups or steps, of at most `kc`."""
     p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
@@ -132,7 +131,7 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
     return False
 
 
-cdef bint may_interleave(const Gemm *g, const Plan *p) noexcept nogil:
+cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether tiles multiply an interleaved A faster, unless blocks are narrow or long."""
     return (
         g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and g.scale_groups is NULL
@@ -140,14 +139,14 @@ cdef bint may_interleave(const Gemm *g, const Plan *p) noexcept nogil:
     )
 
 
-cdef void plan_image(const Gemm *g, Plan *p) noexcept nogil:
+cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Decide whether tiles leave out products with padding: they add 0, and no other tiles are faster. Such tiles have
     heights that divide the lines of the output evenly, and all of K in one block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
-        has_padding(m) and (m.padding ^ g.a.flip) == 0 and g.a.zero == 0 and not p.splits and not g.saturating
-        and p.matrix is NULL and not may_interleave(g, p)
+        has_padding(m) and (m.padding ^ g.a.sign_flip) == 0 and g.a.zero_point == 0 and not p.splits
+        and not g.saturating and p.matrix is NULL and not may_interleave(g, p)
     )
     if not p.skips:
         return
@@ -171,56 +170,59 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
             grid[0] = other
 
 
-cdef void split_threads(const Gemm *g, Plan *p) noexcept nogil:
+cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide the product among threads."""
-    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.own_columns else m_tiles
-    cdef int64_t panels = p.panels if p.own_columns else p.slab
+    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.common.own_columns else m_tiles
+    cdef int64_t panels = p.panels if p.common.own_columns else p.slab
     cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
     # If each thread packs the B that it multiplies, divide columns first. If threads share B, divide rows first, unless
     # rows are so few that an incomplete last tile matters.
-    cdef bint columns_first = g.packed is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
+    cdef bint columns_first = g.panels.data is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
     cdef Grid narrower
-    split_columns(rows, panels, p.grid_np, threads, columns_first, &p.grid)
-    if p.grid_np > 2 and part_count(&p.grid) > 1:
+    split_columns(rows, panels, p.grid_np, threads, columns_first, &p.common.grid)
+    if p.grid_np > 2 and part_count(&p.common.grid) > 1:
         # Tiles narrower by a panel cost less than an uneven division of the columns.
         split_columns(rows, panels, p.grid_np - 1, threads, columns_first, &narrower)
-        if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.grid, p.grid_np, panels):
-            p.grid = narrower
+        if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.common.grid, p.grid_np, panels):
+            p.common.grid = narrower
             p.grid_np -= 1
     # With parts one tile wide, threads would write to the same cache lines of C at the same time.
-    meets = p.grid.column_parts > 1 and ceil_div(panels, p.grid.column_parts) <= p.np and rows >= MANY_TILES * threads
-    p.own_rows = (
-        can_be_divided(g, p) and not p.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
-        and part_count(&p.grid) > 1
+    meets = (
+        p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
+        and rows >= MANY_TILES * threads
     )
-    if meets or p.own_rows:
-        split(rows, 1, threads, False, &p.grid)
-    if p.own_columns:  # parts count panels
-        p.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.grid.column_parts))
+    p.common.own_rows = (
+        can_be_divided(g, p) and not p.common.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
+        and part_count(&p.common.grid) > 1
+    )
+    if meets or p.common.own_rows:
+        split(rows, 1, threads, False, &p.common.grid)
+    if p.common.own_columns:  # parts count panels
+        p.common.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.common.grid.column_parts))
     else:
-        leave_out(&p.grid)
-    p.grid.rows = m_tiles
+        leave_out(&p.common.grid)
+    p.common.grid.rows = m_tiles
 
 
-cdef void set_forms(const Gemm *g, Plan *p) noexcept nogil:
+cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose the multiply-adds of the tiles, and the forms of their operands."""
     p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
-    p.matrix = NULL if p.wide or g.scale_groups is not NULL else matrix_of(g)
-    p.direct_a = has_contiguous_rows(g) and g.a.flip == 0
+    p.matrix = NULL if p.common.wide or g.scale_groups is not NULL else matrix_of(g)
+    p.direct_a = has_contiguous_rows(g) and g.a.sign_flip == 0
     p.keeps_a = p.skips = p.scaled_tiles = False
     if p.matrix is not NULL:
         p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
     else:
-        p.mr = tile_rows(g, p.from_registers or p.to_output)
+        p.mr = tile_rows(g, p.common.from_registers or p.common.to_output)
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
     # With few rows, each packed B block is used only a few times: small blocks stay in the L2 cache until then. With
     # many rows, larger blocks let A be read less often.
-    p.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
+    p.common.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
 
 
-cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
+cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the largest k of a block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
     # A matrix unit takes all of K in one block of up to 1.5 times the usual size: that costs less than sums that wait
@@ -228,10 +230,10 @@ cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
     # reuse the A of a tile, which leaves L1.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
-        or (g.k <= 2 * kc and p.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
+        or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
     ):
         kc = round_up(g.k, I8_MATRIX_K)
-    if p.own_columns and g.m <= MIDDLE_ROWS:
+    if p.common.own_columns and g.m <= MIDDLE_ROWS:
         return min(<int64_t>MIDDLE_K, kc)
     if g.m <= p.mr:
         # B is read once, so it need not fit a cache, and long panels are long streams.
@@ -239,7 +241,7 @@ cdef int64_t longest_block(const Gemm *g, const Plan *p) noexcept nogil:
     return kc
 
 
-cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
+cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide K into blocks."""
     set_blocks(p, longest_block(g, p))
     if g.scale_groups is not NULL:
@@ -252,23 +254,23 @@ cdef void set_k_blocks(const Gemm *g, Plan *p) noexcept nogil:
         if p.scaled_tiles:
             p.mr = g.kernels.gemm.scaled_tiles.mr
     if p.splits:
-        p.kc = g.split.k
+        p.kc = g.panels.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
     if g.image is not NULL:
         plan_image(g, p)
 
 
-cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
+cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose how B and C pass through memory: packed B blocks, prefetching, streaming stores."""
     cdef int64_t slab_bytes
-    cdef bint is_far = g.packed is not NULL and (g.far or g.n * g.k > near_bytes(g))
-    p.slab_blocks = 1 if p.own_columns else p.k_blocks
+    cdef bint is_far = g.panels.data is not NULL and (g.far or g.n * g.k > near_bytes(g))
+    p.slab_blocks = 1 if p.common.own_columns else p.k_blocks
     p.slab = p.panels
-    if g.packed is NULL:
-        slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.own_columns else SLAB_BYTES
+    if g.panels.data is NULL:
+        slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.own_columns else SLAB_BYTES
         p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     p.stream = (
-        g.to_s64 and p.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
+        g.to_s64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
@@ -279,17 +281,17 @@ cdef void set_memory(const Gemm *g, Plan *p) noexcept nogil:
         p.np = 1
 
 
-cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
+cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose the rows and panels of a block: whole tiles, and M blocks of equal height."""
     cdef int64_t a_bytes = block_a_bytes(g) if p.matrix is NULL else matrix_a_limit(g)
-    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.grid.stretches else p.grid.row_parts)
+    cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.common.grid.stretches else p.common.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
-    cdef int64_t m_blocks = 1 if p.own_columns else ceil_div(m_tiles * p.mr, rows)
-    cdef int64_t columns = ceil_div(ceil_div(p.slab, p.grid_np), p.grid.column_parts) * p.grid_np, nc
+    cdef int64_t m_blocks = 1 if p.common.own_columns else ceil_div(m_tiles * p.mr, rows)
+    cdef int64_t columns = ceil_div(ceil_div(p.slab, p.grid_np), p.common.grid.column_parts) * p.grid_np, nc
     cdef bint fits = round_up(g.m, p.mr) * g.k <= g.machine.l2 // 4, halves
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     p.nc = columns
-    if p.own_columns:
+    if p.common.own_columns:
         p.nc = round_up(p.slab, p.grid_np)
     elif p.k_blocks > 1:
         # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
@@ -306,17 +308,21 @@ cdef void set_block_sizes(const Gemm *g, Plan *p) noexcept nogil:
         p.keeps_a = fits and p.nc < columns
 
 
-cdef void choose_interleaving(const Gemm *g, Plan *p) noexcept nogil:
+cdef void choose_interleaving(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Decide whether A is interleaved, even if tiles could read it in place."""
     p.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
     p.direct_a = p.direct_a and not p.interleaves
 
 
-cdef void plan_blocks(const Gemm *g, Plan *p) noexcept nogil:
+cdef void plan_blocks(const Problem *g, Plan *plan) noexcept nogil:
     """Plan the general path: tiles, blocks, packed B blocks, threads."""
+    cdef BlocksPlan *p = <BlocksPlan *>plan
+    p.groups, p.panels = ceil_div(g.k, I8_GROUP), ceil_div(g.n, I8_PANEL)
     set_forms(g, p)
     set_k_blocks(g, p)
     set_memory(g, p)
     split_threads(g, p)
     set_block_sizes(g, p)
     choose_interleaving(g, p)
+    plan.packs_squares, plan.own_unit = True, p.mr
+    divide_k(g, plan, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS and not p.splits, 0.5)

@@ -1,4 +1,7 @@
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.path cimport Description, Plan
+from int8blas.gemm.problem cimport Problem
 
 
-cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil
+cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil
+cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil
+cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) noexcept nogil

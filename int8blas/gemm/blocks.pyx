@@ -1,6 +1,6 @@
 """The general path: the loop nest.
 
-    gemm_blocks         packs B, one block after the other, unless B is packed already
+    run_blocks          packs B, one block after the other, unless B is packed already
       multiply_part       what one thread computes of C: five loops around the micro-kernel
 
             N                      nc panels         B' in panels of 16 columns, a packed B block at a time
@@ -21,16 +21,26 @@ Nothing here knows an instruction set: tile sizes, block sizes and functions com
 
 from libc.stdint cimport int64_t
 
-from int8blas.core.kernels cimport i8_finish_streams
+from int8blas.core.kernels cimport I8_MATRIX_ROWS, I8_PANEL, i8_finish_streams
 from int8blas.core.memory cimport ALIGNMENT, acquire, release
-from int8blas.core.split cimport MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, share
+from int8blas.core.split cimport (
+    MAX_PIECES,
+    Grid,
+    Piece,
+    ceil_div,
+    has_own_columns,
+    part_count,
+    pieces_of,
+    round_up,
+    share,
+)
 from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
+from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
 from int8blas.gemm.nest cimport Cursor, Nest, PackedBlock
 from int8blas.gemm.pack_a cimport copy_tail, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
-from int8blas.gemm.plan cimport Gemm, Plan
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport find_range, rebase_start, tile_of
 from int8blas.gemm.spans cimport multiply_in_window
@@ -45,8 +55,8 @@ cdef enum:
 
 # A packed B block, and the memory of the threads that multiply it.
 cdef struct BlockJob:
-    const Gemm *g
-    const Plan *p
+    const Problem *g
+    const BlocksPlan *p
     PackedBlock b
     size_t shared_bytes             # of the packed B block: with 0, B is packed and needs no vectors
     size_t thread_bytes
@@ -73,7 +83,7 @@ cdef void start_k_block(Nest *x) noexcept nogil:
 
 cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
     """Compute a rectangle of C, in the K blocks of the packed B block: the five loops."""
-    cdef const Plan *p = x.p
+    cdef const BlocksPlan *p = x.p
     cdef Cursor *at = &x.at
     cdef int64_t first_row = piece.row * p.mr, end_row = min(piece.row_end * p.mr, x.g.m)
     cdef int64_t first_panel = piece.column * p.grid_np, end_panel = min(piece.column_end * p.grid_np, x.b.panels)
@@ -116,8 +126,8 @@ cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
 cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """Compute one thread's part of C, and pack the panels of columns that are its own."""
     cdef const BlockJob *j = <const BlockJob *>job
-    cdef const Plan *p = j.p
-    cdef Grid grid = p.grid
+    cdef const BlocksPlan *p = j.p
+    cdef Grid grid = p.common.grid
     cdef Piece pieces[MAX_PIECES]
     cdef Nest x
     cdef int64_t panel
@@ -149,11 +159,17 @@ cdef int pack_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     return 0
 
 
-cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
+cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil:
+    """Return True: this path takes every problem."""
+    return True
+
+
+cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute the product: for each packed B block, pack it and multiply it. Return 0, or -1 without memory."""
+    cdef const BlocksPlan *p = <const BlocksPlan *>plan
     cdef BlockJob job
     cdef PackedBlock *b = &job.b
-    cdef int parts = part_count(&p.grid)
+    cdef int parts = part_count(&p.common.grid)
     cdef bint pack_first
     cdef char *memory
     job.g, job.p = g, p
@@ -162,7 +178,7 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
     memory = <char *>acquire(job.shared_bytes + parts * job.thread_bytes)
     if memory is NULL:
         return -1
-    if g.tries_memory:
+    if g.dry_run:
         release(memory)
         return 0
     lay_out_block(g, p, b, memory)
@@ -170,8 +186,8 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
     b.first = b.first_k_block = 0
     while b.first < p.panels:
         set_block(g, p, b)
-        pack_first = job.shared_bytes > 0 and not has_own_columns(&p.grid)
-        if pack_first and g.packed is not NULL and b.panels <= FEW_PANELS:
+        pack_first = job.shared_bytes > 0 and not has_own_columns(&p.common.grid)
+        if pack_first and g.panels.data is not NULL and b.panels <= FEW_PANELS:
             pack_block(g, p, b, 0, b.panels)
             pack_first = False
         if pack_first:
@@ -184,3 +200,20 @@ cdef int gemm_blocks(const Gemm *g, const Plan *p) noexcept nogil:
             b.first += b.panels
     release(memory)
     return 0
+
+
+cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the sizes of a tile and of blocks, what tiles take, and which units threads share."""
+    cdef const BlocksPlan *p = <const BlocksPlan *>plan
+    d.tile[0], d.tile[1] = 1 if g.m == 1 else p.mr, p.np * I8_PANEL
+    if p.matrix is not NULL:
+        d.tile[0] = min(p.mr, round_up(g.m, I8_MATRIX_ROWS))
+    d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
+    d.workspace = thread_bytes(g, p)
+    d.a_in_place, d.may_widen, d.splits = p.direct_a, p.may_widen, p.splits
+    if plan.own_columns:
+        d.units[0], d.units[1], d.unit[0], d.unit[1] = 1, p.panels, g.m, I8_PANEL
+    elif plan.grid.columns == 1:
+        d.unit[0], d.unit[1] = p.mr, g.n
+    else:
+        d.units[1], d.unit[0], d.unit[1] = ceil_div(p.slab, p.grid_np), p.mr, p.grid_np * I8_PANEL

@@ -18,7 +18,6 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_GROUP
 from int8blas.core.split cimport round_up, share
 from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
-from int8blas.gemm.plan cimport DynamicSource, Gemm
 
 cdef enum:
     # Parts into which the rows fall for their common range.
@@ -29,7 +28,7 @@ cdef float LARGEST = 3.402823466e38
 
 # A range that all rows have in common.
 cdef struct RangeJob:
-    const Gemm *g
+    const Problem *g
     int type                    # as in DynamicSource
     int64_t rows
     float *ranges               # of the parts, (low, high)
@@ -50,7 +49,7 @@ cdef void parameters(const DynamicSource *s, const float *range_, float *scale, 
     zero[0] = <int64_t>min(rounded, <float>255)
 
 
-cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
+cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
     """Scale and zero point of each of some rows."""
     cdef float range_[2]
     cdef float largest
@@ -69,7 +68,7 @@ cdef void source_parameters(const Gemm *g, int64_t row, int64_t rows, float *sca
         parameters(g.dynamic_source, range_, scales + i, zeros + i)
 
 
-cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
+cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
     """`k` columns of some rows of A', `dst_row` bytes apart, with zeros up to a multiple of 4."""
     cdef const char *src
@@ -80,7 +79,7 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
             memset(dst, 0, k)
         elif g.dynamic_source.symmetric:
             g.kernels.stage.quantize_within(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
-                                            g.a.flip)
+                                            g.a.sign_flip)
         else:
             g.kernels.stage.quantize_source(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
                                             <float>zeros[i])
@@ -89,7 +88,7 @@ cdef void quantize_rows(const Gemm *g, uint8_t *dst, ptrdiff_t dst_row, int64_t 
         dst += dst_row
 
 
-cdef void set_tensor_parameters(const Gemm *g, DynamicSource *s, int threads) noexcept nogil:
+cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads) noexcept nogil:
     """Scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
     cdef RangeJob job
@@ -106,7 +105,7 @@ cdef void set_tensor_parameters(const Gemm *g, DynamicSource *s, int threads) no
 cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """The range of a part of the rows."""
     cdef const RangeJob *j = <const RangeJob *>job
-    cdef const Gemm *g = j.g
+    cdef const Problem *g = j.g
     cdef int64_t row = share(j.rows, part, parts), end = share(j.rows, part + 1, parts)
     cdef float *range_ = j.ranges + 2 * part
     cdef float one[2]

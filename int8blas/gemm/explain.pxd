@@ -1,4 +1,4 @@
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 # The plan of a problem; `certified` is (certified panels, panels) of a packed B, or None; whether A and B are there.
-cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=*)
+cdef object explain_problem(const Problem *g, numerics, certified, bint has_values=*)

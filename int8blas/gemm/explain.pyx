@@ -12,43 +12,25 @@ from int8blas.core.kernels cimport (
     I8_DOT8,
     I8_DOT_SMALL,
     I8_GROUP,
-    I8_MATRIX_ROWS,
     I8_MAX_PAIR_SUM,
     I8_PANEL,
     i8_gemm_kernels,
     i8_kernels,
-    tile_panels,
 )
 from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
-from int8blas.core.split cimport ceil_div, equal_parts, pieces_of_parts, round_up, split
+from int8blas.core.split cimport Grid, ceil_div, equal_parts, pieces_of_parts, round_up
 from int8blas.core.threads cimport max_threads
-from int8blas.gemm.arena cimport thread_bytes
+from int8blas.gemm.block_plan cimport BlocksPlan
+from int8blas.gemm.call cimport set_a_operand, set_b_operand
 from int8blas.gemm.driver cimport set_segment
 from int8blas.gemm.nest cimport Nest
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport (
-    PATH_BLOCKS,
-    PATH_FEW_COLUMNS,
-    PATH_FEW_ROWS,
-    PATH_LONG_K,
-    PATH_SMALL_K,
-    PATH_TINY,
-    PATH_TRIANGLE,
-    Gemm,
-    Plan,
-    arranged,
-    is_product,
-    stores_transposed,
-    make_plan,
-    plan_threads,
-    thread_work,
-    tile_rows,
-)
-from int8blas.gemm.problem cimport set_a_operand, set_b_operand, start
-from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot, suits_values
-from int8blas.gemm.triangle cimport triangle_bytes
+from int8blas.gemm.path cimport Description, Plan, planned_threads
+from int8blas.gemm.plan cimport Resolved, describe, resolve
+from int8blas.gemm.problem cimport start, thread_work
+from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot
 
 from int8blas.core.kernels import table_address
 from int8blas.core.words import shown
@@ -56,16 +38,6 @@ from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation
 
 cnp.import_array()
 
-
-NAMES = {
-    PATH_TINY: "tiny",
-    PATH_LONG_K: "long",
-    PATH_FEW_ROWS: "rows",
-    PATH_FEW_COLUMNS: "dots",
-    PATH_SMALL_K: "thin",
-    PATH_TRIANGLE: "triangle",
-    PATH_BLOCKS: "blocks",
-}
 
 # How layers of a class are explained: a function of the layer and its source.
 _layers = {}
@@ -106,7 +78,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     >>> plan.isa, plan.tile, plan.threads
     ('ref', (4, 16), 1)
     """
-    cdef Gemm g
+    cdef Problem g
     cdef cnp.ndarray array
     cdef int b_type
     if type(b) in _layers:
@@ -137,8 +109,11 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     Nothing is multiplied, so that there need be no operands. `parts` has the pieces of each thread's units of C, which
     have `unit` rows and columns.
     """
-    cdef Gemm g
-    cdef Plan p
+    cdef Problem g
+    cdef Resolved r
+    cdef Description d
+    cdef const Plan *p = &r.plan.common
+    cdef const BlocksPlan *blocks = &r.plan.blocks
     cdef Machine other
     cdef i8_kernels kernels
     cdef i8_gemm_kernels tiles
@@ -158,38 +133,36 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
     g.c_row, g.c_col = n * sizeof(int32_t), sizeof(int32_t)
     if packed:
-        g.packed, g.panel_size = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
-    memset(&p, 0, sizeof(p))
-    make_plan(&g, &p)
-    # Units as the paths share them out, where that is not as they are counted for the number of threads.
-    unit = (m, n)
-    if p.path == PATH_FEW_ROWS:
-        unit = (ceil_div(m, p.grid.rows), g.kernels.gemm.few_rows_columns)
-    elif p.path == PATH_FEW_COLUMNS:
-        p.grid.rows, p.grid.columns, unit = (m, 1, (1, n)) if p.by_rows else (1, n, (m, 1))
-    elif p.path == PATH_SMALL_K:
-        unit = (1, n)
-    elif p.path == PATH_BLOCKS and p.own_columns:
-        p.grid.rows, p.grid.columns, unit = 1, p.panels, (m, I8_PANEL)
-    elif p.path == PATH_BLOCKS and p.grid.columns == 1:
-        unit = (p.mr, n)
-    elif p.path == PATH_BLOCKS:
-        p.grid.columns, unit = ceil_div(p.slab, p.grid_np), (p.mr, p.grid_np * I8_PANEL)
-    return {
-        "path": NAMES[p.path], "threads": plan_threads(&g, &p), "k_parts": p.k_parts, "segments": p.segments,
-        "unit": unit, "units": (p.grid.rows, p.grid.columns), "parts": pieces_of_parts(&p.grid),
-        "mr": p.mr, "np": p.np, "mc": p.mc, "nc": p.nc, "kc": p.kc, "k_blocks": p.k_blocks, "slab": p.slab,
-        "slab_blocks": p.slab_blocks, "panels": p.panels, "own_columns": p.own_columns, "own_rows": p.own_rows,
-        "by_matrix": p.matrix is not NULL, "keeps_a": p.keeps_a, "widens": p.may_widen and p.uncertified == I8_DOT2,
-        "thread_work": thread_work(&g),
+        g.panels.data, g.panels.step = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
+    resolve(&g, &r)
+    describe(&r, &d)
+    found = {
+        "path": p.path.name.decode(), "threads": planned_threads(p), "k_parts": p.k_parts, "segments": p.segments,
+        "unit": tuple(d.unit), "units": tuple(d.units), "parts": parts_of(p, &d), "thread_work": thread_work(&g),
     }
+    # What other paths have no words for.
+    details = {
+        "mr": blocks.mr, "np": blocks.np, "mc": blocks.mc, "nc": blocks.nc, "kc": blocks.kc,
+        "k_blocks": blocks.k_blocks, "slab": blocks.slab, "slab_blocks": blocks.slab_blocks,
+        "panels": blocks.panels, "own_columns": p.own_columns, "own_rows": p.own_rows,
+        "by_matrix": blocks.matrix is not NULL, "keeps_a": blocks.keeps_a,
+        "widens": blocks.may_widen and blocks.uncertified == I8_DOT2,
+    }
+    return found | (details if found["path"] == "blocks" else dict.fromkeys(details))
+
+
+cdef list parts_of(const Plan *p, const Description *d):
+    """The pieces of each thread, in the units that a path shares out."""
+    cdef Grid grid = p.grid
+    grid.rows, grid.columns = d.units[0], d.units[1]
+    return pieces_of_parts(&grid)
 
 
 cdef str name_of_dot(int dot):
     return {I8_DOT4_SAT: "pairs", I8_DOT8: "two groups", I8_DOT_SMALL: "many groups"}.get(dot, "widened")
 
 
-cdef object count_choices(const Gemm *g, const Plan *p):
+cdef object count_choices(const Problem *g, const BlocksPlan *p):
     """Return how many panels of B each multiply-add takes, summed over the M blocks, as the loop nest chooses them."""
     cdef Nest x
     cdef int64_t panel, columns, i, n_tiles = ceil_div(p.panels, p.np)
@@ -201,14 +174,14 @@ cdef object count_choices(const Gemm *g, const Plan *p):
     memset(&x, 0, sizeof(x))
     x.g, x.p = g, p
     x.at.panels, x.b.panels, x.b.k = p.panels, p.panels, g.k
-    x.b.pair_sums, x.b.certified = <uint16_t *>g.pair_sums, g.certified
+    x.b.pair_sums, x.b.certified = <uint16_t *>g.panels.pair_sums, g.panels.certified
     # The nest has column sums of a plain B wherever it needs them.
-    x.b.col_sums = <int64_t *>g.col_sums if g.packed is not NULL else <int64_t *>ALIGNMENT
-    if g.packed is NULL:
+    x.b.col_sums = <int64_t *>g.panels.col_sums if g.panels.data is not NULL else <int64_t *>ALIGNMENT
+    if g.panels.data is NULL:
         for panel in range(p.panels):
             columns = min(g.n - panel * I8_PANEL, <int64_t>I8_PANEL)
             g.kernels.packing.pack_panels(data, memory.size, columns, g.k, address(&g.b, 0, panel * I8_PANEL),
-                                          g.b.column, g.b.row, g.b.flip)
+                                          g.b.column, g.b.row, g.b.sign_flip)
             pair_sums[panel] = g.kernels.packing.panel_pair_sum(<int8_t *>data, ceil_div(g.k, I8_GROUP), CERTIFIED_SUM)
         x.b.pair_sums = pair_sums
     counts = {}
@@ -224,70 +197,53 @@ cdef object count_choices(const Gemm *g, const Plan *p):
     return {name: counts[name] for name in MULTIPLY_ADDS if name in counts}
 
 
-cdef object explain_problem(const Gemm *g, numerics, certified, bint has_values=False):
-    cdef Plan p
-    cdef Gemm other, segment, plain
-    cdef const Gemm *given = g
+cdef object explain_problem(const Problem *g, numerics, certified, bint has_values=False):
+    cdef Resolved whole, segment
+    cdef Problem part
+    cdef Description d
+    cdef const Resolved *r = &whole
+    cdef const Plan *p = &whole.plan.common
+    cdef const BlocksPlan *blocks
     cdef int64_t panels, i
     shape, most = (g.m, g.n, g.k), g.threads
-    g = arranged(given, &other)
-    transposed = g is not given
+    resolve(g, &whole)
+    threads, parts, segments, wide = planned_threads(p), p.k_parts, p.segments, p.wide
+    if segments > 1 and not p.path.sums_any_k:
+        set_segment(&part, whole.problem, p, 0, NULL)
+        resolve(&part, &segment)
+        r, p = &segment, &segment.plan.common
+        threads = max(threads, planned_threads(p))
+    describe(r, &d)
+    g, blocks = r.problem, &r.plan.blocks
+    path = p.path.name.decode()
     panels = ceil_div(g.n, I8_PANEL)
-    memset(&p, 0, sizeof(p))
-    p.k_parts = p.segments = 1
-    split(1, 1, 1, False, &p.grid)
-    if g.m and g.n:
-        make_plan(g, &p)
-    if has_values and g.m and g.n and suits_values(g, &p, &plain):
-        g = &plain
-        make_plan(g, &p)
-    threads, parts, segments, wide = plan_threads(g, &p), p.k_parts, p.segments, p.wide
-    if segments > 1 and p.path != PATH_LONG_K:
-        set_segment(&segment, g, &p, 0, NULL)
-        g = &segment
-        make_plan(g, &p)
-        threads = max(threads, plan_threads(g, &p))
-    path = NAMES[p.path]
-    width = (p.np if path in ("blocks", "triangle") else tile_panels(g.kernels, g.m)) * I8_PANEL
-    rows = p.mr if path in ("blocks", "triangle") else tile_rows(g, is_product(g) and not stores_transposed(g))
-    tile = {
-        "long": (g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns),
-        "rows": (g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns),
-        "dots": (g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns),
-        "thin": (g.kernels.gemm.small_k_rows, I8_PANEL),
-    }.get(path, (rows if g.m != 1 else 1, width))
-    if path == "blocks" and p.matrix is not NULL:
-        tile = (min(p.mr, round_up(g.m, I8_MATRIX_ROWS)), width)
-    workspace = thread_bytes(g, &p) if path == "blocks" and g.m and g.n else 0
-    if path == "triangle":
-        workspace = triangle_bytes(g, &p) // threads
     multiply_adds = None
     if g.spread != 0:
-        multiply_adds = {name_of_dot(small_triangle_dot(g, &i)): p.panels * (p.panels + 1) // 2}
-    elif has_values and path == "blocks" and p.may_widen and g.k:
-        multiply_adds = count_choices(g, &p)
+        multiply_adds = {name_of_dot(small_triangle_dot(g, &i)): panels * (panels + 1) // 2}
+    elif has_values and path == "blocks" and d.may_widen and g.k:
+        multiply_adds = count_choices(g, blocks)
     return Explanation(
         shape=shape,
         path=path,
         isa=g.kernels.name.decode(),
         numerics=numerics,
-        tile=tile,
-        block=(p.mc, p.nc * I8_PANEL, p.kc) if path in ("blocks", "triangle") else None,
+        tile=tuple(d.tile),
+        block=tuple(d.block) if d.block[0] else None,
         threads=threads,
         thread_grid=None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts),
         k_parts=parts,
         segments=segments,
         max_threads=most,
-        workspace=workspace,
-        b_is_packed=g.packed is not NULL,
-        a_in_place=bool(p.direct_a),
-        a_shifted=g.a.flip != 0,
-        b_shifted=g.spread == 0 and (g.b.flip != 0 or g.b.zero == -SHIFT),
+        workspace=d.workspace,
+        b_is_packed=g.panels.data is not NULL,
+        a_in_place=bool(d.a_in_place),
+        a_shifted=g.a.sign_flip != 0,
+        b_shifted=g.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT),
         wide_sums=bool(wide),
-        may_widen=bool(p.may_widen),
-        transposed=transposed,
-        certified_panels=certified if p.may_widen else None,
-        split_panels=(sum([g.split.panels[i] for i in range(panels)]), panels) if p.splits else None,
+        may_widen=bool(d.may_widen),
+        transposed=bool(whole.transposed),
+        certified_panels=certified if d.may_widen else None,
+        split_panels=(sum([g.panels.split.panels[i] for i in range(panels)]), panels) if d.splits else None,
         a_quantized=False,
         multiply_adds=multiply_adds,
     )

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 
-PATHS = {
-    "tiny": "small enough to be computed on the stack",
-    "long": "few rows and columns and a long K, so both operands are read once, and sums are kept in int64",
-    "rows": "few rows, so B is read in place along its rows, once",
-    "dots": "few rows or columns, so the other operand is read in place along k",
-    "thin": "small K, so C is written row by row from a packed B in the cache",
-    "triangle": "B is A.T, so one triangle of C is computed, from panels that serve both, and mirrored",
-    "blocks": "tiles of C from packed panels of B",
-    "lines": "tiles of C from windows in a copy of some lines of the image",
-    "depthwise": "each channel has filters of its own; lines of the image are interleaved for all windows",
-    "groups": "a lane for four channels of a small group, from a copy of some lines of the image",
-}
+from int8blas.gemm.plan import paths
+
+# Why a path is taken, and whose kernels have its name. Layers add theirs with `add_path`.
+PATHS = {name: summary for name, summary, _ in paths()}
+KERNEL_NAMES = {name for name, _, names_kernel in paths() if names_kernel}
+
+
+def add_path(name: str, summary: str, names_kernel: bool) -> None:
+    """Let an :class:`Explanation` have a path of another room."""
+    PATHS[name] = summary
+    if names_kernel:
+        KERNEL_NAMES.add(name)
+
 
 # The multiply-adds of Explanation.multiply_adds.
 MULTIPLY_ADDS = {
@@ -34,12 +35,11 @@ class Explanation:
     shape : tuple of int
         (M, N, K).
     path : str
-        'tiny' (everything on the stack), 'long' (few rows and columns and a long K; both operands read in place along
-        k), 'rows' (few rows; B read in place along its rows), 'dots' (few rows or columns; the other operand read in
-        place along k), 'thin' (small K; C written row by row), 'triangle' (B is A.T, in the same memory; one triangle
+        'tiny' (everything on the stack), 'long_k' (few rows and columns and a long K; both operands read in place along
+        k), 'few_rows' (B read in place along its rows), 'few_columns' (few columns or rows; the other operand read in
+        place along k), 'small_k' (C written row by row), 'triangle' (B is A.T, in the same memory; one triangle
         is computed and mirrored), 'blocks' (B packed, or packed by the call; C in tiles), or, for a convolution,
-        'lines' (windows of few channels), 'groups' (small
-        groups of channels) and 'depthwise' (single ones).
+        'lines' (windows of few channels), 'groups' (small groups of channels) and 'depthwise' (single ones).
     isa : str
         The kernels in use.
     numerics : str
@@ -112,7 +112,7 @@ class Explanation:
     @property
     def kernel(self) -> str:
         """The name of the main kernel, such as 'avx512vnni 8x48'."""
-        kind = f" {self.path}" if self.path in ("long", "rows", "dots", "thin", "groups", "depthwise") else ""
+        kind = f" {self.path}" if self.path in KERNEL_NAMES else ""
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 
     def __str__(self) -> str:

@@ -11,10 +11,7 @@ from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport verbose
-from int8blas.gemm.long_k cimport Dot, dot
-from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport (
+from int8blas.gemm.call cimport (
     Stack,
     check_memory,
     is_usable,
@@ -25,9 +22,11 @@ from int8blas.gemm.problem cimport (
     set_b,
     set_bo,
     set_c,
-    start,
     warn_saturated,
 )
+from int8blas.gemm.packing cimport PackedB, set_product
+from int8blas.gemm.paths.long_k cimport Dot, dot
+from int8blas.gemm.problem cimport Problem, start
 
 cnp.import_array()
 
@@ -106,7 +105,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     array([[6502500000, 6502500000],
            [6502500000, 6502500000]])
     """
-    cdef Gemm g
+    cdef Problem g
     if (
         out is None and ao is ZERO and bo is ZERO and numerics is EXACT and (dtype is None or dtype is INT64)
         and type(a) is cnp.ndarray and type(b) is cnp.ndarray and are_vectors(<cnp.ndarray>a, <cnp.ndarray>b)
@@ -183,7 +182,7 @@ cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
     return result
 
 
-cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):
+cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):
     """The product of two matrices, for which nothing is made but the result."""
     cdef cnp.ndarray target
     cdef int saturated
@@ -207,7 +206,7 @@ cdef object multiply_matrices(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB pac
     return target
 
 
-cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
+cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                             bint a_is_vector, bint b_is_vector):
     """The product where an operand is a vector or a stack of matrices."""
     cdef cnp.ndarray target
@@ -245,7 +244,7 @@ cdef object multiply_stacks(Gemm *g, cnp.ndarray x, cnp.ndarray y, PackedB packe
     return target.reshape(final_shape)[()] if vector_axes else target
 
 
-cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
+cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
     """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows.
 
     Returns whether an element was saturated.
@@ -255,7 +254,7 @@ cdef int multiply_batch(Gemm *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray targe
     cdef int64_t a_rows, c_rows
     cdef ptrdiff_t a_row, c_row
     set_c(g, target)
-    if (y is None or y.ndim == 2) and g.a.zeros is NULL and target.size:
+    if (y is None or y.ndim == 2) and g.a.zero_points is NULL and target.size:
         a_row, c_row = g.a.row, g.c_row
         if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
             g.m, g.a.row, g.c_row = a_rows, a_row, c_row
@@ -298,3 +297,6 @@ cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept
             return False
         rows[0] *= cnp.PyArray_DIM(array, axis)
     return True
+
+
+set_product(matmul)

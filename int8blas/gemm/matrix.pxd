@@ -2,10 +2,11 @@
 from libc.stdint cimport int8_t, int64_t
 
 from int8blas.gemm.nest cimport Nest
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.block_plan cimport BlocksPlan
+from int8blas.gemm.problem cimport Problem
 
 
-cdef size_t matrix_a_bytes(const Gemm *g, const Plan *p) noexcept nogil
-cdef size_t matrix_b_bytes(const Gemm *g, const Plan *p) noexcept nogil
-cdef int unit_rows(const Gemm *g) noexcept nogil
+cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil
+cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil
+cdef int unit_rows(const Problem *g) noexcept nogil
 cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil

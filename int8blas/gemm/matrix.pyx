@@ -22,26 +22,26 @@ from int8blas.gemm.nest cimport Cursor, groups_of, made_row
 from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport add_row_terms, make_rows
-from int8blas.gemm.plan cimport is_made
+from int8blas.gemm.problem cimport is_made
 from int8blas.gemm.tiles cimport aim, choose_output, finish, start_tiles
 
 
-cdef size_t tile_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of A of one row of tiles, in whole registers."""
     return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * made_row(groups_of(p.kc))
 
 
-cdef size_t matrix_a_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of packed A: of one row of tiles, or of all of A if it is kept for later N blocks."""
     return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.keeps_a else 1)
 
 
-cdef size_t matrix_b_bytes(const Gemm *g, const Plan *p) noexcept nogil:
+cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of the last, incomplete steps of an N block's panels."""
     return min(p.nc, p.panels) * I8_MATRIX_TILE if g.k % I8_MATRIX_K else 0
 
 
-cdef int unit_rows(const Gemm *g) noexcept nogil:
+cdef int unit_rows(const Problem *g) noexcept nogil:
     """Return the rows that a register of the matrix unit has for this problem."""
     return <int>min(g.m, <int64_t>I8_MATRIX_ROWS)
 
@@ -59,7 +59,7 @@ cdef void copy_tails(const Nest *x, const int8_t *b) noexcept nogil:
 
 cdef void load_a(Nest *x, bint exists) noexcept nogil:
     """Let the unit read A of the current row of tiles: in place, or packed now unless it `exists`."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef ptrdiff_t step = made_row(groups_of(at.k))
@@ -79,7 +79,7 @@ cdef void load_a(Nest *x, bint exists) noexcept nogil:
         if g.dynamic_source is not NULL:
             add_row_terms(x, a, at.tile_row, t.rows)
     elif not is_made(g):
-        x.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.flip)
+        x.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.sign_flip)
     else:
         make_rows(x, a, at.tile_row, t.rows)
         if at.k % I8_MATRIX_K:

@@ -7,7 +7,8 @@ from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_output_args, i8_tile_a
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.gemm.operand cimport has_zero
-from int8blas.gemm.plan cimport Gemm, Plan, zero_by_row
+from int8blas.gemm.block_plan cimport BlocksPlan
+from int8blas.gemm.problem cimport Problem, zero_by_row
 
 cdef enum:
     # The forms of the A block that have been made: Nest.a_forms.
@@ -89,8 +90,8 @@ cdef struct Place:
 
 
 cdef struct Nest:
-    const Gemm *g
-    const Plan *p
+    const Problem *g
+    const BlocksPlan *p
     Cursor at
     PackedBlock b
     Arena arena
@@ -146,29 +147,30 @@ cdef inline int64_t first_column(const Nest *x) noexcept nogil:
 
 # Zero points reach the sums in one of two ways: in the start values of the tiles, or as outer products in the epilogue.
 # Start values take a zero point that a whole operand shares, unless it would wrap there.
-cdef inline bint outer_ao(const Gemm *g, const Plan *p) noexcept nogil:
+cdef inline bint outer_ao(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the epilogue subtracts ao times the column sums."""
-    return zero_by_row(g) or (p.wide and g.a.zero != 0)
+    return zero_by_row(g) or (p.common.wide and g.a.zero_point != 0)
 
 
-cdef inline bint outer_bo(const Gemm *g, const Plan *p) noexcept nogil:
+cdef inline bint outer_bo(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the epilogue subtracts bo times the row terms."""
-    cdef bint wraps = p.wide or g.dynamic_source is not NULL or g.scale_groups is not NULL
-    return g.b.zeros is not NULL or (wraps and g.b.zero != 0)
+    cdef bint wraps = p.common.wide or g.dynamic_source is not NULL or g.scale_groups is not NULL
+    return g.b.zero_points is not NULL or (wraps and g.b.zero_point != 0)
 
 
-cdef inline bint has_col_init(const Gemm *g, const Plan *p) noexcept nogil:
+cdef inline bint has_col_init(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the call computes start values of the columns."""
-    if g.scale_groups is not NULL or (g.col_init is not NULL and not p.from_registers):
+    if g.scale_groups is not NULL or (g.col_init is not NULL and not p.common.from_registers):
         return False
-    return (g.a.zero != 0 and not outer_ao(g, p)) or (p.from_registers and g.co_cols is not NULL)
+    return (g.a.zero_point != 0 and not outer_ao(g, p)) or (p.common.from_registers and g.co_cols is not NULL)
 
 
-cdef inline bint has_row_init(const Gemm *g, const Plan *p) noexcept nogil:
+cdef inline bint has_row_init(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether tiles have start values of their rows."""
-    return (g.b.zero != 0 and not outer_bo(g, p)) or (p.from_registers and (g.co != 0 or g.co_rows is not NULL))
+    cdef bint has_offset = g.co != 0 or g.co_rows is not NULL
+    return (g.b.zero_point != 0 and not outer_bo(g, p)) or (p.common.from_registers and has_offset)
 
 
-cdef inline bint has_row_terms(const Gemm *g) noexcept nogil:
+cdef inline bint has_row_terms(const Problem *g) noexcept nogil:
     """Return whether zero points of B need the row terms of all of K."""
     return has_zero(&g.b) and g.scale_groups is NULL

@@ -3,7 +3,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.core.kernels cimport i8_output_args
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 
 cdef enum:
@@ -11,7 +11,7 @@ cdef enum:
     GATHERED = 3072
 
 
-cdef inline void set_formula(const Gemm *g, i8_output_args *o) noexcept nogil:
+cdef inline void set_formula(const Problem *g, i8_output_args *o) noexcept nogil:
     """What an output stage makes of sums, and of which type."""
     o.stage = g.stage
     o.alpha, o.beta = g.alpha, g.beta
@@ -21,5 +21,5 @@ cdef inline void set_formula(const Gemm *g, i8_output_args *o) noexcept nogil:
     o.acc_f32 = NULL
 
 
-cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
+cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil

@@ -4,10 +4,9 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
-from int8blas.gemm.plan cimport Gemm
 
 
-cdef void output(const Gemm *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
+cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil:
     """A tile of at most I8_MAX_COLUMNS rows goes to C by the output stage; `o` has the zero points, or zeros."""
     cdef int32_t co_row[I8_MAX_COLUMNS]

@@ -1,7 +1,7 @@
 """The A block: its forms, each made when the first panels need it, and vectors with a value for each row.
 
-A tile reads A in place (Plan.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that exists
-nowhere in memory, as it is the matrix of an image or a source of real numbers, is generated as rows first.
+A tile reads A in place (BlocksPlan.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that
+exists nowhere in memory, as it is the matrix of an image or a source of real numbers, is generated as rows first.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -23,7 +23,7 @@ from int8blas.gemm.nest cimport (
     wide_row,
 )
 from int8blas.gemm.operand cimport address, zero_of
-from int8blas.gemm.plan cimport Gemm, has_contiguous_rows, is_made, zero_by_row
+from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_made, zero_by_row
 
 cdef enum:
     # Tiles of an A by columns that are packed together: their rows are a cache line or less.
@@ -32,7 +32,7 @@ cdef enum:
 
 cdef void start_rows(Nest *x) noexcept nogil:
     """Compute the row vectors of an M block."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef int64_t row = x.at.row, rows = x.at.rows, i
     cdef const int64_t *zeros
@@ -41,31 +41,31 @@ cdef void start_rows(Nest *x) noexcept nogil:
         if g.image is not NULL:
             memcpy(v.row_term, g.window_sums + row, rows * sizeof(int64_t))
         else:
-            g.kernels.packing.row_sums(v.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
+            g.kernels.packing.row_sums(v.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
             for i in range(rows):
                 v.row_term[i] -= g.k * zero_of(&g.a, row + i)
     if v.scale is not NULL:
         source_parameters(g, row, rows, v.scale, v.zero)
     if v.ao is not NULL:
-        zeros = g.a.zeros + row if g.a.zeros is not NULL else v.zero
+        zeros = g.a.zero_points + row if g.a.zero_points is not NULL else v.zero
         for i in range(rows):
-            v.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero
+            v.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero_point
     if v.co_row is not NULL:
         for i in range(rows):
             v.co_row[i] = g.co
     if v.row_init is not NULL:
         for i in range(rows):
             init = 0
-            if g.b.zero != 0 and v.row_term is not NULL and not outer_bo(g, x.p):
-                init -= <uint32_t>g.b.zero * <uint32_t>v.row_term[i]
-            if x.p.from_registers:
+            if g.b.zero_point != 0 and v.row_term is not NULL and not outer_bo(g, x.p):
+                init -= <uint32_t>g.b.zero_point * <uint32_t>v.row_term[i]
+            if x.p.common.from_registers:
                 init += <uint32_t>(g.co if g.co_rows is NULL else g.co_rows[row + i])
             v.row_init[i] = <int32_t>init
 
 
 cdef void copy_tail(const Nest *x) noexcept nogil:
     """Copy the last, incomplete group of each row of an A that is read in place, padded with zeros."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef uint8_t *tail = <uint8_t *>x.arena.rows.a_tail
     cdef int64_t i, j, first = g.k - g.k % I8_GROUP
     if tail is NULL:
@@ -78,11 +78,11 @@ cdef void copy_tail(const Nest *x) noexcept nogil:
 
 cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
     """Generate rows of A' in the K block, from a row of the M block on: of an image or of a source of real numbers."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef int64_t k0 = x.at.k0, k = x.at.k
     cdef ptrdiff_t step = made_row(groups_of(k))
     if g.image is not NULL:
-        g.kernels.packing.im2col(dst, step, g.image, x.at.row + row, rows, k0, k, g.a.flip)
+        g.kernels.packing.im2col(dst, step, g.image, x.at.row + row, rows, k0, k, g.a.sign_flip)
     else:
         quantize_rows(g, dst, step, x.at.row + row, rows, k0, k, x.arena.rows.scale + row, x.arena.rows.zero + row)
         add_row_terms(x, dst, row, rows)
@@ -90,7 +90,7 @@ cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noex
 
 cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
     """Add the K block to the row terms of generated rows, if zero points of B need them."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef int64_t *term = x.arena.rows.row_term
     cdef int64_t total, i
     if term is NULL:
@@ -98,13 +98,13 @@ cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t ro
     for i in range(rows):
         g.kernels.packing.row_sums(&total, 1, x.at.k, a + i * made_row(groups_of(x.at.k)), 0, 1, 0)
         if x.at.is_first:
-            term[row + i] = -g.k * (x.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero)
+            term[row + i] = -g.k * (x.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero_point)
         term[row + i] += total
 
 
 cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
     """Pack an A whose columns are contiguous, several micro-panels together."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), i = 0, first
     cdef int starts[PACKED_TILES + 1]
@@ -122,7 +122,7 @@ cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
 cdef void pack_rows(Nest *x) noexcept nogil:
     """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
     not interleaved stays as rows."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved_flip if x.p.interleaves else 0
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
@@ -133,7 +133,7 @@ cdef void pack_rows(Nest *x) noexcept nogil:
         make_rows(x, x.arena.a, 0, at.rows)
         return
     if by_columns:
-        pack_columns(x, g.a.flip ^ interleaved_flip)
+        pack_columns(x, g.a.sign_flip ^ interleaved_flip)
     for i in range(tiles):
         first = leading_share(at.rows, i, tiles)
         height = <int>(leading_share(at.rows, i + 1, tiles) - first)
@@ -144,7 +144,7 @@ cdef void pack_rows(Nest *x) noexcept nogil:
                                          interleaved_flip)
         elif not by_columns:
             g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
-                                         g.a.column, g.a.flip ^ interleaved_flip)
+                                         g.a.column, g.a.sign_flip ^ interleaved_flip)
         if x.p.interleaves and g.kernels.gemm.interleave_a is not NULL:
             g.kernels.gemm.interleave_a(panel, height, groups)
 
@@ -152,7 +152,7 @@ cdef void pack_rows(Nest *x) noexcept nogil:
 cdef void widen_rows(const Nest *x) noexcept nogil:
     """Widen the A block to s16, in rows: from the caller's memory if its rows are contiguous, otherwise from the
     packed block."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first, height
     cdef ptrdiff_t dst_row = wide_row(groups)
@@ -162,7 +162,7 @@ cdef void widen_rows(const Nest *x) noexcept nogil:
         g.kernels.packing.widen_a(dst, dst_row, a, made_row(groups), I8_GROUP, at.rows, groups * I8_GROUP, 0)
     elif has_contiguous_rows(g):
         g.kernels.packing.widen_a(dst, dst_row, address(&g.a, at.row, at.k0), g.a.row, I8_GROUP, at.rows, at.k,
-                                  g.a.flip)
+                                  g.a.sign_flip)
     else:
         for i in range(tiles):
             first = leading_share(at.rows, i, tiles)
@@ -186,7 +186,7 @@ cdef void load_a(Nest *x) noexcept nogil:
 
 cdef void load_columns(Nest *x) noexcept nogil:
     """Make the A block by columns, for outliers, unless it exists."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef int64_t columns = round_up(at.k, COLUMN_K)
     if x.a_forms & A_BY_COLUMNS:
@@ -197,7 +197,7 @@ cdef void load_columns(Nest *x) noexcept nogil:
                                   0)
     else:
         g.kernels.gemm.columns_of(x.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column,
-                                  at.rows, at.k, g.a.flip)
+                                  at.rows, at.k, g.a.sign_flip)
 
 
 cdef void point_to_a(Nest *x) noexcept nogil:

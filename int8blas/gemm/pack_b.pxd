@@ -2,9 +2,10 @@
 from libc.stdint cimport int64_t
 
 from int8blas.gemm.nest cimport PackedBlock
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.block_plan cimport BlocksPlan
+from int8blas.gemm.problem cimport Problem
 
 
-cdef void set_block(const Gemm *g, const Plan *p, PackedBlock *b) noexcept nogil
-cdef void pack_block(const Gemm *g, const Plan *p, const PackedBlock *b, int64_t first,
+cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexcept nogil
+cdef void pack_block(const Problem *g, const BlocksPlan *p, const PackedBlock *b, int64_t first,
                      int64_t panels) noexcept nogil

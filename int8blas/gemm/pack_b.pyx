@@ -13,33 +13,33 @@ from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.gemm.squares cimport add_panel_squares
 
 
-cdef void set_block(const Gemm *g, const Plan *p, PackedBlock *b) noexcept nogil:
+cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexcept nogil:
     """Set the sizes of the packed B block that begins with `first` and `first_k_block`. Where B is packed, let it
     point to the caller's panels."""
     b.panels = min(p.slab, p.panels - b.first)
     b.end_k_block = min(b.first_k_block + p.slab_blocks, p.k_blocks)
     b.k0 = b.first_k_block * p.kc
     b.k = min(b.end_k_block * p.kc, g.k) - b.k0
-    if g.packed is NULL:
+    if g.panels.data is NULL:
         b.panel_size = packed_size(b.k)
         b.certified = NULL
     else:
-        b.panel_size = g.panel_size
-        b.data = <int8_t *>g.packed
-        b.col_sums = <int64_t *>g.col_sums
-        b.certified = g.certified
-        b.pair_sums = <uint16_t *>g.pair_sums
-    if g.col_init is not NULL and not p.from_registers and not outer_ao(g, p):
+        b.panel_size = g.panels.step
+        b.data = <int8_t *>g.panels.data
+        b.col_sums = <int64_t *>g.panels.col_sums
+        b.certified = g.panels.certified
+        b.pair_sums = <uint16_t *>g.panels.pair_sums
+    if g.col_init is not NULL and not p.common.from_registers and not outer_ao(g, p):
         b.col_init = <int32_t *>g.col_init + b.first * I8_PANEL
 
 
-cdef void pack_panels(const Gemm *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
+cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
     """Pack panels of a plain B, and find what the product needs to know of them."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef const int64_t *sums
     cdef const int8_t *panel
     g.kernels.packing.pack_panels(<uint8_t *>b.data + first * b.panel_size, b.panel_size, columns, b.k,
-                                  address(&g.b, b.k0, column), g.b.column, g.b.row, g.b.flip)
+                                  address(&g.b, b.k0, column), g.b.column, g.b.row, g.b.sign_flip)
     for i in range(panels):
         panel = b.data + (first + i) * b.panel_size
         sums = NULL
@@ -53,12 +53,12 @@ cdef void pack_panels(const Gemm *g, const PackedBlock *b, int64_t first, int64_
             b.pair_sums[first + i] = g.kernels.packing.panel_pair_sum(panel, groups_of(b.k), CERTIFIED_SUM)
 
 
-cdef void pack_block(const Gemm *g, const Plan *p, const PackedBlock *b, int64_t first,
+cdef void pack_block(const Problem *g, const BlocksPlan *p, const PackedBlock *b, int64_t first,
                      int64_t panels) noexcept nogil:
     """Prepare some panels of a packed B block: pack a plain B, and compute what tiles and epilogue add to columns."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef int32_t *init
-    if g.packed is NULL:
+    if g.panels.data is NULL:
         pack_panels(g, b, first, panels)
     if outer_bo(g, p):
         # Zeros up to whole panels: the epilogue computes all of their columns.
@@ -66,10 +66,11 @@ cdef void pack_block(const Gemm *g, const Plan *p, const PackedBlock *b, int64_t
             b.bo[first * I8_PANEL + i] = 0 if i >= columns else zero_of(&g.b, column + i)
     if has_col_init(g, p):
         init = b.col_init + first * I8_PANEL
-        if g.a.zeros is not NULL or g.a.zero == 0:
+        if g.a.zero_points is not NULL or g.a.zero_point == 0:
             memset(init, 0, panels * I8_PANEL * sizeof(int32_t))
         else:
-            g.kernels.packing.scale_sums(init, b.col_sums + first * I8_PANEL, panels * I8_PANEL, <int32_t>-g.a.zero)
-        if p.from_registers and g.co_cols is not NULL and b.k0 == 0:
+            g.kernels.packing.scale_sums(init, b.col_sums + first * I8_PANEL, panels * I8_PANEL,
+                                         <int32_t>-g.a.zero_point)
+        if p.common.from_registers and g.co_cols is not NULL and b.k0 == 0:
             for i in range(columns):
                 init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])

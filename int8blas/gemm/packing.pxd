@@ -4,7 +4,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.gemm.operand cimport set_as_s8
-from int8blas.gemm.plan cimport Gemm, PackedS8, SplitB
+from int8blas.gemm.problem cimport Panels, Problem
 
 
 # A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
@@ -12,14 +12,8 @@ cdef struct PackedMatrix:
     const PackedMatrix *here        # where it is itself: tells it from other memory, and from a copy
     int64_t k, n
     bint unsigned
-    # The rest as in Gemm.
-    const int8_t *data
-    int64_t panel_size
-    const int64_t *sums
-    const uint8_t *certified
-    const uint16_t *pair_sums       # NULL until `address` is asked for, and then stay, as do the next two
-    SplitB split
-    const PackedS8 *as_s8
+    # Pair sums, split and as_s8 are empty until `address` is asked for, and then stay.
+    Panels panels
 
 
 cdef class PackedB:
@@ -29,29 +23,30 @@ cdef class PackedB:
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
-    # As in Gemm, None until they are needed; bool [panels], or [0] if no panel is split.
+    # As in Panels, None until they are needed; bool [panels], or [0] if no panel is split.
     cdef cnp.ndarray _split
     cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
     cdef cnp.ndarray _pair_sums     # uint16 [panels]
     cdef object _as_s8              # PackedB of the same values, False if they are not, None until it is needed
-    cdef PackedS8 _s8_form
-    cdef PackedMatrix _matrix       # `split` and `here` are empty until `address` is asked for, and then stay
+    cdef Panels _s8_form            # the panels of that
+    cdef PackedMatrix _matrix
     cdef object __weakref__
 
-    cdef void fill(self, Gemm *g) noexcept
+    cdef void fill(self, Problem *g) noexcept
     cdef cnp.ndarray group_sums(self, int64_t size)
     cdef cnp.ndarray squares_array(self)
     cdef const int64_t *squares(self) except? NULL
-    cdef int fill_split(self, Gemm *g, int64_t rows) except -1
+    cdef int fill_split(self, Problem *g, int64_t rows) except -1
     cdef bint is_s8(self, const i8_kernels *kernels) noexcept
-    cdef int fill_s8(self, Gemm *g, int64_t rows) except -1
+    cdef int fill_s8(self, Problem *g, int64_t rows) except -1
     cdef int64_t split_k(self) noexcept
     cdef int split(self, const i8_kernels *kernels) except -1
-    cdef void fill_outliers(self, Gemm *g) noexcept
+    cdef void fill_outliers(self, Problem *g) noexcept
 
 
+cdef void set_product(object function)
 cdef PackedB pack(cnp.ndarray b, bint transpose)
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil
@@ -63,13 +58,9 @@ cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int
                            int64_t *squares) noexcept nogil
 
 
-cdef inline void set_packed(Gemm *g, const PackedMatrix *matrix) noexcept nogil:
+cdef inline void set_packed(Problem *g, const PackedMatrix *matrix) noexcept nogil:
     """Let `g` multiply by this matrix, without a zero point."""
     g.n = matrix.n
     set_as_s8(&g.b, matrix.unsigned)
-    g.packed = matrix.data
-    g.panel_size = matrix.panel_size
-    g.col_sums = matrix.sums
-    g.certified = matrix.certified
-    g.pair_sums = matrix.pair_sums
-    g.as_s8 = matrix.as_s8
+    g.panels = matrix.panels
+    g.panels.split.panels = NULL

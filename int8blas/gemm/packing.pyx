@@ -29,7 +29,7 @@ from int8blas.core.kernels cimport (
     i8_outliers,
 )
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.plan cimport SPLIT_COLUMNS, SPLIT_ROWS, Gemm, PackedS8
+from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
@@ -39,6 +39,16 @@ from int8blas.core.spoken import spoken
 from int8blas.core.words import shown
 
 cnp.import_array()
+
+# matmul, which is above this module.
+cdef object _product = None
+
+
+cdef void set_product(object function):
+    """Let ``a @ packed`` call this function."""
+    global _product
+    _product = function
+
 
 # Looking for outliers takes so many times as long.
 cdef int64_t SPLIT_WORK = 32
@@ -156,9 +166,9 @@ cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept 
 cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,
                            int64_t *squares) noexcept nogil:
     """Sums of squares of the 16 columns of B in a panel."""
-    cdef const int64_t *sums = b.sums + panel * I8_PANEL
+    cdef const int64_t *sums = b.panels.col_sums + panel * I8_PANEL
     cdef int i
-    kernels.packing.panel_squares(squares, b.data + panel * b.panel_size, ceil_div(b.k, I8_GROUP))
+    kernels.packing.panel_squares(squares, b.panels.data + panel * b.panels.step, ceil_div(b.k, I8_GROUP))
     if b.unsigned:
         # (B' + 128)**2
         for i in range(I8_PANEL):
@@ -170,7 +180,7 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
     cdef SquaresJob job
     job.kernels, job.matrix, job.squares = current_kernels(), matrix, squares
     cdef int64_t panels = ceil_div(matrix.n, I8_PANEL)
-    run_work(square_panel, &job, panels, <double>(panels * matrix.panel_size), THREAD_PACKED_BYTES, GIL_BYTES)
+    run_work(square_panel, &job, panels, <double>(panels * matrix.panels.step), THREAD_PACKED_BYTES, GIL_BYTES)
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -276,7 +286,7 @@ cdef class PackedB:
         """A PackedB is made by :func:`pack_b` or :meth:`load`."""
         raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
 
-    cdef void fill(self, Gemm *g) noexcept:
+    cdef void fill(self, Problem *g) noexcept:
         """Let `g` multiply by this matrix."""
         set_packed(g, &self._matrix)
 
@@ -291,7 +301,7 @@ cdef class PackedB:
         with nogil:
             # The groups of a panel lie one behind the other, and so do panels.
             for part in range(panels * groups):
-                kernels.packing.panel_sums(some, self._matrix.data + part * size * I8_PANEL, size // I8_GROUP)
+                kernels.packing.panel_sums(some, self._matrix.panels.data + part * size * I8_PANEL, size // I8_GROUP)
                 for i in range(I8_PANEL):
                     sums[part * I8_PANEL + i] = <int32_t>some[i]
         return array
@@ -320,7 +330,7 @@ cdef class PackedB:
         """Their address, as long as the matrix exists."""
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
-    cdef int fill_split(self, Gemm *g, int64_t rows) except -1:
+    cdef int fill_split(self, Problem *g, int64_t rows) except -1:
         """Let it use outliers and pair sums in products of so many rows, where that helps; they are found when first
         needed."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
@@ -332,22 +342,22 @@ cdef class PackedB:
                 self.fill_s8(g, rows)
         return 0
 
-    cdef void fill_outliers(self, Gemm *g) noexcept:
+    cdef void fill_outliers(self, Problem *g) noexcept:
         """Let it use what `split` has found."""
-        g.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
+        g.panels.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
         if self._split.shape[0] == 0:
             return
-        g.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
-        g.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
-        g.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
-        g.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
-        g.split.k = self.split_k()
+        g.panels.split.panels = <const uint8_t *>cnp.PyArray_DATA(self._split)
+        g.panels.split.dense = <const int8_t *>cnp.PyArray_DATA(self._dense)
+        g.panels.split.outliers = <const i8_outliers *>cnp.PyArray_DATA(self._outliers)
+        g.panels.split.starts = <const int64_t *>cnp.PyArray_DATA(self._starts)
+        g.panels.split.k = self.split_k()
 
     cdef bint is_s8(self, const i8_kernels *kernels) noexcept:
         """Whether no value of a u8 matrix is above 127; padding does not count."""
         cdef const PackedMatrix *m = &self._matrix
         cdef int64_t panel, columns, whole = m.k // I8_GROUP
-        cdef const uint8_t *data = <const uint8_t *>m.data
+        cdef const uint8_t *data = <const uint8_t *>m.panels.data
         cdef uint8_t found[2]
         found[0] = found[1] = 0
         for panel in range(ceil_div(m.n, I8_PANEL)):
@@ -358,15 +368,15 @@ cdef class PackedB:
                                             I8_GROUP, 1, SIGN_BIT, 127)
             if found[1] > 127:
                 return False
-            data += m.panel_size
+            data += m.panels.step
         return True
 
-    cdef int fill_s8(self, Gemm *g, int64_t rows) except -1:
+    cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
         """Let it use the bytes of a u8 matrix as they are, if these are s8 too; a copy is made when first needed."""
         cdef cnp.ndarray data
         cdef PackedB same
-        cdef Gemm own
-        cdef PackedS8 *form = &self._s8_form
+        cdef Problem own
+        cdef Panels *form = &self._s8_form
         cdef bint is_known
         with cython.critical_section(self):
             is_known = self._as_s8 is not None
@@ -379,18 +389,18 @@ cdef class PackedB:
                 np.maximum(values, 0, out=values)  # padding, which was 0 before, and is again
                 same = from_data(self._k, self._n, "int8", data)
                 own = g[0]
-                own.split.panels = NULL
+                own.panels.split.panels = NULL
                 same.fill(&own)
                 same.fill_split(&own, rows)
             with cython.critical_section(self):
                 # Another thread may have come first; its matrix may be in use already.
                 if self._as_s8 is None:
                     if same is not None:
-                        form.packed, form.col_sums, form.certified = own.packed, own.col_sums, own.certified
-                        form.pair_sums, form.split = own.pair_sums, own.split
+                        form[0] = own.panels
+                        form.as_s8 = NULL
                     self._as_s8 = same if same is not None else False
         if self._as_s8 is not False:
-            g.as_s8 = form
+            g.panels.as_s8 = form
         return 0
 
     cdef inline int64_t split_k(self) noexcept:
@@ -466,15 +476,16 @@ cdef class PackedB:
 
     @property
     def address(self):
-        cdef Gemm g
+        cdef Problem g
         cdef PackedMatrix *matrix = &self._matrix
         g.kernels, g.saturating = current_kernels(), False
-        g.pair_sums, g.split.panels, g.as_s8 = NULL, NULL, NULL
+        g.panels.pair_sums, g.panels.split.panels, g.panels.as_s8 = NULL, NULL, NULL
         self.fill_split(&g, SPLIT_ROWS)
         # Only once: from then on threads that hold no lock may read it.
         with cython.critical_section(self):
             if matrix.here is NULL:
-                matrix.pair_sums, matrix.split, matrix.as_s8 = g.pair_sums, g.split, g.as_s8
+                matrix.panels.pair_sums, matrix.panels.split = g.panels.pair_sums, g.panels.split
+                matrix.panels.as_s8 = g.panels.as_s8
                 matrix.here = matrix
         return <uintptr_t>matrix
 
@@ -505,9 +516,7 @@ cdef class PackedB:
 
     def __rmatmul__(self, a):
         """``a @ packed`` is :func:`matmul`."""
-        from int8blas.gemm.matmul import matmul
-
-        return matmul(a, self)
+        return _product(a, self)
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("a PackedB is no array: give .unpack() of it, or multiply by it from the left")
@@ -630,8 +639,8 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)
     cdef uint8_t *certified = <uint8_t *>cnp.PyArray_DATA(packed._certified)
     matrix.k, matrix.n, matrix.unsigned = k, n, dtype == "uint8"
-    matrix.data, matrix.panel_size = bytes_, groups * I8_GROUP * I8_PANEL
-    matrix.sums, matrix.certified = sums, certified
+    matrix.panels.data, matrix.panels.step = bytes_, groups * I8_GROUP * I8_PANEL
+    matrix.panels.col_sums, matrix.panels.certified = sums, certified
     if k:
         with nogil:
             find_facts(bytes_, source, k, n, sums, certified)

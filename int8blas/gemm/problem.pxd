@@ -1,52 +1,130 @@
-# A problem for the driver from Python arguments (see problem.pyx).
+# One product, before anything is decided about it (see problem.pyx).
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t
-cimport int8blas.core.cnumpy as cnp
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 
-from int8blas.core.kernels cimport current_kernels
-from int8blas.core.machine cimport this_machine
-from int8blas.gemm.operand cimport Operand, set_as_s8, set_as_u8
-from int8blas.gemm.plan cimport WHOLE, Gemm
-
-
-# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
-cdef struct Stack:
-    int64_t count
-    int dims
-    int64_t shape[cnp.NPY_MAXDIMS]
-    ptrdiff_t a[cnp.NPY_MAXDIMS]
-    ptrdiff_t b[cnp.NPY_MAXDIMS]
-    ptrdiff_t c[cnp.NPY_MAXDIMS]
-
-
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1
-cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1
-cdef cnp.ndarray set_ao(Gemm *g, object value, str count)
-cdef cnp.ndarray set_bo(Gemm *g, object value, str count)
-cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
-cdef int run(Gemm *g, str name) except -1
-cdef int run_nogil(Gemm *g, const char *name) noexcept nogil
-cdef int run_stack(Gemm *g, const Stack *s, str name) except -1
-cdef int no_memory(str name) except -1
-cdef int warn_saturated(str name) except -1
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_PANEL,
+    I8_TYPE_S32,
+    I8_TYPE_S64,
+    current_kernels,
+    i8_image,
+    i8_kernels,
+    i8_matrix,
+    i8_outliers,
+    i8_stage,
+    i8_tile_output,
+)
+from int8blas.core.machine cimport Machine, this_machine
+from int8blas.core.split cimport ceil_div
+from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.gemm.operand cimport Operand, clear
 
 
-cdef inline int check_memory(int status, str name) except -1:
-    """An error if a problem was not computed."""
-    if status:
-        no_memory(name)
-    return 0
+# Real numbers that the call quantizes to A' (see dynamic_source.pyx). Each row has a range, or all rows share one.
+cdef struct DynamicSource:
+    int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
+    bint symmetric              # to s8 with zero point 0, else to u8
+    bint per_row
+    float scale                 # of all rows, unless per_row
+    int64_t zero                # likewise
 
 
-cdef inline void clear(Operand *x) noexcept nogil:
-    x.data = NULL
-    x.row = x.column = x.zero = 0
-    x.flip = 0
-    x.zeros = NULL
+# The dense part and the outliers of the panels of B' that are split (csrc/gemm/outliers_body.h), without VNNI only.
+cdef struct SplitB:
+    const uint8_t *panels       # for each panel, whether it is split; NULL if no panel is
+    const int8_t *dense         # the dense parts, in the layout of B'
+    const i8_outliers *outliers
+    const int64_t *starts       # of column c of panel p in block q of K: starts[(p * blocks + q) * 16 + c]
+    int64_t k                   # of a block
 
 
-cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
-    """An empty problem for the calling thread; `run` fills in how many threads it may use."""
+# A packed B', and the facts about its panels. `slice_panels` moves all of its pointers.
+cdef struct Panels:
+    const int8_t *data          # NULL if B is plain
+    ptrdiff_t step              # bytes from one panel to the next
+    const int64_t *col_sums
+    const uint8_t *certified    # for each panel, whether no sum of two products leaves 16 bits
+    const uint16_t *pair_sums   # the largest of each panel (csrc/gemm/packing.h), or NULL if they are unknown
+    SplitB split
+    const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
+
+
+# The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each group,
+# modulo 2**32. col_sums is NULL if A has no zero point.
+cdef struct ScaleGroups:
+    int64_t size
+    const float *scales
+    const int32_t *col_sums
+
+
+# The elements of C that are computed.
+cdef enum Half:
+    WHOLE
+    LOWER
+    UPPER
+
+
+# One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h). Strides are in bytes.
+cdef struct Problem:
+    const i8_kernels *kernels
+    const Machine *machine      # whose caches the blocks fit
+    bint saturating             # numerics="saturating"
+    int64_t m, n, k
+    Operand a
+    Operand b                   # `data` is NULL if B is packed
+    Panels panels               # the packed B'
+    double alpha, beta
+    # co: one value, or M or N values.
+    int32_t co
+    const int32_t *co_rows
+    const int32_t *co_cols
+    # NULL, or the memory of co_cols, where the call puts the sums of squares of the columns of a plain B. K is at most
+    # SHORT_SQUARES_K then (see squares.pyx).
+    int32_t *column_squares
+    char *c
+    ptrdiff_t c_row, c_col
+    bint to_s64                 # C is the bare product in s64, with zero points
+    int *saturated              # set to 1 if an element of C saturates; or NULL
+    int threads                 # at most
+    Half triangle               # if not WHOLE, B is A.T, and only this half of C is computed
+    # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
+    # unknown, else at most LARGEST_S8 (small_values.pyx).
+    uint8_t lowest, spread
+    # NULL, or the epilogue of a quantized primitive, which replaces alpha and beta and sets the type of C. B is packed
+    # then.
+    const i8_stage *stage
+    const float *row_scales     # scales of the rows for the stage, or NULL
+    const int32_t *col_init     # -ao * column sums of a packed B if they exist already, or NULL
+    # NULL, or scales of groups: the sums of each group are scaled, then added in f32. The stage's own scale is 1, as
+    # the scales of groups contain those of rows and of a source (see scale_groups.pyx).
+    const ScaleGroups *scale_groups
+    const DynamicSource *dynamic_source     # NULL, or A is real numbers, with the strides of `a`
+    const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
+    const int64_t *window_sums  # sums of the rows of that matrix less the zero points, for zero points of B
+    # With a stage only: if c_line is not 0, C has lines of so many rows, c_line_step bytes apart.
+    int64_t c_line
+    ptrdiff_t c_line_step
+    bint doubled                # the epilogue takes twice the sums
+    uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
+    uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
+
+
+cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil
+cdef bint stores_transposed(const Problem *g) noexcept nogil
+cdef bint can_widen(const Problem *g) noexcept nogil
+cdef bint are_plain_distances(const Problem *g) noexcept nogil
+cdef bint is_plain(const Problem *g) noexcept nogil
+cdef int64_t product_bound(const Problem *g) noexcept nogil
+cdef int64_t offset_bound(const Problem *g) noexcept nogil
+cdef bint is_wide(const Problem *g) noexcept nogil
+cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t rows) noexcept nogil
+cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t columns) noexcept nogil
+cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil
+
+
+cdef inline void start(Problem *g, bint saturating) noexcept nogil:
+    """Make an empty problem for the calling thread; `run` fills in how many threads it may use."""
     # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()
     g.machine = &this_machine
@@ -54,12 +132,9 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.m = g.n = g.k = 0
     clear(&g.a)
     clear(&g.b)
-    g.packed = NULL
-    g.col_sums = NULL
-    g.certified = NULL
-    g.pair_sums = NULL
-    g.split.panels = NULL
-    g.as_s8 = NULL
+    # Nobody looks at the other members of a plain B's panels.
+    g.panels.data = NULL
+    g.panels.split.panels = NULL
     g.alpha = 1
     g.beta = 0
     g.co = 0
@@ -77,35 +152,156 @@ cdef inline void start(Gemm *g, bint saturating) noexcept nogil:
     g.dynamic_source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0
-    g.doubled = g.far = g.tries_memory = False
+    g.doubled = g.far = g.dry_run = False
+    g.lowest = g.spread = 0
     g.lowest = g.spread = 0
     g.to_s64 = False
     g.saturated = NULL
 
 
-cdef inline void set_a(Gemm *g, cnp.ndarray a, bint transpose) noexcept:
-    """A of the problem, from the last two dimensions of `a`, without a zero point; M and K with it."""
-    cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
-    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
-    g.m, g.k = shape[transpose], shape[1 - transpose]
-    g.a.row, g.a.column = strides[transpose], strides[1 - transpose]
-    g.a.data = <const uint8_t *>cnp.PyArray_DATA(a)
-    if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
-        set_as_u8(&g.a, True)
+cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogil:
+    """Let `x` begin with a later panel; K is that of B."""
+    x.data += panel * x.step
+    x.col_sums += panel * I8_PANEL
+    x.certified += panel
+    x.as_s8 = NULL
+    if x.pair_sums is not NULL:
+        x.pair_sums += panel
+    if x.split.panels is not NULL:
+        x.split.panels += panel
+        x.split.dense += panel * x.step
+        x.split.starts += panel * ceil_div(k, x.split.k) * I8_PANEL
 
 
-cdef inline void set_b(Gemm *g, cnp.ndarray b, bint transpose) noexcept:
-    """Plain B of the problem, from the last two dimensions of `b`, without a zero point; N with it."""
-    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
-    g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
-    g.b.row, g.b.column = strides[transpose], strides[1 - transpose]
-    g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
-    if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:  # uint8, or bool
-        set_as_s8(&g.b, True)
+cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t column) noexcept nogil:
+    """Set the values of a plain epilogue for the columns from one on."""
+    cdef const i8_stage *s = g.stage
+    out.offset = out.row_squares = NULL
+    out.row_scale = NULL
+    out.stream = False
+    if g.to_s64:
+        out.type = I8_TYPE_S64
+        return
+    if g.co_cols is not NULL:
+        out.offset = g.co_cols + column
+    if s is NULL:  # distances
+        out.type = I8_TYPE_S32
+        return
+    out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
+    out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
+    out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
+    out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
+    out.rounder = s.rounder
+    out.relu, out.shifts, out.type, out.integral = s.relu, s.shifts, s.type, s.integral
 
 
-cdef inline void set_c(Gemm *g, cnp.ndarray c) noexcept:
-    """C of the problem, from the last two dimensions of `c`."""
-    cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(c) + cnp.PyArray_NDIM(c) - 2
-    g.c = <char *>cnp.PyArray_DATA(c)
-    g.c_row, g.c_col = strides[0], strides[1]
+# What a call holds in the caches, as parts of them (see block_plan.pyx).
+cdef inline int64_t near_bytes(const Problem *g) noexcept nogil:
+    """Return the size up to which B counts as cached in L2: all of L2, or half of it beside the sums and lines of C of
+    a matrix unit, which passes by more of them in the same time."""
+    return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
+
+
+cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogil:
+    """Return whether so many bytes are taken to be in no cache: more than half of the last one, which has other things
+    too."""
+    return size > max(machine.l3 // 2, 2 * machine.l2)
+
+
+cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
+    """Bytes of a block of A: at most half of the L2 cache, as panels of B share it, and less where the block may be
+    widened to 16 bits."""
+    return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
+
+
+# From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
+cdef enum:
+    SPLIT_ROWS = 7
+    SPLIT_COLUMNS = 24
+
+
+cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
+    """Return whether panels that are split are multiplied so."""
+    return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
+
+
+# Up to which K a tile has half as many rows as its sums would find registers for, if a micro-kernel stores them in C:
+# while the sums of one are finished, multiplications of the next can begin, as far as a CPU looks ahead.
+cdef enum:
+    SHORT_K = 256
+
+
+cdef inline int tile_rows(const Problem *g, bint finishes) noexcept nogil:
+    """Return the rows of a full tile; `finishes` if a micro-kernel stores C, with or without an epilogue."""
+    cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.gemm.np > 1
+    return g.kernels.gemm.mr // 2 if is_short else g.kernels.gemm.mr
+
+
+cdef inline bint zero_by_row(const Problem *g) noexcept nogil:
+    """Return whether each row of A has a zero point of its own."""
+    cdef const DynamicSource *s = g.dynamic_source
+    return g.a.zero_points is not NULL or (s is not NULL and s.per_row and not s.symmetric)
+
+
+cdef inline bint is_made(const Problem *g) noexcept nogil:
+    """Return whether A' is made block by block, of a source or of an image, as rows."""
+    return g.dynamic_source is not NULL or g.image is not NULL
+
+
+cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
+    """Return whether A is in memory, each row of it without gaps."""
+    return g.a.column == 1 and not is_made(g)
+
+
+cdef inline const i8_matrix *matrix_of(const Problem *g) noexcept nogil:
+    """Return the matrix unit, if there is one and it pays for the blocks of this problem, or NULL."""
+    if g.kernels.matrix is NULL or g.saturating or g.m < g.kernels.matrix.least_rows or g.k < g.kernels.matrix.least_k:
+        return NULL
+    return g.kernels.matrix
+
+
+cdef inline double thread_work(const Problem *g) noexcept nogil:
+    """Return the multiply-adds that pay for one more thread."""
+    cdef const i8_matrix *matrix = matrix_of(g)
+    return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
+
+
+# Bytes of a thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
+# where it is.
+cdef enum:
+    STREAM_BYTES = 16 << 20
+
+
+# Multiply-adds in whose time an output stage does an element, about.
+cdef enum:
+    STAGE_WORK = 32
+
+
+cdef inline double product_work(const Problem *g) noexcept nogil:
+    """Return the multiply-adds of a product; its epilogue counts as STAGE_WORK multiply-adds an element."""
+    return <double>g.m * <double>g.n * <double>(g.k + (1 if g.stage is NULL else STAGE_WORK))
+
+
+cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
+    """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
+    part of `vectors` vectors of k, which an operand has, comes from memory."""
+    return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
+
+
+cdef inline double least_work(const Problem *g) noexcept nogil:
+    """Return thread_work, or twice of it if few rows would read B in place, which is slower than to read a packed B."""
+    return thread_work(g) * (2 if g.panels.data is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
+
+
+cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
+    """Return the bytes of an element of C, without an epilogue of a primitive."""
+    return sizeof(int64_t) if g.to_s64 else sizeof(int32_t)
+
+
+cdef inline bint is_product(const Problem *g) noexcept nogil:
+    """Return whether C is the bare product, with a zero point for all of A and one for all of B."""
+    return (
+        g.stage is NULL and not g.to_s64 and g.alpha == 1 and g.beta == 0
+        and g.a.zero_points is NULL and g.b.zero_points is NULL
+        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )

@@ -1,242 +1,143 @@
-"""A problem for the driver from Python arguments, and its execution: what ``blas`` and ``matmul`` have in common."""
-
-import sys
-import warnings
+"""One product: what its operands, its numerics and its epilogue say, whatever computes it; and parts of it."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uintptr_t
-from libc.stdio cimport fputs, snprintf, stderr
-cimport int8blas.core.cnumpy as cnp
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdlib cimport llabs
 
-from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
-from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
-from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
-from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.operand cimport SHIFT
-from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport LOWER, WHOLE, Gemm, Plan, arranged, is_tiny, make_plan, plan_threads, thread_work
-
-cnp.import_array()
-
-# Compared by identity first: what callers pass nearly always is this very object.
-cdef object ZERO = 0
+from int8blas.core.kernels cimport I8_FLOAT, I8_PANEL, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, i8_stage
+from int8blas.gemm.operand cimport SHIFT, transposed
 
 
-cdef int set_a_operand(Gemm *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1:
-    """Check A and set it."""
-    check_type(a, "a", a_type)
-    if cnp.PyArray_NDIM(a) != 2:
-        raise ValueError(f"a must have 2 dimensions, got shape {(<object>a).shape}")
-    set_a(g, a, check_transpose(trans, trans_name))
-    return 0
+cdef int64_t product_bound(const Problem *g) noexcept nogil:
+    """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo)."""
+    if g.saturating:
+        # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
+        # 255 * 128 each for every k, whatever the saturation did.
+        return 3 * 255 * 128
+    cdef int64_t a = 255 if zero_by_row(g) else max(g.a.zero_point, 255 - g.a.zero_point)
+    cdef int64_t b = 255 if g.b.zero_points is not NULL else max(127 - g.b.zero_point, g.b.zero_point + 128)
+    return a * b
 
 
-cdef int set_b_operand(Gemm *g, object b, int b_type, bint transpose) except -1:
-    """Check B, an array or PackedB, and set it, after A."""
-    cdef PackedB packed
-    cdef int64_t b_rows
-    if type(b) is PackedB:
-        packed = <PackedB>b
-        if packed._typenum != b_type:
-            raise TypeError(f"b must be {'uint8' if b_type == cnp.NPY_UINT8 else 'int8'}, got a PackedB of "
-                            f"{packed.dtype}")
-        if transpose:
-            raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
-        packed.fill(g)
-        packed.fill_split(g, g.m)
-        b_rows = packed._k
-    else:
-        check_type(<cnp.ndarray>b, "b", b_type)
-        if cnp.PyArray_NDIM(<cnp.ndarray>b) != 2:
-            raise ValueError(f"b must have 2 dimensions, got shape {b.shape}")
-        set_b(g, <cnp.ndarray>b, transpose)
-        b_rows = cnp.PyArray_DIMS(<cnp.ndarray>b)[transpose]
-    if b_rows != g.k:
-        raise ValueError(f"b must have {g.k} rows in op(b), as op(a) has {g.k} columns, got {b_rows}")
-    return 0
-
-
-cdef cnp.ndarray set_ao(Gemm *g, object value, str count):
-    """The zero point of A, or of each row of it, after A is set. Returns the array that holds a vector."""
-    return add_zero_point(value, "ao", -g.a.zero, g.m, count, &g.a.zero, &g.a.zeros)
-
-
-cdef cnp.ndarray set_bo(Gemm *g, object value, str count):
-    """The zero point of B, or of each column of it, after B is set. Returns the array that holds a vector."""
-    return add_zero_point(value, "bo", -SHIFT - g.b.zero, g.n, count, &g.b.zero, &g.b.zeros)
-
-
-cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
-                                const int64_t **vector):
-    """A zero point, at least `low`, or a vector of them, is added to the shift of its operand, which is in `scalar`."""
-    cdef cnp.ndarray array
-    cdef int64_t shift = scalar[0], high = low + 255, given
-    cdef int64_t *values
-    cdef Py_ssize_t i
-    if value is ZERO:
-        return None
-    if is_within(value, low, high, &given):
-        scalar[0] += given
-        return None
-    array = integers(value, name, low, high, length, count)
-    values = <int64_t *>cnp.PyArray_DATA(array)
-    if cnp.PyArray_NDIM(array) == 0:
-        scalar[0] += values[0]
-        return None
-    for i in range(cnp.PyArray_DIM(array, 0)):
-        values[i] += shift
-    vector[0] = values
-    return array
-
-
-cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
-    """Whether the kernels may write to `c` itself: it is aligned and shares no memory with the operands."""
-    cdef uintptr_t low, high, from_, to
-    if not cnp.PyArray_ISALIGNED(c):
-        return False
-    bounds(c, &low, &high)
-    bounds(a, &from_, &to)
-    if low < to and from_ < high:
-        return False
-    if type(b) is PackedB:
-        return True
-    bounds(<cnp.ndarray>b, &from_, &to)
-    return low >= to or from_ >= high
-
-
-cdef int run(Gemm *g, str name) except -1:
-    """Compute, without the GIL unless that takes longer than the problem. Returns whether an element was saturated."""
-    cdef int status, saturated = 0
-    g.saturated = &saturated
-    if verbose:
-        run_verbose(g, name)
-        return saturated
-    if <double>g.m * g.n * (g.k + 1) <= GIL_WORK:
-        status = gemm(g)
-    else:
-        g.threads = max_threads()
-        with nogil:
-            status = gemm(g)
-    check_memory(status, name)
-    return saturated
-
-
-cdef int no_memory(str name) except -1:
-    """The error of check_memory."""
-    raise MemoryError(f"{name}: no memory for the workspace")
-
-
-cdef int warn_saturated(str name) except -1:
-    """The warning that elements were saturated, for when the result is complete: a filter may make an error of it."""
-    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
-                  "has them all", RuntimeWarning, stacklevel=1)
-    return 0
-
-
-cdef void set_matrices(Gemm *g, const Gemm *first, const Stack *s, int64_t index) noexcept nogil:
-    """A, B and C number `index` of a stack whose first ones are those of `first`."""
-    cdef ptrdiff_t a = 0, b = 0, c = 0
+cdef int64_t offset_bound(const Problem *g) noexcept nogil:
+    """Return the largest magnitude in co."""
+    cdef int64_t largest = llabs(g.co)
     cdef int64_t i
-    cdef int axis
-    for axis in reversed(range(s.dims)):
-        i = index % s.shape[axis]
-        index = index // s.shape[axis]
-        a += i * s.a[axis]
-        b += i * s.b[axis]
-        c += i * s.c[axis]
-    g.a.data, g.c = first.a.data + a, first.c + c
-    if first.b.data is not NULL:
-        g.b.data = first.b.data + b
+    if g.co_rows is not NULL:
+        for i in range(g.m):
+            largest = max(largest, llabs(g.co_rows[i]))
+    if g.co_cols is not NULL:
+        for i in range(g.n):
+            largest = max(largest, llabs(g.co_cols[i]))
+    return largest
 
 
-# Problems of a stack that threads share, each whole problems.
-cdef struct StackJob:
-    Gemm first
-    const Stack *stack
-    int64_t shared
+cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
+    """Let `t` be C.T := (B - bo).T @ (A - ao).T, for a plain B. Each operand takes the other's sign by one more
+    shift."""
+    t[0] = g[0]
+    t.m, t.n = g.n, g.m
+    t.a, t.b = transposed(&g.b, SHIFT), transposed(&g.a, -SHIFT)
+    t.co_rows, t.co_cols = g.co_cols, g.co_rows
+    t.c_row, t.c_col = g.c_col, g.c_row
+    t.column_squares = NULL
 
 
-cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Some problems of a stack on one thread. 0, or -1 if there is no memory."""
-    cdef const StackJob *j = <const StackJob *>job
-    cdef Gemm g = j.first
-    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts)
-    cdef int status = 0
-    g.threads = 1
-    while index < end and status == 0:
-        set_matrices(&g, &j.first, j.stack, index)
-        status = gemm(&g)
-        index += 1
-    return status
+cdef bint stores_transposed(const Problem *g) noexcept nogil:
+    """Return whether rows of C are not contiguous: an output stage turns its tiles
+    (csrc/stage/transpose_store_body.h)."""
+    if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
+        return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
+    return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
 
 
-cdef int run_stack(Gemm *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
+cdef bint can_widen(const Problem *g) noexcept nogil:
+    """Return whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
+    return (
+        g.to_s64 and g.kernels.gemm.tile_output and not stores_transposed(g)
+        and g.a.zero_points is NULL and g.b.zero_points is NULL
+        and g.co_rows is NULL
+    )
 
-    Returns whether an element was saturated.
+
+cdef bint are_plain_distances(const Problem *g) noexcept nogil:
+    """Return whether C is squared distances, and a micro-kernel can make them of the sums in its registers."""
+    return (
+        g.co_rows is not NULL and g.co_cols is not NULL and not g.to_s64 and g.kernels.gemm.tile_output
+        and not stores_transposed(g) and g.a.zero_points is NULL and g.b.zero_points is NULL
+    )
+
+
+cdef bint is_plain(const Problem *g) noexcept nogil:
+    """Return whether a micro-kernel can apply the output stage to the sums in its registers."""
+    cdef const i8_stage *s = g.stage
+    cdef bint by_row = g.row_scales is not NULL or g.dynamic_source is not NULL
+    if stores_transposed(g):
+        return False
+    if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:
+        if s.rescales or (by_row and s.type == I8_TYPE_S32):
+            return False
+    elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row:
+        return False
+    return (
+        g.kernels.gemm.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
+        and g.scale_groups is NULL and s.requantization.scheme == I8_FLOAT
+        and g.b.zero_point == 0 and g.b.zero_points is NULL and not zero_by_row(g) and not g.doubled
+        and g.co == 0 and g.co_rows is NULL
+    )
+
+
+cdef bint is_wide(const Problem *g) noexcept nogil:
+    """Return whether sums could leave s32; with a primitive's output stage, after offsets are added to them as
+    integers."""
+    cdef int64_t bound = product_bound(g)
+    return g.k * bound > INT32_MAX or (
+        g.stage is not NULL and g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
+    )
+
+
+cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t rows) noexcept nogil:
+    """Let `part` be some rows of C, of an A in memory without zero points of its rows."""
+    part[0] = g[0]
+    part.m = rows
+    part.a.data += first * g.a.row
+    part.c += first * g.c_row
+    if g.co_rows is not NULL:
+        part.co_rows += first
+
+
+cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t columns) noexcept nogil:
+    """Let `part` be some columns of C, of a plain B without zero points of its columns."""
+    part[0] = g[0]
+    part.n = columns
+    part.b.data += first * g.b.column
+    part.c += first * g.c_col
+    if g.co_cols is not NULL:
+        part.co_cols += first
+    if g.column_squares is not NULL:
+        part.column_squares += first
+
+
+cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
+    """Let `part` be the bare product over some k, which begin with a group, to `sums`, [m][n].
+
+    The zero points of a packed B's problem are left out: its column sums are those of all of K.
     """
-    cdef StackJob job
-    cdef double work = <double>g.m * g.n * (g.k + 1)
-    cdef int saturated = 0, threads = max_threads()
-    cdef int64_t i
-    if g.m == 0 or g.n == 0:
-        return 0  # there may be any number of results without elements
-    g.threads, g.saturated = threads, &saturated
-    job.first, job.stack = g[0], s
-    job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
-    work *= job.shared
-    threads = threads_for(work, thread_work(g), <double>job.shared)
-    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
-    for i in range(job.shared, s.count):
-        set_matrices(g, &job.first, s, i)
-        saturated |= run(g, name)
-    return saturated
-
-
-cdef int run_verbose(Gemm *g, str name) except -1:
-    """Compute and write a line about it to the standard error stream."""
-    cdef int status
-    cdef char line[LINE_BYTES]
-    cdef bytes encoded = name.encode()
-    cdef const char *text = encoded
-    g.threads = max_threads()
-    with nogil:
-        status = run_timed(g, text, line)
-    check_memory(status, name)
-    print(line.decode(), end="", file=sys.stderr, flush=True)
-    return 0
-
-
-cdef int run_nogil(Gemm *g, const char *name) noexcept nogil:
-    """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
-    cdef int status
-    cdef char line[LINE_BYTES]
-    g.threads = max_threads()
-    if not verbose:
-        return gemm(g)
-    status = run_timed(g, name, line)
-    if status == 0:
-        fputs(line, stderr)
-    return status
-
-
-cdef int run_timed(const Gemm *g, const char *name, char *line) noexcept nogil:
-    """Compute and describe that in a line of LINE_BYTES. 0, or -1 if there is no memory."""
-    cdef Plan p
-    cdef Gemm other
-    cdef const Gemm *computed = arranged(g, &other)
-    cdef char sizes[LINE_BYTES]
-    cdef int status, threads = 1
-    cdef double elapsed = seconds()
-    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
-    status = gemm(g)
-    elapsed = seconds() - elapsed
-    if g.m and g.n:
-        make_plan(computed, &p)
-        threads = plan_threads(computed, &p)
-    cdef const char *kind = b"plain" if g.packed is NULL else b"packed"
-    if g.triangle != WHOLE:
-        kind = b"lower" if g.triangle == LOWER else b"upper"
-    write_line(line, name, sizes, kind, g.kernels, threads, elapsed)
-    return status
+    part[0] = g[0]
+    part.k = k
+    part.a.data += first * g.a.column
+    if g.panels.data is NULL:
+        part.b.data += first * g.b.row
+    else:
+        part.panels.data += first * I8_PANEL
+        part.panels.split.panels = NULL
+        part.panels.as_s8 = NULL
+        part.a.zero_point = part.b.zero_point = 0
+        part.a.zero_points = part.b.zero_points = NULL
+    part.alpha, part.beta = 1, 0
+    part.stage = NULL
+    part.col_init = NULL
+    part.co = 0
+    part.co_rows = part.co_cols = part.column_squares = NULL
+    part.to_s64, part.saturated = False, NULL
+    part.c, part.c_row, part.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)

@@ -2,9 +2,9 @@
 
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
-in f32, each operation rounded once; the epilogue makes C of y. If there is a micro-kernel for it (Plan.scaled_tiles),
-one tile after the other takes all groups, and keeps integers and y in registers. Otherwise some tiles below one another
-take group by group, and their integers and y stay in the L1 cache.
+in f32, each operation rounded once; the epilogue makes C of y. If there is a micro-kernel for it
+(BlocksPlan.scaled_tiles), one tile after the other takes all groups, and keeps integers and y in registers. Otherwise
+some tiles below one another take group by group, and their integers and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -16,14 +16,14 @@ from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, grou
 from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport load_a, pack_rows, point_to_a
-from int8blas.gemm.plan cimport Gemm, is_made
+from int8blas.gemm.problem cimport Problem, is_made
 from int8blas.gemm.small_values cimport choose_dot
 from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
 cdef void set_group_terms(const Nest *x) noexcept nogil:
     """Compute the row terms of each group, for zero points of B: sums over the group of A' less its zero point."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef int64_t size = g.scale_groups.size, row = x.at.row, i, group, total, zero
     for i in range(x.at.rows):
@@ -34,13 +34,13 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
                                            1, 0)
             else:
                 g.kernels.packing.row_sums(&total, 1, size, address(&g.a, row + i, group * size), 0, g.a.column,
-                                           g.a.flip)
+                                           g.a.sign_flip)
             v.group_terms[group * x.at.rows + i] = <int32_t>(total - size * zero)
 
 
 cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     """Set what the calls of a block's micro-kernels and of the epilogue have in common."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef i8_tile_args *t = &x.tile
     cdef i8_output_args *o = &x.pending.args
     start_tiles(x)
@@ -51,7 +51,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     t.acc_in = NULL
     t.dst = x.arena.tile
     a.acc, a.y = x.arena.tile, x.arena.scaled
-    a.ao = g.a.zero
+    a.ao = g.a.zero_point
     a.panel_step = g.k // g.scale_groups.size * I8_PANEL
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, x.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL
@@ -61,7 +61,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
 
 cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
     """Set the scales and zero points of the current tiles' rows and columns."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef int64_t row = x.at.tile_row, panel = x.b.first + x.at.tile_panel
     a.rows = <int>(x.at.along_m * x.at.height)
@@ -80,7 +80,7 @@ cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
 
 cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
     """Add all groups of the current tiles, one by one."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t size = g.scale_groups.size, group, i
@@ -110,7 +110,7 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
 
 cdef void multiply_scale_groups(Nest *x) noexcept nogil:
     """Compute the tiles of one block, whose K block is all of K."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef i8_output_args *o = &x.pending.args

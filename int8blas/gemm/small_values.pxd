@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport I8_DOT8, i8_tile_fn
 from int8blas.gemm.nest cimport Nest
-from int8blas.gemm.plan cimport Gemm, Plan
+from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     # The largest pair sum of a panel with a no-saturation proof: 255 * 128 = 32640 fits s16 for any A'.
@@ -15,11 +15,12 @@ cdef void find_range(Nest *x) noexcept nogil
 cdef void rebase_start(const Nest *x) noexcept nogil
 cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil
 cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil
-cdef int small_triangle_dot(const Gemm *g, int64_t *groups) noexcept nogil
-cdef bint suits_values(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil
+cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil
+cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil
+cdef bint unshift(Problem *other, const Problem *g) noexcept nogil
 
 
-cdef inline i8_tile_fn tile_of(const Gemm *g, int dot, int height, int width) noexcept nogil:
+cdef inline i8_tile_fn tile_of(const Problem *g, int dot, int height, int width) noexcept nogil:
     """Return a micro-kernel. I8_DOT_SMALL has nearly full tiles only; I8_DOT8 takes the others, and adds two groups."""
     cdef i8_tile_fn tile = g.kernels.gemm.tiles[dot].of[height - 1][width - 1]
     return g.kernels.gemm.tiles[I8_DOT8].of[height - 1][width - 1] if tile is NULL else tile

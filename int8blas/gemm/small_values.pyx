@@ -15,10 +15,18 @@ s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit 
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from int8blas.core.kernels cimport I8_DOT4_SAT, I8_DOT8, I8_DOT_INTERLEAVED, I8_DOT_SMALL, I8_MAX_PAIR_SUM, I8_PANEL
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_DOT4_SAT,
+    I8_DOT8,
+    I8_DOT_INTERLEAVED,
+    I8_DOT_SMALL,
+    I8_MAX_PAIR_SUM,
+    I8_PANEL,
+)
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
-from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_TRIANGLE, SPLIT_ROWS, is_made, zero_by_row
+from int8blas.gemm.problem cimport SPLIT_ROWS, is_made, zero_by_row
 
 cdef enum:
     LARGEST_S16 = 32767
@@ -48,7 +56,7 @@ cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
     return I8_DOT8 if groups < SMALL_GROUPS else I8_DOT_SMALL
 
 
-cdef int small_triangle_dot(const Gemm *g, int64_t *groups) noexcept nogil:
+cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
     """Return the multiply-add of a triangle whose values have a spread, and in `groups` how many groups it adds in
     s16."""
     groups[0] = groups_that_fit(g.spread, 2 * g.spread)
@@ -72,13 +80,14 @@ cdef bint may_rebase(const Nest *x) noexcept nogil:
     """Return whether rows of A' may be rebased: column sums correct the start values of their tiles, in which the zero
     point is."""
     return (
-        x.g.a.flip != 0 and x.g.a.zero != 0 and x.b.col_sums is not NULL and not x.p.wide and not zero_by_row(x.g)
+        x.g.a.sign_flip != 0 and x.g.a.zero_point != 0 and x.b.col_sums is not NULL and not x.p.common.wide
+        and not zero_by_row(x.g)
     )
 
 
 cdef void find_range(Nest *x) noexcept nogil:
     """Find the largest value of A' in the M block, and rebase it if that helps the N block."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
     cdef bint rebases = may_rebase(x)
@@ -91,7 +100,7 @@ cdef void find_range(Nest *x) noexcept nogil:
     # The range begins with 0, unless the smallest value is to become 0.
     found[0], found[1] = LARGEST_A if rebases else 0, 0
     g.kernels.packing.value_range(found, x.at.rows, x.b.k, address(&g.a, x.at.row, x.b.k0), g.a.row, g.a.column,
-                                  g.a.flip, <int>enough)
+                                  g.a.sign_flip, <int>enough)
     if found[1] - found[0] > enough:
         return
     x.largest = found[1]
@@ -124,7 +133,7 @@ cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
     if not x.p.splits:
         return False
     for i in range(width):
-        if not x.g.split.panels[x.b.first + panel + i]:
+        if not x.g.panels.split.panels[x.b.first + panel + i]:
             return False
     return True
 
@@ -150,20 +159,19 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
     return small_dot(groups, x.g.m < SPLIT_ROWS)
 
 
-cdef bint suits_values(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
-    """Set `other` to the problem in a form that is faster for the values of its operands. Return whether there is
-    one."""
-    return is_small_triangle(g, p, other) if p.path == PATH_TRIANGLE else unshifted(g, p, other)
+cdef bint looks_at_values(const Problem *g) noexcept nogil:
+    """Return whether the values of operands decide the multiply-add: without VNNI, for enough rows."""
+    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.m >= SPLIT_ROWS
 
 
-cdef bint is_small_triangle(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
+cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
     """Set `other` to a triangle that is multiplied in bytes, not widened, if its values span at most 127. Return
     whether they do."""
     cdef uint8_t found[2]
-    if not p.may_widen or g.m < SPLIT_ROWS or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
+    if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False
     found[0], found[1] = LARGEST_A, 0
-    g.kernels.packing.value_range(found, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.flip, LARGEST_S8)
+    g.kernels.packing.value_range(found, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip, LARGEST_S8)
     if found[1] - found[0] > LARGEST_S8:
         return False
     other[0] = g[0]
@@ -172,25 +180,23 @@ cdef bint is_small_triangle(const Gemm *g, const Plan *p, Gemm *other) noexcept 
     return True
 
 
-cdef bint unshifted(const Gemm *g, const Plan *p, Gemm *other) noexcept nogil:
+cdef bint unshift(Problem *other, const Problem *g) noexcept nogil:
     """Set `other` to the problem with a u8 B as s8, unshifted, if no value is above 127. Return whether."""
     cdef uint8_t found[2]
-    if p.path != PATH_BLOCKS or not p.may_widen or g.m < SPLIT_ROWS or g.b.zeros is not NULL or g.stage is not NULL:
+    if not looks_at_values(g) or g.b.zero_points is not NULL or g.stage is not NULL:
         return False
-    if g.packed is NULL:
-        if g.b.flip == 0 or (g.b.row != 1 and g.b.column != 1):
+    if g.panels.data is NULL:
+        if g.b.sign_flip == 0 or (g.b.row != 1 and g.b.column != 1):
             return False
         found[0] = found[1] = 0
         g.kernels.packing.value_range(found, g.k, g.n, g.b.data, g.b.row, g.b.column, 0, LARGEST_S8)
         if found[1] > LARGEST_S8:
             return False
-    elif g.as_s8 is NULL:
+    elif g.panels.as_s8 is NULL:
         return False
     other[0] = g[0]
-    other.b.flip = 0
-    other.b.zero += SHIFT
-    if g.packed is not NULL:
-        other.as_s8 = NULL
-        other.packed, other.col_sums, other.certified = g.as_s8.packed, g.as_s8.col_sums, g.as_s8.certified
-        other.pair_sums, other.split = g.as_s8.pair_sums, g.as_s8.split
+    other.b.sign_flip = 0
+    other.b.zero_point += SHIFT
+    if g.panels.data is not NULL:
+        other.panels = g.panels.as_s8[0]
     return True

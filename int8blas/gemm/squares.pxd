@@ -3,7 +3,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_kernels
-from int8blas.gemm.plan cimport PATH_BLOCKS, PATH_SMALL_K, Gemm, Plan
+from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     # Up to this K sums of squares fit int32: 2**31 // 255**2.
@@ -21,14 +21,6 @@ cdef struct Rows:
 
 
 cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil
-cdef void add_panel_squares(const Gemm *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
+cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
                             bint is_first, int32_t *squares) noexcept nogil
-cdef void find_column_squares(const Gemm *g, int threads) noexcept nogil
-
-
-cdef inline bint packs_squares(const Gemm *g, const Plan *p) noexcept nogil:
-    """Whether a path finds the squares of the columns where it packs them."""
-    return (
-        g.packed is NULL and p.k_parts == 1 and p.segments == 1
-        and (p.path == PATH_BLOCKS or (p.path == PATH_SMALL_K and p.to_output))
-    )
+cdef void find_column_squares(const Problem *g, int threads) noexcept nogil

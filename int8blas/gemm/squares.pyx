@@ -1,4 +1,4 @@
-"""Sums of squares of the columns of a plain B, which distances add to products (``Gemm.column_squares``).
+"""Sums of squares of the columns of a plain B, which distances add to products (``Problem.column_squares``).
 
 Paths that pack B find them panel by panel, while a panel is in the L1 cache and its sums are known. Before all others
 they are found by themselves, and B is read twice.
@@ -10,7 +10,6 @@ from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_distance_args, i8_kern
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport address
-from int8blas.gemm.plan cimport Gemm
 
 
 cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil:
@@ -33,14 +32,14 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
         first += count
 
 
-cdef void add_panel_squares(const Gemm *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
+cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
                             bint is_first, int32_t *squares) noexcept nogil:
     """Those of the first `columns` columns of B in a packed panel of k, with its sums, to what other k have added."""
     cdef int32_t some[I8_PANEL]
     cdef int32_t *found = squares if is_first and columns >= I8_PANEL else some
     cdef int64_t i
     g.kernels.gemm.column_squares(found, panel, ceil_div(k, I8_GROUP), sums)
-    if g.b.flip:
+    if g.b.sign_flip:
         # (B' + 128)**2
         for i in range(I8_PANEL):
             found[i] = <int32_t>(<uint32_t>found[i] + 256 * <uint32_t>sums[i] + 128 * 128 * <uint32_t>k)
@@ -51,16 +50,16 @@ cdef void add_panel_squares(const Gemm *g, const int8_t *panel, int64_t k, const
 
 cdef int square_columns(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """A part of the columns."""
-    cdef const Gemm *g = <const Gemm *>job
+    cdef const Problem *g = <const Problem *>job
     cdef int64_t first = share(g.n, part, parts)
     cdef Rows columns
     columns.data, columns.count, columns.k = address(&g.b, 0, first), share(g.n, part + 1, parts) - first, g.k
-    columns.row_stride, columns.k_stride, columns.is_signed = g.b.column, g.b.row, g.b.flip == 0
+    columns.row_stride, columns.k_stride, columns.is_signed = g.b.column, g.b.row, g.b.sign_flip == 0
     add_short_squares(g.kernels, &columns, g.column_squares + first)
     return 0
 
 
-cdef void find_column_squares(const Gemm *g, int threads) noexcept nogil:
+cdef void find_column_squares(const Problem *g, int threads) noexcept nogil:
     """All of them, of B where it lies, by as many threads as the product has."""
     threads = <int>min(<int64_t>threads, g.n)
     run_parts(square_columns, g, threads, threads)

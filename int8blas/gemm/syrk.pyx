@@ -15,30 +15,30 @@ import numpy as np
 from int8blas.core.arrays cimport as_array, check_numerics, flag, real
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.blas cimport c_operand
+from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_c, warn_saturated
 from int8blas.gemm.operand cimport SHIFT, transposed
-from int8blas.gemm.plan cimport LOWER, UPPER, Gemm
-from int8blas.gemm.problem cimport is_usable, run, set_a_operand, set_ao, set_c, start, warn_saturated
+from int8blas.gemm.problem cimport LOWER, UPPER, Problem, start
 
 cnp.import_array()
 
 
-cdef cnp.ndarray set_transpose(Gemm *g):
+cdef cnp.ndarray set_transpose(Problem *g):
     """B as the transpose of A, after the zero points of A are set. Returns the array that holds a vector of its own."""
     cdef cnp.ndarray array = None
     cdef int64_t *values
     cdef int64_t i
     g.n = g.m
     g.b = transposed(&g.a, -SHIFT)
-    if g.a.zeros is not NULL:
+    if g.a.zero_points is not NULL:
         array = np.empty(g.n, np.int64)
         values = <int64_t *>cnp.PyArray_DATA(array)
         for i in range(g.n):
-            values[i] = g.a.zeros[i] - SHIFT
-        g.b.zeros = values
+            values[i] = g.a.zero_points[i] - SHIFT
+        g.b.zero_points = values
     return array
 
 
-cdef cnp.ndarray new_c(Gemm *g):
+cdef cnp.ndarray new_c(Problem *g):
     """A C of zeros, but for what is computed without being read."""
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray target
@@ -61,7 +61,7 @@ cdef cnp.ndarray new_c(Gemm *g):
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
     """Both functions: check, set up, compute."""
-    cdef Gemm g
+    cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
     start(&g, check_numerics(numerics))

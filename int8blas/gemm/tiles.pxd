@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_output_args
 from int8blas.gemm.nest cimport Nest
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 
 cdef void start_tiles(Nest *x) noexcept nogil
@@ -12,4 +12,4 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil
 cdef void choose_output(Nest *x) noexcept nogil
 cdef void aim(Nest *x) noexcept nogil
 cdef void finish(Nest *x) noexcept nogil
-cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil
+cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil

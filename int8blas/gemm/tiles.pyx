@@ -29,15 +29,15 @@ from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
 from int8blas.gemm.output cimport GATHERED, set_formula
 from int8blas.gemm.pack_a cimport COLUMN_K, load_a, load_columns, point_to_a
-from int8blas.gemm.plan cimport set_tile_output
+from int8blas.gemm.problem cimport set_tile_output
 from int8blas.gemm.small_values cimport choose_dot, groups_in_s16
 from int8blas.gemm.spans cimport place_of
 
 
 cdef void start_tiles(Nest *x) noexcept nogil:
     """Begin the tiles of a block: no form of A exists yet, unless A is read in place, and no sums wait."""
-    cdef const Gemm *g = x.g
-    cdef bint is_last = x.at.is_last and not x.p.wide
+    cdef const Problem *g = x.g
+    cdef bint is_last = x.at.is_last and not x.p.common.wide
     cdef Pending *z = &x.pending
     x.a_forms = A_PACKED if x.p.direct_a else 0
     x.tile.more_segments = 0
@@ -46,9 +46,9 @@ cdef void start_tiles(Nest *x) noexcept nogil:
     x.tile.fetch_row = g.c_row
     x.tile.row_init = x.tile.col_init = NULL
     z.along_n = (
-        is_last and g.stage is not NULL and x.at.rows <= x.p.mr and not x.p.to_output and not x.p.skips
+        is_last and g.stage is not NULL and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.skips
     )
-    z.along_m = is_last and not (z.along_n or x.p.from_registers or (x.p.to_output and g.c_line != 0))
+    z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c_line != 0))
     z.row_size = GATHERED // x.at.rows // I8_PANEL * I8_PANEL
     z.row, z.panel = 0, x.at.panel
     set_formula(g, &z.args)
@@ -66,8 +66,8 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     cdef bint is_split
     if (
         at.rows > min(x.p.mr, <int64_t>I8_SHORT_TILE(x.g.kernels.gemm.np)) or not at.is_first or not at.is_last
-        or x.p.wide or x.p.skips or x.g.c_line != 0
-        or not (x.p.from_registers or x.p.to_output or z.along_n)
+        or x.p.common.wide or x.p.skips or x.g.c_line != 0
+        or not (x.p.common.from_registers or x.p.common.to_output or z.along_n)
         or x.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED)
     ):
         return 1
@@ -83,13 +83,13 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
 
 cdef inline const int64_t *outlier_starts(const Nest *x, int64_t panel) noexcept nogil:
     """Return where the outliers of a panel's columns start in the K block."""
-    return x.g.split.starts + ((x.b.first + panel) * x.p.k_blocks + x.at.k_block) * I8_PANEL
+    return x.g.panels.split.starts + ((x.b.first + panel) * x.p.k_blocks + x.at.k_block) * I8_PANEL
 
 
 cdef bint has_outliers(const Nest *x) noexcept nogil:
     """Return whether the current panels have outliers, in any K block."""
     cdef int64_t panel = x.b.first + x.at.tile_panel, blocks = x.p.k_blocks * I8_PANEL
-    return x.g.split.starts[panel * blocks] != x.g.split.starts[(panel + x.at.width) * blocks]
+    return x.g.panels.split.starts[panel * blocks] != x.g.panels.split.starts[(panel + x.at.width) * blocks]
 
 
 cdef void multiply_outliers(Nest *x) noexcept nogil:
@@ -100,13 +100,13 @@ cdef void multiply_outliers(Nest *x) noexcept nogil:
     cdef int i
     load_columns(x)
     x.outlier_sums = x.arena.outlier_sums
-    if x.arena.partial is not NULL and not x.p.wide:
+    if x.arena.partial is not NULL and not x.p.common.wide:
         x.outlier_sums = <int32_t *>x.arena.partial + (at.tile_panel - at.panel) * at.rows * I8_PANEL
     t.rows = at.rows
     t.a = x.arena.a_columns
     t.a_columns = round_up(at.k, COLUMN_K)
-    t.outliers = x.g.split.outliers
-    t.add = not at.is_first and not x.p.wide
+    t.outliers = x.g.panels.split.outliers
+    t.add = not at.is_first and not x.p.common.wide
     t.dst_row = at.width * I8_PANEL
     for i in range(at.width):
         t.dst = x.outlier_sums + i * I8_PANEL
@@ -140,7 +140,7 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     x.dot = choose_dot(x, at.tile_panel, at.width, &x.is_split)
     at.along_n = tiles_along_n(x, equal)
     is_last = number + at.along_n == tiles
-    t.b = x.g.split.dense if x.is_split else x.b.data
+    t.b = x.g.panels.split.dense if x.is_split else x.b.data
     t.b += at.tile_panel * x.b.panel_size + (at.k0 - x.b.k0) * I8_PANEL
     t.b_panel = x.b.panel_size
     t.groups = at.k // I8_GROUP if x.p.direct_a else groups_of(at.k)
@@ -170,7 +170,7 @@ cdef inline bint is_in_line(const Nest *x) noexcept nogil:
 cdef void choose_output(Nest *x) noexcept nogil:
     """Decide whether the micro-kernel applies the epilogue to the tile: it has no part of a panel and of a line."""
     x.tile.output = NULL
-    if x.at.is_last and x.p.to_output and first_column(x) + x.at.width * I8_PANEL <= x.g.n and is_in_line(x):
+    if x.at.is_last and x.p.common.to_output and first_column(x) + x.at.width * I8_PANEL <= x.g.n and is_in_line(x):
         x.tile.output = &x.output
 
 
@@ -182,8 +182,9 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     cdef int64_t room
     tiles = equal_parts(at.rows, number, tiles, &at.tile_row, &at.height)
     choose_output(x)
-    waits = at.is_last and x.tile.output is NULL and not x.p.from_registers
-    if x.p.skips or x.p.wide or (x.tile.output is not NULL and x.g.c_line != 0) or (waits and not x.pending.along_m):
+    waits = at.is_last and x.tile.output is NULL and not x.p.common.from_registers
+    if (x.p.skips or x.p.common.wide or (x.tile.output is not NULL and x.g.c_line != 0)
+            or (waits and not x.pending.along_m)):
         tiles = 1
     elif waits:
         room = GATHERED // (at.width * I8_PANEL) - (at.tile_row - x.pending.row)
@@ -201,7 +202,7 @@ cdef inline int32_t *partial_sums(const Nest *x) noexcept nogil:
     if x.arena.partial is NULL:
         return NULL
     return <int32_t *>x.arena.partial + (
-        ((at.tile_panel - at.panel) * at.rows + at.tile_row * at.width) * I8_PANEL * (2 if x.p.wide else 1))
+        ((at.tile_panel - at.panel) * at.rows + at.tile_row * at.width) * I8_PANEL * (2 if x.p.common.wide else 1))
 
 
 cdef inline void set_start(Nest *x) noexcept nogil:
@@ -209,7 +210,7 @@ cdef inline void set_start(Nest *x) noexcept nogil:
     cdef const Cursor *at = &x.at
     cdef const int32_t *col_init = x.arena.rebased_init if x.rebase else x.b.col_init
     cdef i8_tile_args *t = &x.tile
-    t.acc_in = NULL if at.is_first or x.p.wide else partial_sums(x)
+    t.acc_in = NULL if at.is_first or x.p.common.wide else partial_sums(x)
     t.acc_row = at.width * I8_PANEL
     if x.outlier_sums is not NULL:
         t.acc_in = x.outlier_sums + at.tile_row * at.width * I8_PANEL
@@ -221,7 +222,7 @@ cdef inline void set_start(Nest *x) noexcept nogil:
 
 cdef inline void set_output(Nest *x) noexcept nogil:
     """Set the epilogue that the micro-kernel applies to the current tiles."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef i8_tile_output *out = &x.output
     cdef int64_t row = x.at.row + x.at.tile_row, column = first_column(x)
     set_tile_output(g, out, column)
@@ -238,7 +239,7 @@ cdef inline void set_output(Nest *x) noexcept nogil:
 
 cdef void aim(Nest *x) noexcept nogil:
     """Set what the sums of the current tiles start with, and where they go: to C or to where they wait."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending
     cdef i8_tile_args *t = &x.tile
@@ -249,7 +250,7 @@ cdef void aim(Nest *x) noexcept nogil:
         set_output(x)
     if at.is_last and x.p.fetch_c and g.c_line == 0:
         t.fetch = g.c + (at.row + at.tile_row) * g.c_row + first_column(x) * g.c_col
-    if at.is_last and x.p.from_registers:
+    if at.is_last and x.p.common.from_registers:
         c = g.c + (at.row + at.tile_row) * g.c_row
         t.dst = <int32_t *>c + first_column(x)
         t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
@@ -257,7 +258,7 @@ cdef void aim(Nest *x) noexcept nogil:
     elif z.along_n:
         t.dst = x.arena.tile + (at.tile_panel - z.panel) * I8_PANEL
         t.dst_row = z.row_size
-    elif at.is_last or x.p.wide:
+    elif at.is_last or x.p.common.wide:
         t.dst = x.arena.tile + ((at.tile_row - z.row) * at.width * I8_PANEL if z.along_m else 0)
     else:
         t.dst = partial_sums(x)
@@ -289,7 +290,7 @@ cdef inline bint is_full(Nest *x) noexcept nogil:
 
 cdef void set_vectors(Nest *x) noexcept nogil:
     """Set the vectors of the rows and columns that wait."""
-    cdef const Gemm *g = x.g
+    cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef const Pending *z = &x.pending
     cdef i8_output_args *o = &x.pending.args
@@ -318,7 +319,7 @@ cdef void double_sums(const i8_output_args *o) noexcept nogil:
                 (<int64_t *>o.acc64)[i * o.acc_row + j] *= 2
 
 
-cdef void store_rows(const Gemm *g, i8_output_args *o) noexcept nogil:
+cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
     """Apply the epilogue to sums and store C: all rows at once, or the rows of each line of C."""
     cdef i8_output_args part
     cdef int64_t line, row      # of C, and in its line
@@ -346,14 +347,14 @@ cdef void finish(Nest *x) noexcept nogil:
     if x.tile.output is not NULL:
         z.row, z.panel = end_row(at), end_panel(at)
         return
-    if x.p.wide:
+    if x.p.common.wide:
         add_wide(x)
-    if not at.is_last or x.p.from_registers or not is_full(x):
+    if not at.is_last or x.p.common.from_registers or not is_full(x):
         return
     o.rows = <int>(end_row(at) - z.row)
     o.cols = <int>min((end_panel(at) - z.panel) * I8_PANEL, x.g.n - (x.b.first + z.panel) * I8_PANEL)
-    o.acc32 = NULL if x.p.wide else x.arena.tile
-    o.acc64 = <const int64_t *>partial_sums(x) if x.p.wide else NULL
+    o.acc32 = NULL if x.p.common.wide else x.arena.tile
+    o.acc64 = <const int64_t *>partial_sums(x) if x.p.common.wide else NULL
     o.acc_row = x.tile.dst_row
     set_vectors(x)
     if x.g.doubled:

@@ -27,8 +27,7 @@ from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB, pack
-from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport start
+from int8blas.gemm.problem cimport Problem, start
 from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
 from int8blas.layers.dynamic_steps cimport Execution, Way, execute
 from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads
@@ -71,7 +70,7 @@ cdef class DynamicCell:
                              self.source_zero, self.state_zero)
 
     cdef void fill(self, Direction *d, Way *w) noexcept:
-        cdef Gemm *g = &d.product
+        cdef Problem *g = &d.product
         start(g, False)
         g.k, g.n = self.of_source._k, self.of_source._n
         self.of_source.fill(g)

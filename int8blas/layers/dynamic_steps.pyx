@@ -18,7 +18,7 @@ from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, run_team
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.layers.recurrent cimport L2_BYTES, STRETCH_BYTES, Direction, Layer, layer_threads, multiply
 from int8blas.stage.by_range cimport quantize_by_range, range_parameters, widen_range
 
@@ -73,7 +73,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
     """The sums of a stretch. 0, or -1 if there is no memory."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
-    cdef Gemm g = d.product
+    cdef Problem g = d.product
     cdef int64_t step, row, inputs = layer.inputs
     if d.backwards:
         for step in range(e.steps):
@@ -81,7 +81,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
                 memcpy(e.way[i].turned + (step * layer.rows + row) * inputs,
                        e.quantized + (time_of(e, d, row, e.first + step) * layer.rows + row) * inputs, inputs)
     g.m = e.steps * layer.rows
-    g.a.data, g.a.row, g.a.column, g.a.zero = source_of(e, i), inputs, 1, e.src_zero
+    g.a.data, g.a.row, g.a.column, g.a.zero_point = source_of(e, i), inputs, 1, e.src_zero
     g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
 

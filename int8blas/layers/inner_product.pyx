@@ -33,9 +33,9 @@ from int8blas.stage.layer_arguments import (
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
+from int8blas.gemm.call cimport is_usable, run, set_a, set_c
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.plan cimport DynamicSource, Gemm
-from int8blas.gemm.problem cimport is_usable, run, set_a, set_c, start
+from int8blas.gemm.problem cimport DynamicSource, Problem, start
 from int8blas.stage.output_stage cimport Bound, Layer, element_type
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.stage.attributes import TENSORS
@@ -290,7 +290,7 @@ cdef class InnerProduct(QuantizedLayer):
         TypeError, ValueError
             If an argument is not as above, before anything is written.
         """
-        cdef Gemm g
+        cdef Problem g
         cdef DynamicSource source
         cdef cnp.ndarray x, matrix, target, result
         cdef Bound bound = self._constant
@@ -331,7 +331,7 @@ cdef class InnerProduct(QuantizedLayer):
         set_c(&g, target)
         bound.fill(&g)
         if self._dynamic is not None:
-            g.a.flip = SIGN_BIT if self._source.symmetric else 0
+            g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
             g.dynamic_source = &self._source
             if not self._source.per_row:
                 source = self._source
@@ -339,7 +339,7 @@ cdef class InnerProduct(QuantizedLayer):
                     set_tensor_parameters(&g, &source, max_threads())
                 g.dynamic_source = &source
                 if not source.symmetric:
-                    g.a.zero = source.zero
+                    g.a.zero_point = source.zero
                     g.col_init = NULL
         run(&g, "inner_product")
         if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):

@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.core.threads cimport i8_barrier
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 cdef enum Kind:
     LSTM_CELL, GRU_CELL, GRU_LINEAR_CELL
@@ -22,7 +22,7 @@ cdef enum:
 # One direction of a layer. Columns of weights, scales, biases and sums are [units // 16][gates][16], for a GRU_CELL
 # those of the first two gates before those of the third.
 cdef struct Direction:
-    Gemm product                # of the source and its weights: for any rows, to any C
+    Problem product                # of the source and its weights: for any rows, to any C
     const int8_t *weights       # of the state: packed, with certificates
     ptrdiff_t panel_size
     const uint8_t *certified

@@ -26,7 +26,7 @@ from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
     THREAD_REALS, THREAD_STEP_WORK, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 
 
 # Some time steps that follow one another.
@@ -162,7 +162,7 @@ cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
     """The sums of a stretch of time. 0, or -1 if there is no memory."""
-    cdef Gemm g = d.product
+    cdef Problem g = d.product
     cdef Stretch stretch = Stretch(layer, time, steps)
     g.m = rows_before(layer, time + steps) - rows_before(layer, time)
     if g.m == 0:

@@ -23,8 +23,7 @@ from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty_of
-from int8blas.gemm.plan cimport Gemm
-from int8blas.gemm.problem cimport start
+from int8blas.gemm.problem cimport Problem, start
 from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer)
 from int8blas.core.signatures import Signature
@@ -73,11 +72,11 @@ cdef class Cell:
         )
 
     cdef void fill(self, Direction *d) noexcept:
-        cdef Gemm *g = &d.product
+        cdef Problem *g = &d.product
         start(g, False)
         g.k, g.n = self.of_source._k, self.of_source._n
         self.of_source.fill(g)
-        g.a.zero = self.data_shift
+        g.a.zero_point = self.data_shift
         d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
         d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
         d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)

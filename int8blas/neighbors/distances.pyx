@@ -13,9 +13,10 @@ from int8blas.core.results cimport empty
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport forget_regions, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.call cimport check_memory, is_usable, run, set_a, set_b, set_c
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm, Plan, arranged, make_plan, plan_threads
-from int8blas.gemm.problem cimport check_memory, is_usable, run, set_a, set_b, set_c, start
+from int8blas.gemm.plan cimport threads_of
+from int8blas.gemm.problem cimport Problem, start
 from int8blas.gemm.squares cimport SHORT_SQUARES_K
 from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
 from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row_squares
@@ -41,7 +42,7 @@ cdef cnp.ndarray as_matrix(cnp.ndarray array, str name):
     return array.reshape(1, -1)
 
 
-cdef int check_shape(cnp.ndarray out, const Gemm *g, bint x_is_vector, bint y_is_vector) except -1:
+cdef int check_shape(cnp.ndarray out, const Problem *g, bint x_is_vector, bint y_is_vector) except -1:
     """`out` has the shape of the result."""
     cdef int last = 1 - x_is_vector
     if (
@@ -53,7 +54,7 @@ cdef int check_shape(cnp.ndarray out, const Gemm *g, bint x_is_vector, bint y_is
     raise ValueError(f"out must have shape {wanted}, got {(<object>out).shape}")
 
 
-cdef int run_in_place(Gemm *g) except -1:
+cdef int run_in_place(Problem *g) except -1:
     """Distances of rows where they are."""
     cdef double begun = seconds() if verbose else 0
     forget_regions()
@@ -63,22 +64,16 @@ cdef int run_in_place(Gemm *g) except -1:
     return 0
 
 
-cdef int product_threads(const Gemm *g, cnp.ndarray x) noexcept:
+cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
     """Threads for the sums of squares of x: those of the product, or one.
 
     A region of fewer threads would end others (core/team.h). To make them again for the product took six times as long
     as the product itself (1024 x 1024 x 384, 16 threads).
     """
-    cdef Gemm other
-    cdef Plan p
-    if not pays_for_threads(x):
-        return 1
-    g = arranged(g, &other)
-    make_plan(g, &p)
-    return plan_threads(g, &p)
+    return threads_of(g) if pays_for_threads(x) else 1
 
 
-cdef int run_staged(Gemm *g, cnp.ndarray a, PackedB packed) except -1:
+cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
     """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
     cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
     cdef int32_t *x_squares = <int32_t *>aligned(some)
@@ -171,7 +166,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     >>> int8blas.sqeuclidean(x[1], int8blas.pack_b(y, trans_b=True))
     array([   25,     1, 17161], dtype=int32)
     """
-    cdef Gemm g
+    cdef Problem g
     cdef cnp.ndarray a = int8_operand(x, "x"), b = None, given, matrix = None, target
     cdef PackedB packed = None
     cdef int typenum = cnp.NPY_INT32

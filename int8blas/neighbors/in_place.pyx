@@ -21,9 +21,9 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up
 from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, max_threads, run_work
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.long_k cimport vectors_of_kernel
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
-from int8blas.gemm.plan cimport Gemm, thread_work
+from int8blas.gemm.paths.long_k cimport vectors_of_kernel
+from int8blas.gemm.problem cimport Problem, thread_work
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cdef enum:
@@ -40,7 +40,7 @@ cdef enum:
 
 
 cdef struct InPlace:
-    const Gemm *g
+    const Problem *g
     int64_t rows                # of a block
     int64_t sums[FEW_X]         # of the rows x
     # About 16 rows x as the widest dot kernel takes them, and its start values; or NULL.
@@ -50,7 +50,7 @@ cdef struct InPlace:
 
 cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
     """Some rows y, with as many rows x at a time as a kernel takes. The squares of y are known, or NULL."""
-    cdef const Gemm *g = job.g
+    cdef const Problem *g = job.g
     cdef i8_distance_args t
     cdef int i = 0, rows
     t.k, t.count = g.k, count
@@ -60,27 +60,27 @@ cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const
         rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distance_rows)
         t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.co_rows + i
         t.dst = <int32_t *>(g.c + i * g.c_row) + first
-        g.kernels.gemm.distances[g.a.flip != 0][g.b.flip == 0][
+        g.kernels.gemm.distances[g.a.sign_flip != 0][g.b.sign_flip == 0][
             rows if rows <= 2 else FOUR_ROWS if squares is NULL else FOUR_ROWS_OF_SQUARES](&t)
         i += rows
 
 
-cdef Rows rows_of(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
+cdef Rows rows_of(const Problem *g, int64_t first, int64_t count) noexcept nogil:
     """Some rows y."""
     cdef Rows y
     y.data, y.count, y.k = address(&g.b, 0, first), count, g.k
-    y.row_stride, y.k_stride, y.is_signed = g.b.column, 1, g.b.flip == 0
+    y.row_stride, y.k_stride, y.is_signed = g.b.column, 1, g.b.sign_flip == 0
     return y
 
 
-cdef inline int64_t rows_of_l1(const Gemm *g) noexcept nogil:
+cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
     """As many rows y as half of the L1 cache has."""
     return min(<int64_t>SOME_ROWS, max(<int64_t>ROWS, round_down(g.machine.l1 // 2 // g.k, ROWS)))
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
     """The same for more rows x, a part of the L1 cache at a time."""
-    cdef const Gemm *g = job.g
+    cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)
     cdef Rows y
@@ -91,7 +91,7 @@ cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexc
         first += y.count
 
 
-cdef inline bint takes_wide(const Gemm *g) noexcept nogil:
+cdef inline bint takes_wide(const Problem *g) noexcept nogil:
     """Whether the rows x go through the widest dot kernel."""
     return (
         g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distance_rows == 4 and g.kernels.gemm.dots_columns == WIDE_ROWS
@@ -101,10 +101,10 @@ cdef inline bint takes_wide(const Gemm *g) noexcept nogil:
 cdef int start_wide(InPlace *job) noexcept nogil:
     """The rows x for the widest dot kernel, whose vectors y they are, and start values that undo the shift of ours.
     0, or -1 if there is no memory."""
-    cdef const Gemm *g = job.g
+    cdef const Problem *g = job.g
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
-    cdef bint x_signed = g.a.flip != 0
-    cdef int64_t shift = 0 if x_signed != (g.b.flip == 0) else 2 * SHIFT if x_signed else -2 * SHIFT
+    cdef bint x_signed = g.a.sign_flip != 0
+    cdef int64_t shift = 0 if x_signed != (g.b.sign_flip == 0) else 2 * SHIFT if x_signed else -2 * SHIFT
     cdef uint8_t *scratch
     job.wide = <uint8_t *>acquire(2 * size)
     if job.wide is NULL:
@@ -121,13 +121,13 @@ cdef int start_wide(InPlace *job) noexcept nogil:
 
 cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
     """The same of about 16 rows x, by the widest dot kernel."""
-    cdef const Gemm *g = job.g
+    cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = max(<int64_t>g.kernels.gemm.dots_rows, rows_of_l1(g))
-    cdef bint x_signed = g.a.flip != 0
+    cdef bint x_signed = g.a.sign_flip != 0
     cdef i8_dot_args t
     cdef Rows y
-    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.flip == 0) else 0, False
+    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.sign_flip == 0) else 0, False
     t.y, t.start, t.count = job.wide, job.start, <int>g.m
     t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
     # Rows are fetched while those of the block before the last one are multiplied: sooner than their squares are found.
@@ -140,9 +140,9 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
         first += y.count
 
 
-cdef int packed_distances(const Gemm *g, int64_t first, int64_t count) noexcept nogil:
+cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexcept nogil:
     """The same by a product that packs them. 0, or -1 if there is no memory."""
-    cdef Gemm own = g[0]
+    cdef Problem own = g[0]
     cdef int32_t *squares = <int32_t *>acquire(count * sizeof(int32_t))
     cdef int status
     if squares is NULL:
@@ -171,7 +171,7 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
     return 0
 
 
-cdef int distances_in_place(const Gemm *g) noexcept:
+cdef int distances_in_place(const Problem *g) noexcept:
     """C of distances, g.co_rows of which has the squares of the rows x. 0, or -1 if there is no memory."""
     cdef InPlace job
     cdef int status
@@ -181,8 +181,8 @@ cdef int distances_in_place(const Gemm *g) noexcept:
     # As many blocks for each thread.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
-    g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.flip)
-    for i in range(g.m if g.a.flip else 0):
+    g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip)
+    for i in range(g.m if g.a.sign_flip else 0):
         job.sums[i] -= SHIFT * g.k
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):

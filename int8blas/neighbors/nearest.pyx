@@ -13,9 +13,9 @@ from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.spoken import spoken
 from int8blas.core.words import shown
+from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.plan cimport Gemm, is_in_memory
-from int8blas.gemm.problem cimport set_a, set_b, start
+from int8blas.gemm.problem cimport Problem, is_in_memory, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
 from int8blas.neighbors.search cimport (
     MOST_QUERIES,
@@ -69,7 +69,7 @@ cdef list as_shards(object base, int64_t k):
 
 cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
     """The product of all queries with the rows of a shard; counts rows and panels."""
-    cdef Gemm *g = &shard.g
+    cdef Problem *g = &shard.g
     cdef PackedB packed
     start(g, False)
     set_a(g, queries, False)

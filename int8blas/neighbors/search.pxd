@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.core.kernels cimport I8_INNER, I8_SQEUCLIDEAN, i8_kernels
 from int8blas.gemm.packing cimport PackedMatrix
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry
 
 cdef enum:
@@ -15,7 +15,7 @@ cdef enum:
 
 # Rows of the base that lie in one matrix, packed or not: the product with all of them, but for A and C.
 cdef struct Shard:
-    Gemm g
+    Problem g
     int64_t first               # running index of its first row
     int64_t first_panel         # of 16 rows, in all shards
     const PackedMatrix *matrix  # or NULL: an array

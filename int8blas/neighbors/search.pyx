@@ -27,7 +27,7 @@ from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem, slice_panels
 from int8blas.neighbors.best cimport Best, Entry, insert, key_of_real, real_of_key, set_empty, sort_heap
 
 cdef enum:
@@ -181,7 +181,7 @@ cdef void scan_wide_sums(const Search *s, const Block *b, Best *best, int64_t qu
 
 cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block *b) noexcept nogil:
     """The sums of squares of the rows of a block, in the form in which they are compared."""
-    cdef const Gemm *g = &shard.g
+    cdef const Problem *g = &shard.g
     cdef int64_t i
     b.squares = NULL
     if s.metric == I8_INNER:
@@ -194,7 +194,7 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
         b.squares = w.squares
     else:
         s.kernels.packing.row_squares(w.squares, b.rows, g.k, address(&g.b, 0, b.first), g.b.column, g.b.row,
-                                      g.b.flip == 0)
+                                      g.b.sign_flip == 0)
         b.squares = w.squares
     if s.wide:
         return
@@ -206,7 +206,7 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
             w.lengths[i] = <float>sqrt(<double>b.squares[i])
 
 
-cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Gemm *own) noexcept nogil:
+cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Problem *own) noexcept nogil:
     """The product of the queries with the rows of a block, which begins with a panel, to the buffer."""
     cdef int64_t panel = b.first // I8_PANEL
     cdef ptrdiff_t size = 8 if s.wide else 4
@@ -214,27 +214,18 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
     own.m, own.n, own.threads = s.queries, b.rows, 1
     own.a.data, own.a.row, own.a.column = s.rows, s.k, 1
     own.c, own.c_row, own.c_col = w.sums, sums_row(s), size
-    if own.packed is NULL:
+    if own.panels.data is NULL:
         own.b.data = address(&own.b, 0, b.first)
         return
-    if own.a.flip:
+    if own.a.sign_flip:
         # Once for all blocks.
-        own.a.data, own.a.flip = s.unsigned_rows, 0
-    own.packed += panel * own.panel_size
-    own.col_sums += panel * I8_PANEL
-    own.certified += panel
-    own.as_s8 = NULL
-    if own.pair_sums is not NULL:
-        own.pair_sums += panel
-    if own.split.panels is not NULL:
-        own.split.panels += panel
-        own.split.dense += panel * own.panel_size
-        own.split.starts += panel * I8_PANEL * ceil_div(own.k, own.split.k)
+        own.a.data, own.a.sign_flip = s.unsigned_rows, 0
+    slice_panels(&own.panels, panel, own.k)
 
 
 cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
     """The rows of a block. 0, or -1 if there is no memory."""
-    cdef Gemm own
+    cdef Problem own
     cdef int64_t query
     cdef const char *sums
     b.index = shard.first + b.first

@@ -6,15 +6,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from int8blas.onnx.graph import Array, Value
 from int8blas.onnx.table import Operator
 
-if TYPE_CHECKING:
-    from int8blas.onnx.plan import Plan
+
+class Plan(Protocol):
+    """What these operators use of the plan of a subgraph."""
+
+    outputs: Sequence[Any]
+    results: Sequence[Value]
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]: ...
 
 
 def results(values: Sequence[Any]) -> Any:

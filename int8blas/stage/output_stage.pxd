@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_post_op, i8_stage
-from int8blas.gemm.plan cimport Gemm, ScaleGroups
+from int8blas.gemm.problem cimport Problem, ScaleGroups
 
 cdef enum:
     MAX_POST_OPS = 32
@@ -68,7 +68,7 @@ cdef class Bound:
     cdef list _arrays
     cdef int64_t src_shift
 
-    cdef void fill(self, Gemm *g) noexcept
+    cdef void fill(self, Problem *g) noexcept
     cdef int64_t padding(self) noexcept
     cdef int set_nan(self) except -1
     cdef bint reads_pixels(self) noexcept

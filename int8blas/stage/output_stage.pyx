@@ -29,7 +29,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
-from int8blas.gemm.plan cimport Gemm
+from int8blas.gemm.problem cimport Problem
 from int8blas.stage.columns cimport largest, multiples, one_integer, one_scale, padded, products, set_columns
 from int8blas.stage.requantization cimport check_requantization, set_requantization
 from int8blas.core.words import dtype_error
@@ -518,16 +518,16 @@ cdef class Bound:
         """The source's zero point, if it is one value."""
         return self.ao - self.src_shift
 
-    cdef void fill(self, Gemm *g) noexcept:
+    cdef void fill(self, Problem *g) noexcept:
         """Set the epilogue, zero points and offsets of a problem."""
         g.stage = &self.stage
-        g.a.zero, g.b.zero = self.ao, self.bo
+        g.a.zero_point, g.b.zero_point = self.ao, self.bo
         if self.scale_groups.size:
             g.scale_groups = &self.scale_groups
         if self._ao_rows is not None:
-            g.a.zeros = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
+            g.a.zero_points = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
         if self._bo_cols is not None:
-            g.b.zeros = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
+            g.b.zero_points = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
         if self._row_scales is not None:
             g.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
         if self._co_cols is not None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import reference
 from arrays import BROADCASTS, LAYOUTS, SIGN_PAIRS, assert_same, guarded, needs_mprotect, place, random_c
+from paths import ALL, TALL, TINY
 from processes import run_python
 from shapes import BLOCKED, FEW, M_EDGES, N_EDGES, SMALL_GRID
-from test_paths import ALL, TALL, TINY
 
 import int8blas
 

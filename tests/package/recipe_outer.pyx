@@ -1,23 +1,33 @@
 """Calls the path that the page "extend" writes, on a problem that it is for: built by test_recipes.py."""
 
 cimport int8blas.core.cnumpy as cnp
-from int8blas.gemm.plan cimport Gemm, Plan, make_plan
-from int8blas.gemm.problem cimport set_a, set_ao, set_b, set_bo, set_c, start
-from outer cimport gemm_outer
+from int8blas.gemm.call cimport set_a, set_ao, set_b, set_bo, set_c
+from int8blas.gemm.path cimport Description, Path, Plan, start_plan
+from int8blas.gemm.problem cimport Problem, start
+from outer cimport describe_outer, run_outer, takes_outer
 
 cnp.import_array()
+
+cdef Path OUTER = Path(
+    b"outer", b"K is 1, so C is a column times a row",
+    True, False, takes_outer, NULL, NULL, run_outer, describe_outer)
 
 
 def outer(cnp.ndarray a, cnp.ndarray b, cnp.ndarray c, ao, bo):
     """C = (A - ao) @ (B - bo), by the path."""
-    cdef Gemm g
+    cdef Problem g
     cdef Plan p
+    cdef Description d
     start(&g, False)
     set_a(&g, a, False)
     set_b(&g, b, False)
     set_c(&g, c)
     rows, columns = set_ao(&g, ao, "M"), set_bo(&g, bo, "N")
-    make_plan(&g, &p)
-    if gemm_outer(&g, &p):
+    start_plan(&p)
+    p.path = &OUTER
+    assert OUTER.takes(&g, &p)
+    OUTER.describe(&g, &p, &d)
+    assert d.tile[0] > 0
+    if OUTER.run(&g, &p):
         raise MemoryError
     del rows, columns

@@ -1,6 +1,7 @@
 """The rooms of the package: what may import what, in Python and in Cython."""
 
 import ast
+import graphlib
 import re
 from pathlib import Path
 
@@ -21,9 +22,10 @@ MAY_IMPORT = {
 # Public paths, and what python -m int8blas runs: above the rooms.
 ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}
 NAMED = re.compile(
-    r"^\s*(?:from\s+int8blas(?:\.([\w.]+))?\s+c?import\s+(.+)|c?import\s+int8blas\.([\w.]+))", re.MULTILINE
+    r"^\s*(?:from\s+int8blas(?:\.([\w.]+))?\s+c?import\s+(\([^)]*\)|.+)|c?import\s+int8blas\.([\w.]+))", re.MULTILINE
 )
-MODULES = sorted(path for room in MAY_IMPORT for path in (PACKAGE / room).glob("*.p[yx]*") if path.suffix != ".pyi")
+SOURCES = {".py", ".pyx", ".pxd"}
+MODULES = sorted(path for room in MAY_IMPORT for path in (PACKAGE / room).rglob("*.p*") if path.suffix in SOURCES)
 
 pytestmark = pytest.mark.skipif(not MODULES, reason="needs the sources of the package beside the tests")
 
@@ -37,8 +39,45 @@ def imported(text):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_module_imports_only_the_rooms_below_its_own(path):
-    room = path.parent.name
+    room = path.relative_to(PACKAGE).parts[0]
     assert set(imported(path.read_text())) - {room} - MAY_IMPORT[room] <= ({"_version"} if room == "core" else set())
+
+
+def module_of(path):
+    """The dotted name inside the package; a .pxd file and its .pyx file are one module."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_of_modules(texts):
+    """For each module of `texts`, a dict of lists of texts, the modules among them that it imports."""
+    found = {module: set() for module in texts}
+    for module, parts in texts.items():
+        for parent, names, dotted in NAMED.findall("\n".join(parts)):
+            named = [dotted] if dotted else [f"{parent}.{name}".strip(".") for name in re.findall(r"\w+", names)]
+            found[module] |= {name if name in texts else parent for name in named} & texts.keys() - {module}
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    texts = {}
+    for path in PACKAGE.rglob("*.p*"):
+        if path.suffix in SOURCES and path != PACKAGE / "__init__.py":
+            texts.setdefault(module_of(path), []).append(path.read_text())
+    graphlib.TopologicalSorter(imports_of_modules(texts)).prepare()
+
+
+def test_circles_are_found():
+    texts = {
+        "a.first": ["from int8blas.a cimport second"],
+        "a.second": ["x = 1", "def f():\n    from int8blas.a.third import (\n        g,\n        h,\n    )"],
+        "a.third": ["cimport int8blas.a.first"],
+        "a": ["from int8blas.a.first import x"],
+    }
+    assert imports_of_modules(texts) == {
+        "a.first": {"a.second"}, "a.second": {"a.third"}, "a.third": {"a.first"}, "a": {"a.first"}
+    }  # fmt: skip
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(imports_of_modules(texts)).prepare()
 
 
 def test_imports_are_found_in_every_form():
@@ -55,6 +94,7 @@ import int8blas.network.graph
 def test_every_module_is_in_a_room():
     assert {path.stem for path in PACKAGE.iterdir() if path.suffix in {".py", ".pyx"}} == ABOVE
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {*MAY_IMPORT, "_bench"}
+    assert {path.parent.name for path in MODULES} == {*MAY_IMPORT, "paths"}
 
 
 def test_numpy_is_declared_in_one_place():
@@ -70,7 +110,7 @@ def test_parallel_regions_begin_in_the_gate_to_threads_alone():
     assert found == {"core/threads.pyx", "csrc/core/openmp.h", "csrc/core/team.h"}
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
+@pytest.mark.parametrize("room", [*MAY_IMPORT, "gemm/paths"])
 def test_a_room_says_what_lives_there(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
     assert text

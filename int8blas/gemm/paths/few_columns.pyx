@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport (
     I8_CHUNK,
+    I8_DOT4,
     I8_DOTS_1,
     I8_DOTS_8,
     I8_DOTS_16,
@@ -20,6 +21,7 @@ from int8blas.core.kernels cimport (
     I8_Y_UNSIGNED,
     i8_dot_args,
     i8_dot_fn,
+    i8_matrix,
     i8_output_args,
 )
 from int8blas.core.memory cimport acquire, release
@@ -27,9 +29,18 @@ from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, Planned, busy_threads, is_in_memory, thread_work
+from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
+from int8blas.gemm.problem cimport busy_threads, is_in_memory, matrix_of, thread_work
 
 cdef enum:
+    # Up to how many rows a B with contiguous columns is read in place, rather than packed: more of a longer K where
+    # kernels store C themselves. A is for as many as a dot kernel takes.
+    FEW_ROWS = 16
+    MORE_ROWS = 64
+    MORE_ROWS_K = 256
+    MIN_DOT_K = 64
+    # Columns of the widest kernel.
+    MAX_Y = 16
     MAX_PIECES = 5
     # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in half of the
     # L1 cache.
@@ -37,17 +48,47 @@ cdef enum:
     MIN_BLOCK = 8
 
 
-cdef void plan_few_columns(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_FEW_COLUMNS."""
+cdef bint reads_a(const Problem *g) noexcept nogil:
+    """Return whether A would be read in place by rows, rather than B by columns: C has few columns."""
+    cdef const i8_matrix *matrix = matrix_of(g)
+    return (
+        g.a.column == 1 and g.m >= g.n
+        and g.n <= (g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns)
+    )
+
+
+cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether the widest kernel takes a K that is so long, and stores C: there is no zero point but one of all
+    columns of B."""
+    return (
+        g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots_columns == MAX_Y
+        and matrix_of(g) is NULL and p.identity
+        and g.b.zero_points is NULL and g.a.zero_points is NULL and g.a.zero_point == (SHIFT if g.a.sign_flip else 0)
+    )
+
+
+cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether one operand is read in place along k, which is long: of few columns A, or of few rows B."""
+    if g.kernels.gemm.dots_columns == 0 or g.k < MIN_DOT_K or needs_blocks(g, p):
+        return False
+    if reads_a(g):
+        return True
+    return g.panels.data is NULL and g.b.row == 1 and g.m <= (MORE_ROWS if pays_for_more_rows(g, p) else FEW_ROWS)
+
+
+cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose the operand that is read in place, and threads."""
+    cdef FewColumnsPlan *p = <FewColumnsPlan *>plan
     p.by_rows = reads_a(g)
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
     cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
     p.far = g.far or is_in_memory(g.machine, <double>vectors * g.k)
     if p.by_rows:
-        split(pieces, 1, threads, False, &p.grid)
+        split(pieces, 1, threads, False, &plan.grid)
     else:
-        split(1, pieces, threads, True, &p.grid)
+        split(1, pieces, threads, True, &plan.grid)
+    divide_long_k(g, plan)
 
 
 # The zero points of x or y, as the kernel sees them: one value, or that and another for each vector.
@@ -90,22 +131,22 @@ cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
     return z.value if z.values is NULL else z.value + z.values[i]
 
 
-cdef i8_dot_fn kernel_of(const Gemm *g, const Operands *o, int columns) noexcept nogil:
+cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexcept nogil:
     cdef int width = I8_DOTS_16 if columns == 16 else I8_DOTS_8 if columns == 8 else I8_DOTS_1 + columns - 1
     return g.kernels.gemm.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
 
 
-cdef void set_y(const Gemm *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
-    """The zero points of a piece's vectors y, and what times a zero point of x is to be subtracted from their sums."""
+cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
+    """Set the zero points of a piece's vectors y, and the terms that a zero point of x is multiplied by."""
     cdef int y
     for y in range(piece.count):
         zeros[y] = zero_of(&o.y_zeros, piece.first + y)
         terms[y] = piece.sums[y] - g.k * zeros[y]
 
 
-cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
+cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
                  const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
-    """A tile of sums goes to C by the output stage. `g` has C with the vectors y as rows."""
+    """Apply the epilogue to a tile of sums. `g` has C with the vectors y as rows."""
     cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t y_zeros[MAX_Y]
     cdef int64_t y_terms[MAX_Y]
@@ -124,9 +165,9 @@ cdef void finish(const Gemm *g, const Operands *o, const Piece *piece, const int
     output(g, &t, turned, piece.count, rows, BLOCK, piece.first, first)
 
 
-cdef void finish_rows(const Gemm *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
-                      const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
-    """The same for the output stage of a primitive, which knows y as the columns of C."""
+cdef void finish_rows(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile,
+                      const int64_t *x_sums, const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
+    """Apply the epilogue of a primitive to a tile of sums. The vectors y are columns of C."""
     cdef int64_t y_zeros[MAX_Y + I8_CHUNK]
     cdef int64_t y_terms[MAX_Y + I8_CHUNK]
     cdef i8_output_args t
@@ -141,16 +182,16 @@ cdef void finish_rows(const Gemm *g, const Operands *o, const Piece *piece, cons
     output(g, &t, tile, rows, piece.count, piece.columns, first, piece.first)
 
 
-cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int64_t first,
+cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Operands *o, int64_t first,
                            int64_t end) noexcept nogil:
-    """Some of the vectors x by all of y, which are packed."""
+    """Multiply some of the vectors x by all vectors y, which are packed."""
     cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t x_sums[BLOCK]
     cdef int64_t x_zeros[BLOCK]
     cdef int64_t rows = o.block, x_zero = o.x_zeros.value if o.x_zeros.values is NULL else 0
     cdef int i, x, ones
     cdef const Piece *piece
-    cdef Gemm by_y = g[0]
+    cdef Problem by_y = g[0]
     cdef i8_dot_args t
     if o.by_rows:
         by_y.c_row, by_y.c_col = g.c_col, g.c_row
@@ -188,15 +229,15 @@ cdef void multiply_vectors(const Gemm *g, const Plan *p, const Operands *o, int6
         first += rows
 
 
-cdef void set_signs(const Gemm *g, Operands *o) noexcept nogil:
-    """Which of x and y is the u8 operand, x shifted for that where it must be, and their zero points."""
-    cdef bint a_is_u8 = g.a.flip == 0, b_is_u8 = g.packed is NULL and g.b.flip != 0
+cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
+    """Choose which of x and y is the u8 operand, shift x if it must be, and set the zero points of both."""
+    cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
     # Those of g are of A' and B'. A shifted y would need the sums of x; shifting x costs less.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
-    a.value, a.values = a_shift + (g.a.zero if g.a.zeros is NULL else 0), g.a.zeros
-    b.value, b.values = b_shift + (g.b.zero if g.b.zeros is NULL else 0), g.b.zeros
+    a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
+    b.value, b.values = b_shift + (g.b.zero_point if g.b.zero_points is NULL else 0), g.b.zero_points
     o.x_zeros, o.y_zeros = a, b
     if not o.by_rows:
         o.x_zeros, o.y_zeros = b, a
@@ -207,8 +248,8 @@ cdef void set_signs(const Gemm *g, Operands *o) noexcept nogil:
         o.x_zeros.value += SHIFT if o.x_unsigned else -SHIFT
 
 
-cdef int64_t add_piece(const Gemm *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
-    """One more piece. Returns the bytes that it takes."""
+cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
+    """Add a piece. Return the bytes that it takes."""
     cdef Piece *piece = &o.piece[o.pieces]
     piece.first, piece.count, piece.columns, piece.ones = first, count, columns, ones
     piece.kernel = kernel_of(g, o, columns)
@@ -216,8 +257,8 @@ cdef int64_t add_piece(const Gemm *g, Operands *o, int first, int count, int col
     return g.kernels.gemm.dots_size(columns, g.k)
 
 
-cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
-    """The pieces of `count` vectors y. Returns the bytes that they take."""
+cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
+    """Cut `count` vectors y into pieces. Return the bytes that these take."""
     cdef int64_t size = 0
     cdef int first = 0, rest, columns
     cdef bint sums = not is_zero(&o.y_zeros), has_ones
@@ -243,13 +284,13 @@ cdef int64_t cut(const Gemm *g, Operands *o, int count) noexcept nogil:
 
 
 cdef inline void set_tile(i8_dot_args *t, const Piece *piece, const int32_t *tile) noexcept nogil:
-    """The kernel stores all of its columns, side by side."""
+    """Let the kernel store all of its columns to a tile, side by side."""
     t.dst = <void *>tile
     t.dst_column = sizeof(int32_t)
     t.dst_row, t.count = piece.columns * t.dst_column, piece.columns
 
 
-cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *scratch) noexcept nogil:
+cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t *scratch) noexcept nogil:
     """Pack some of the vectors y, and set their start values."""
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), i
     cdef int size = piece.columns * I8_GROUP, y
@@ -258,12 +299,12 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
     if not o.by_rows:
         g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.a, piece.first, 0), g.a.row,
                                      g.a.column, 0)
-    elif g.packed is NULL:
+    elif g.panels.data is NULL:
         g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.b, 0, piece.first),
                                      g.b.column, g.b.row, 0)
     else:
         # There are at most 16 columns, one panel, and no piece goes beyond it.
-        panel = g.packed + piece.first * I8_GROUP
+        panel = g.panels.data + piece.first * I8_GROUP
         for i in range(groups):
             for y in range(piece.columns):
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
@@ -288,9 +329,9 @@ cdef void pack_piece(const Gemm *g, const Operands *o, Piece *piece, uint8_t *sc
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Some of the vectors x by all of y. 0, or -1 if there is no memory."""
-    cdef const Gemm *g = (<const Planned *>job).g
-    cdef const Plan *p = (<const Planned *>job).p
+    """Multiply one thread's vectors x by all vectors y. Return 0, or -1 if there is no memory."""
+    cdef const Problem *g = (<const Planned *>job).g
+    cdef const FewColumnsPlan *p = <const FewColumnsPlan *>(<const Planned *>job).p
     cdef int64_t many = g.m if p.by_rows else g.n
     cdef int64_t first = share(many, part, parts), end = share(many, part + 1, parts)
     cdef Operands o
@@ -310,14 +351,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memory = <char *>acquire(2 * size + one_size)
     if memory is NULL:
         return -1
-    if g.tries_memory:
+    if g.dry_run:
         release(memory)
         return 0
     y = <uint8_t *>memory
     o.ones = y + size
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
-    o.finishes = not p.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
+    o.finishes = not p.common.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
     o.direct = not o.finishes
     # The kernel goes through all of x where nothing is left to do between its rows.
     o.block = end - first if o.direct else BLOCK
@@ -332,10 +373,18 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef int gemm_few_columns(const Gemm *g, const Plan *p) noexcept nogil:
-    """Few columns, or few rows times a B with contiguous columns. 0, or -1 if there is no memory.
+cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0, or -1 if there is no memory.
 
     Each thread packs all of y, which takes less time than to get it from another one.
     """
-    cdef Planned job = Planned(g, p)
-    return run_parts(multiply_part, &job, part_count(&p.grid), part_count(&p.grid))
+    cdef Planned job = Planned(g, plan)
+    return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
+
+
+cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of a dot kernel; threads share the vectors that are read in place."""
+    cdef bint by_rows = (<const FewColumnsPlan *>plan).by_rows
+    d.tile[0], d.tile[1] = g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns
+    d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1
+    d.units[0], d.units[1] = g.m if by_rows else 1, 1 if by_rows else g.n

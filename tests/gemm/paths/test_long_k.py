@@ -4,9 +4,11 @@ import itertools
 import warnings
 
 import numpy as np
+import paths
 import pytest
 import reference
-from arrays import LAYOUTS, SIGN_PAIRS, assert_same, guarded, heap, needs_mprotect, place, random_c
+from arrays import B_FORMS, LAYOUTS, SIGN_PAIRS, assert_same, guarded, heap, needs_mprotect, place, random_c
+from paths import check_explained, check_layouts_of_c, check_options, check_products
 from processes import run_python
 from sharing import shared
 
@@ -18,6 +20,7 @@ COUNTS = (1, 2, 3, 4, 5, 8, 11, 16)
 LENGTHS = (64, 65, 79, 95, 127, 128, 191, 257, 300, 511, 513, 1030)
 LONG_LENGTHS = (32_767, 32_768, 32_769, 32_800, 65_535, 65_536, 65_537, 65_793, 65_794, 66_001, 98_305, 131_075)
 THREADS = (1, 2, 3)
+SHAPES = paths.SHAPES["long_k"]
 
 
 @shared
@@ -163,7 +166,7 @@ def test_vectors_side_by_side_are_set_apart(isa, side, rng):
             lines = place(rng.integers(0, 2, (k, count + gap)).astype(b.dtype), "C", guarded(side))
             lines[:, gap:] = b
             b = lines[::step, gap:]
-            assert int8blas.explain(a, b).path == ("long" if k > 256 or count > 4 else "tiny")
+            assert int8blas.explain(a, b).path == ("long_k" if k > 256 or count > 4 else "tiny")
             assert_same(int8blas.matmul(a, b, dtype=np.int64), exact(a, b), count=count, k=k, gap=gap, step=step)
             assert_same(int8blas.matmul(b.T, a.T, dtype=np.int64), exact(a, b).T, count=count, k=k, gap=gap, step=step)
 
@@ -230,12 +233,32 @@ def test_explain_tells_the_path(isa):
     for m, n, k in ((1, 1, 300), (16, 16, 20_000), (1, 16, 65_536), (4, 3, 66_000), (1, 1, 10**8)):
         a, b = np.broadcast_to(np.uint8(1), (m, k)), np.broadcast_to(np.int8(1), (k, n))
         a, b = np.lib.stride_tricks.as_strided(a, strides=(0, 1)), np.lib.stride_tricks.as_strided(b, strides=(1, 0))
-        path = "dots" if isa == "amx" and min(m, n) > 4 else "long"  # what a matrix unit may have, it has
+        path = "few_columns" if isa == "amx" and min(m, n) > 4 else "long_k"  # what a matrix unit may have, it has
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 explanation = int8blas.explain(a, b)
                 assert (explanation.path, explanation.isa) == (path, isa), (m, n, k)
                 assert f"path {path}" in str(explanation)
-                if path == "long":
+                if path == "long_k":
                     assert explanation.threads == explanation.k_parts
                     assert explanation.threads == threads or k <= 10**7
+
+
+@pytest.mark.parametrize("a_layout", paths.LAYOUTS)
+def test_products(isa, pair, a_layout, rng):
+    check_products(pair, SHAPES, a_layout, rng)
+
+
+@pytest.mark.parametrize("a_layout", paths.LAYOUTS)
+def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
+    check_options(pair, SHAPES, a_layout, rng)
+
+
+@pytest.mark.parametrize("form", B_FORMS)
+def test_any_layout_of_c(isa, form, rng):
+    check_layouts_of_c(SHAPES, form, rng)
+
+
+def test_explain_tells_the_path_with_threads(isa, rng):
+    # With AMX more columns are for the matrix unit.
+    check_explained("long_k", isa, [shape for shape in SHAPES if isa != "amx" or shape[1] <= 4], "F order", rng)

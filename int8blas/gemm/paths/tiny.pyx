@@ -22,12 +22,11 @@ from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport (
-    TINY_COLUMNS,
-    TINY_K,
+from int8blas.gemm.paths.sizes cimport TINY_COLUMNS, TINY_K, TINY_TRIANGLE, is_tiny, is_tiny_triangle
+from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, takes_triangle
+from int8blas.gemm.problem cimport (
     UPPER,
     WHOLE,
-    Gemm,
     are_plain_distances,
     can_widen,
     is_product,
@@ -36,7 +35,6 @@ from int8blas.gemm.plan cimport (
     stores_transposed,
     tile_rows,
 )
-from int8blas.gemm.triangle cimport TINY_TRIANGLE
 
 cdef enum:
     # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
@@ -60,8 +58,35 @@ cdef struct ColumnsOfB:
     int32_t init[TINY_COLUMNS]
 
 
-cdef void gemm_tiny(const Gemm *g) noexcept nogil:
-    """C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)) for a problem that is_tiny."""
+cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether a problem is so small, and no product with a transpose that pays for its mirror; or empty."""
+    if is_tiny(g):
+        return g.m < WHOLE_ROWS or not takes_triangle(g, p)
+    return is_tiny_triangle(g) or g.m == 0 or g.n == 0
+
+
+cdef int run_tiny(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0."""
+    if g.dry_run:
+        return 0
+    if g.triangle != WHOLE:
+        multiply_triangle(g)
+    elif (g.to_s64 or g.co_rows is not NULL) and is_stored_by_tiles(g):
+        multiply_by_tiles(g)
+    else:
+        multiply_whole(g)
+    return 0
+
+
+cdef void describe_tiny(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of a tile."""
+    d.tile[0] = 1 if g.m == 1 else tile_rows(g, is_product(g) and not stores_transposed(g))
+    d.tile[1] = tile_panels(g.kernels, g.m) * I8_PANEL
+
+
+cdef void multiply_whole(const Problem *g) noexcept nogil:
+    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)); sums go to C at once or through a stack of
+    tiles."""
     cdef RowsOfA rows
     cdef ColumnsOfB columns
     cdef int32_t stacked[STACKED_SUMS]
@@ -91,10 +116,10 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         if stacks and r < m and (r - top + mr) * row <= STACKED_SUMS:
             continue
         if finishes:
-            if g.a.zeros is not NULL:
-                o.ao, o.col_sum = g.a.zeros + top, columns.sums
-            if g.b.zeros is not NULL:
-                o.bo, o.row_term = g.b.zeros, rows.terms
+            if g.a.zero_points is not NULL:
+                o.ao, o.col_sum = g.a.zero_points + top, columns.sums
+            if g.b.zero_points is not NULL:
+                o.bo, o.row_term = g.b.zero_points, rows.terms
             output(g, &o, stacked, <int>r - top, n, row, top, 0)
         elif stacks:
             g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
@@ -102,13 +127,14 @@ cdef void gemm_tiny(const Gemm *g) noexcept nogil:
         top = <int>r
 
 
-cdef bint is_stored_by_tiles(const Gemm *g) noexcept nogil:
-    """Whether a micro-kernel makes C of its sums: distances, or s64 of whole panels."""
+cdef bint is_stored_by_tiles(const Problem *g) noexcept nogil:
+    """Return whether a micro-kernel makes C of its sums: distances, or s64 of whole panels."""
     return are_plain_distances(g) or (g.n % I8_PANEL == 0 and can_widen(g))
 
 
-cdef void gemm_tiny_by_tiles(const Gemm *g) noexcept nogil:
-    """The same where the micro-kernel does. Of distances it stores whole panels: they are copied where C has less."""
+cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
+    """Compute C by micro-kernels that apply the epilogue. Distances are stored in whole panels, and copied if C has
+    fewer columns."""
     cdef RowsOfA rows
     cdef ColumnsOfB columns
     cdef int32_t copied[STACKED_SUMS]
@@ -144,15 +170,15 @@ cdef void gemm_tiny_by_tiles(const Gemm *g) noexcept nogil:
         r += t.tiles * height
 
 
-cdef void gemm_tiny_triangle(const Gemm *g) noexcept nogil:
-    """A triangle of C, of all of C, for a problem that is_tiny_triangle."""
+cdef void multiply_triangle(const Problem *g) noexcept nogil:
+    """Compute all of C, and store a triangle of it."""
     cdef int32_t results[TINY_TRIANGLE * TINY_TRIANGLE]
-    cdef Gemm whole = g[0]
+    cdef Problem whole = g[0]
     cdef int64_t n = g.n, row, j, first, end
     cdef char *c
     whole.triangle = WHOLE
     whole.c, whole.c_row, whole.c_col = <char *>results, n * <int64_t>sizeof(int32_t), sizeof(int32_t)
-    gemm_tiny(&whole)
+    multiply_whole(&whole)
     for row in range(n):
         first, end = (row, n) if g.triangle == UPPER else (<int64_t>0, row + 1)
         c = g.c + row * g.c_row
@@ -163,8 +189,8 @@ cdef void gemm_tiny_triangle(const Gemm *g) noexcept nogil:
             (<int32_t *>(c + j * g.c_col))[0] = results[row * n + j]
 
 
-cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:
-    """What all tiles have in common."""
+cdef inline void start_tiles(const Problem *g, i8_tile_args *t) noexcept nogil:
+    """Set the arguments that all tiles have in common."""
     cdef int groups = (<int>g.k + 3) // 4
     t.acc_in = NULL
     t.fetch = t.ahead = NULL
@@ -172,21 +198,21 @@ cdef inline void start_tiles(const Gemm *g, i8_tile_args *t) noexcept nogil:
     t.row_init = NULL
     t.a_tail = NULL
     t.more_segments = t.along_n = t.in_turn = 0
-    t.b_panel = groups * 4 * I8_PANEL if g.packed is NULL else g.panel_size
+    t.b_panel = groups * 4 * I8_PANEL if g.panels.data is NULL else g.panels.step
     t.groups = groups
 
 
-cdef inline const int32_t *start_of(const Gemm *g, const ColumnsOfB *columns) noexcept nogil:
-    """The start values of the columns, if there are any."""
-    return columns.init if g.a.zero != 0 and g.a.zeros is NULL else NULL
+cdef inline const int32_t *start_of(const Problem *g, const ColumnsOfB *columns) noexcept nogil:
+    """Return the start values of the columns, or NULL if there are none."""
+    return columns.init if g.a.zero_point != 0 and g.a.zero_points is NULL else NULL
 
 
-cdef inline const int8_t *prepare(const Gemm *g, i8_tile_args *t, ColumnsOfB *columns, RowsOfA *rows) noexcept nogil:
-    """B in panels, with its sums where they are needed, and what its k say about the rows of A."""
-    cdef const int8_t *b = g.packed
+cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB *columns, RowsOfA *rows) noexcept nogil:
+    """Return B in panels, and find its sums if they are needed; set the groups and the tail of the rows of A."""
+    cdef const int8_t *b = g.panels.data
     if b is NULL:
         b = <const int8_t *>aligned(<char *>columns.bytes_)
-        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
+        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.sign_flip)
     if has_zero(&g.a):
         sum_columns(g, t, b, columns.sums, columns.init)
     if g.a.column == 1:
@@ -195,10 +221,10 @@ cdef inline const int8_t *prepare(const Gemm *g, i8_tile_args *t, ColumnsOfB *co
     return b
 
 
-cdef inline int take_rows(const Gemm *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room, int64_t place,
-                          int64_t *first) noexcept nogil:
-    """Tiles of one height that lie below each other, from number `i` of `tiles`: as many as are prepared together, with
-    room for the sums of so many rows. Returns the height; terms of the rows are kept from number `place` on."""
+cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
+                          int64_t place, int64_t *first) noexcept nogil:
+    """Prepare tiles of one height that lie along M, from number `i` of `tiles`, as many as have room for `room` rows of
+    sums. Return the height; terms of the rows are kept from number `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -209,16 +235,17 @@ cdef inline int take_rows(const Gemm *g, i8_tile_args *t, RowsOfA *rows, int i, 
     a = g.a.data + first[0] * g.a.row
     if has_zero(&g.b):
         sum_rows(g, a, <int>first[0], count, rows.terms + place, rows.init)
-        t.row_init = rows.init if g.b.zeros is NULL else NULL
+        t.row_init = rows.init if g.b.zero_points is NULL else NULL
     set_rows(g, t, a, height, count, rows.bytes_, rows.tails)
     return height
 
 
-cdef inline int64_t together(const Gemm *g, int64_t tiles, int height, int64_t room) noexcept nogil:
-    """How many of some tiles of `height` rows are prepared together, if there is room for the sums of so many rows."""
+cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_t room) noexcept nogil:
+    """Return how many of some tiles of `height` rows are prepared together, if there is room for the sums of `room`
+    rows."""
     if g.a.column != 1:
         return 1
-    if g.k % I8_GROUP or has_zero(&g.b) or g.a.flip:
+    if g.k % I8_GROUP or has_zero(&g.b) or g.a.sign_flip:
         room = min(room, <int64_t>I8_MAX_COLUMNS)
         if tiles * height * g.k > COPIED_BYTES:
             room = min(room, COPIED_BYTES // g.k)
@@ -226,16 +253,16 @@ cdef inline int64_t together(const Gemm *g, int64_t tiles, int height, int64_t r
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
-cdef inline void set_rows(const Gemm *g, i8_tile_args *t, const uint8_t *a, int height, int rows, uint8_t *memory,
+cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, int height, int rows, uint8_t *memory,
                           uint32_t *tails) noexcept nogil:
-    """A for tiles of `height` rows, `rows` in all: in place, or copied to where it is as the kernels read it."""
+    """Set A for tiles of `height` rows, `rows` in all: in place, or packed to `memory`."""
     cdef int j, k = <int>g.k, tail = k % I8_GROUP
     if g.a.column != 1:
-        g.kernels.packing.pack_panel(memory, height, height, k, a, g.a.row, g.a.column, g.a.flip)
+        g.kernels.packing.pack_panel(memory, height, height, k, a, g.a.row, g.a.column, g.a.sign_flip)
         t.a, t.a_row, t.a_group = memory, 4, 4 * height
         return
     t.a, t.a_row, t.a_group = a, g.a.row, 4
-    if g.a.flip:
+    if g.a.sign_flip:
         flip_rows(g, memory, a, rows)
         t.a, t.a_row = memory, k
     t.a_tile = height * t.a_row
@@ -245,18 +272,18 @@ cdef inline void set_rows(const Gemm *g, i8_tile_args *t, const uint8_t *a, int 
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
-    """How many parts of at most `largest` make `count`."""
+    """Return how many parts of at most `largest` make `count`."""
     return 1 if count <= largest else (count + largest - 1) // largest
 
 
 cdef inline int part(int count, int i, int parts) noexcept nogil:
-    """The size of part `i` of `count` things that are split evenly."""
+    """Return the size of part `i` of `count` things that are split evenly."""
     return count if parts == 1 else count // parts + (i < count % parts)
 
 
 cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
                           const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
-    """One row of tiles, `n` columns, for what `t` says about A, to `dst`."""
+    """Multiply the rows of A in `t` by `n` columns, to `dst`."""
     cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
@@ -270,9 +297,9 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
             col_init += width * I8_PANEL
 
 
-cdef inline void multiply_to(const Gemm *g, int height, i8_tile_args *t, i8_tile_output *out, const int8_t *b,
+cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_tile_output *out, const int8_t *b,
                              const int32_t *col_init, int panels) noexcept nogil:
-    """The same of whole panels, to where `out` says, which is the output of `t`."""
+    """Multiply the rows of A in `t` by whole panels, through the epilogue `out`."""
     cdef int tiles = parts(panels, tile_panels(g.kernels, height)), size = <int>size_of_c(g), i, width
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     for i in range(tiles):
@@ -286,15 +313,15 @@ cdef inline void multiply_to(const Gemm *g, int height, i8_tile_args *t, i8_tile
             col_init += width * I8_PANEL
 
 
-cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
+cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
                              int32_t *init) noexcept nogil:
-    """The column sums of packed B, and -ao times them."""
+    """Find the column sums of packed B, and -ao times them."""
     cdef uint32_t ones = 0x01010101
     cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
-    if g.col_sums is not NULL:
+    if g.panels.data is not NULL:
         for i in range(n):
-            sums[i] = g.col_sums[i]
+            sums[i] = g.panels.col_sums[i]
     else:
         # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
         t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
@@ -303,32 +330,32 @@ cdef inline void sum_columns(const Gemm *g, i8_tile_args *t, const int8_t *b, in
         for i in range(n):
             sums[i] = init[i]
     for i in range(n):
-        init[i] = <int32_t>(<uint32_t>-g.a.zero * <uint32_t>sums[i])
+        init[i] = <int32_t>(<uint32_t>-g.a.zero_point * <uint32_t>sums[i])
 
 
-cdef inline void sum_rows(const Gemm *g, const uint8_t *a, int row, int rows, int64_t *terms,
+cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows, int64_t *terms,
                           int32_t *init) noexcept nogil:
-    """The sums of a few rows of A - ao, and -bo times them."""
+    """Find the sums of a few rows of A - ao, and -bo times them."""
     cdef int i
-    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a.row, g.a.column, g.a.flip)
+    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a.row, g.a.column, g.a.sign_flip)
     for i in range(rows):
         terms[i] -= g.k * zero_of(&g.a, row + i)
-        init[i] = <int32_t>(<uint32_t>-g.b.zero * <uint32_t>terms[i])
+        init[i] = <int32_t>(<uint32_t>-g.b.zero_point * <uint32_t>terms[i])
 
 
-cdef inline void flip_rows(const Gemm *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
-    """A few rows of A', side by side, from rows of A that are contiguous."""
+cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
+    """Copy contiguous rows of A to rows of A', one behind the other."""
     cdef int i, k = <int>g.k
     if g.a.row == k:
-        g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.flip)
+        g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
     # A row is padded with zeros to a multiple of 4, which the next one overwrites.
     for i in range(rows):
-        g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.flip)
+        g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.sign_flip)
 
 
 cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:
-    """`count` bytes, 1 to 3, padded with zeros."""
+    """Return `count` bytes, 1 to 3, padded with zeros."""
     cdef uint32_t x = 0
     cdef uint8_t *bytes_ = <uint8_t *>&x
     bytes_[0] = p[0]

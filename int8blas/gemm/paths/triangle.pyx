@@ -6,7 +6,7 @@ cache. Without VNNI panels are widened to 16 bits once, and one copy of them ser
 one another (small_values.pyx), one copy of bytes less the smallest value does. A matrix unit reads its rows of A as
 rows, which are packed beside the panels.
 
-    gemm_triangle     for each slab: some blocks of K of all panels, or of those that a thread needs
+    run_triangle      for each slab: some blocks of K of all panels, or of those that a thread needs
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
       multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
         multiply_area     for each block of rows
@@ -44,22 +44,38 @@ from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, r
 from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_formula
-from int8blas.gemm.plan cimport UPPER, WHOLE, matrix_of
+from int8blas.gemm.path cimport divide_k, find_facts, planned_threads
+from int8blas.gemm.paths.sizes cimport is_tiny, is_tiny_triangle
+from int8blas.gemm.problem cimport UPPER, WHOLE, matrix_of, size_of_c
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
+    # From how many k on a whole C pays for its mirror, which costs as much to store as the other half costs to compute
+    # below them: k that are widened, or bytes, by whether rows of A or its columns are contiguous; and from how many k
+    # if C has more bytes than caches hold.
+    WHOLE_WIDENED_K = 64
+    WHOLE_ROWS_K = 96
+    WHOLE_COLUMNS_K = 80
+    LARGE_C = 8 << 20
+    LARGE_K = 128
+    # With a matrix unit, which computes the other half sooner than its mirror is stored.
+    MATRIX_WHOLE_K = 4096
+    # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
+    SHARED_WORK = 1 << 23
     # Panels that are packed at a time: whole cache lines of an A by columns.
     PREPARED_PANELS = 4
     # Bytes of packed panels that a slab has, unless a block of K has more.
     SLAB_BYTES = 4 << 20
     # From how many panels for each thread on it packs what it needs: a fifth of the time of its products then.
     OWN_PANELS = 12
+    # Up to how many cells for each thread parts of K are better: threads that share panels wait for them.
+    FEW_CELLS = 24
 
 
 # Where a triangle is computed; the memory is that of all threads.
 cdef struct Triangle:
-    const Gemm *g
-    const Plan *p
+    const Problem *g
+    const TrianglePlan *p
     int dot
     bint shares_panels          # A' and B' are the same bytes
     uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
@@ -91,77 +107,126 @@ cdef struct Triangle:
     size_t thread_size
 
 
-cdef bint has_same_zeros(const Gemm *g) noexcept nogil:
-    """Whether the zero points of the columns of B are those of the rows of A: A' and B' are 128 apart."""
+cdef bint has_same_zeros(const Problem *g) noexcept nogil:
+    """Return whether the zero points of the columns of B are those of the rows of A: A' and B' are 128 apart."""
     cdef int64_t i
-    if g.a.zeros is NULL or g.b.zeros is NULL:
-        return g.a.zeros is NULL and g.b.zeros is NULL and g.a.zero == g.b.zero + SHIFT
+    if g.a.zero_points is NULL or g.b.zero_points is NULL:
+        return g.a.zero_points is NULL and g.b.zero_points is NULL and g.a.zero_point == g.b.zero_point + SHIFT
     for i in range(g.m):
-        if g.a.zeros[i] != g.b.zeros[i] + SHIFT:
+        if g.a.zero_points[i] != g.b.zero_points[i] + SHIFT:
             return False
     return True
 
 
-cdef bint widens(const Gemm *g) noexcept nogil:
-    """Whether operands are widened to s16."""
+cdef bint is_gram(const Problem *g) noexcept nogil:
+    """Return whether B is A.T: the same bytes in the same memory, read as the same type, with the same zero points."""
+    return (
+        g.m == g.n and g.a.data == g.b.data and g.a.row == g.b.column and g.a.column == g.b.row
+        and (g.a.sign_flip ^ g.b.sign_flip) == SIGN_BIT and g.panels.data is NULL and has_same_zeros(g)
+    )
+
+
+cdef int64_t whole_k(const Problem *g) noexcept nogil:
+    """Return from how many k on C pays for its mirror."""
+    if g.m * g.n * size_of_c(g) > LARGE_C:
+        return LARGE_K
+    if g.kernels.gemm.exact == I8_DOT2:
+        return WHOLE_WIDENED_K
+    return WHOLE_ROWS_K if g.a.column == 1 else WHOLE_COLUMNS_K
+
+
+cdef bint pays_for_whole(const Problem *g) noexcept nogil:
+    """Return whether a triangle and its mirror take less time than all of C."""
+    if g.m < WHOLE_ROWS or g.k < whole_k(g):
+        return False
+    if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
+        return False
+    if is_tiny(g):
+        # tiny packs an A by columns for each tile of its rows.
+        return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
+    return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
+
+
+cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether C is a triangle, or one and its mirror: a product that is symmetric to the last bit, without an
+    old C.
+
+    With numerics="saturating" it is not: a sum of two products depends on which of the operands was shifted.
+    """
+    if g.triangle != WHOLE:
+        return not is_tiny_triangle(g)
+    return (
+        pays_for_whole(g) and is_gram(g) and not g.saturating
+        and g.stage is NULL and g.beta == 0
+        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
+
+
+cdef bint widens(const Problem *g) noexcept nogil:
+    """Return whether operands are widened to s16."""
     return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.spread == 0
 
 
-cdef void choose_dot(const Gemm *g, Triangle *t) noexcept nogil:
-    """The multiply-add, and how many groups it adds in s16."""
+cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
+    """Choose the multiply-add, and how many groups it adds in s16."""
     t.dot, t.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
     if g.spread != 0:
         t.dot = small_triangle_dot(g, &t.small_groups)
 
 
-cdef bint stores_sums(const Gemm *g, const Plan *p) noexcept nogil:
-    """Whether a micro-kernel stores C, and reads it for the next block of K: whole panels of it."""
-    return p.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
+cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
+    """Return whether a micro-kernel stores C, and reads it for the next block of K: whole panels of it."""
+    return p.common.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
 
 
-cdef const i8_matrix *matrix_of_triangle(const Gemm *g) noexcept nogil:
-    """The matrix unit, if there is one and a triangle has rows for its registers."""
+cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
+    """Return the matrix unit, if there is one and a triangle has rows for its registers, or NULL."""
     return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
 
 
-cdef void plan_triangle(const Gemm *g, Plan *p) noexcept nogil:
-    """Blocks and threads of PATH_TRIANGLE."""
+cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose blocks and threads."""
+    cdef TrianglePlan *p = <TrianglePlan *>plan
     cdef int size = sizeof(int16_t) if widens(g) else sizeof(int8_t)
     cdef double bands, cells
-    p.mr, p.np, p.matrix, p.may_widen = g.kernels.gemm.mr, g.kernels.gemm.np, matrix_of_triangle(g), widens(g)
+    cdef int64_t k = round_up(g.k, I8_GROUP)
+    find_facts(g, plan)
+    p.mr, p.np, p.matrix = g.kernels.gemm.mr, g.kernels.gemm.np, matrix_of_triangle(g)
+    p.panels = ceil_div(g.n, I8_PANEL)
     p.grid_np, p.nc = 1, p.panels
     if p.matrix is not NULL:
         # A row of tiles at a time: its A stays in the L1 cache, a block of B in the L2 cache.
         p.mr, p.np = p.matrix.mr, p.matrix.np
-        p.kc = even_size(4 * p.groups, p.matrix.kc, I8_MATRIX_K)
+        p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
     else:
         # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
-        p.kc = even_size(4 * p.groups, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
+        p.kc = even_size(k, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
         p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
-    p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
-    p.slab = p.panels
+    p.k_blocks = max(1, ceil_div(k, p.kc))
     p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
     if p.matrix is not NULL:
         p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc * p.slab_blocks), p.np)
     bands = <double>ceil_div(p.panels, p.grid_np)
     cells = bands * (bands + 1) / 2
-    p.from_registers = stores_sums(g, p)
+    plan.from_registers = stores_sums(g, p)
     # A stretch of cells for each thread.
-    p.grid.rows, p.grid.columns, p.grid.column_parts, p.grid.stretches = <int64_t>cells, 1, 1, True
+    plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
     # Twice the work that pays for another thread elsewhere: threads meet twice, as each packs for all.
-    p.grid.row_parts = paid_threads(
+    plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
-    p.own_rows = p.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * p.grid.row_parts
+    p.own_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
+    # There is no other way to sums in s64.
+    divide_k(g, plan, True, FEW_CELLS)
 
 
-cdef void carve_packed(const Gemm *g, const Plan *p, Triangle *t, char **memory) noexcept nogil:
-    """Memory for A' and B' and what goes with them."""
+cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
+    """Carve memory for A' and B' and their vectors."""
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' are 128 apart, one of them has a zero point.
-    cdef bint has_zeros = not t.shares_panels or g.b.zeros is not NULL or g.b.zero + t.shift != 0
+    cdef bint has_zeros = not t.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.shift != 0
     t.b = <int8_t *>carve(memory, p.slab_blocks * t.block_size)
     t.a = <uint8_t *>t.b
     if not t.shares_panels:
@@ -174,25 +239,26 @@ cdef void carve_packed(const Gemm *g, const Plan *p, Triangle *t, char **memory)
     t.row_term = <int64_t *>carve(memory, 8 * columns if has_zeros and t.outer else 0)
 
 
-cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int thread) noexcept nogil:
+cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
     """Set the pointers of `t` for one thread, and the size of what is its own, whose end is returned."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
-    t.outer = g.b.zeros is not NULL
+    t.outer = g.b.zero_points is not NULL
     t.shares_panels = widens(g) or g.spread != 0
-    t.flip = g.b.flip if g.spread == 0 else g.a.flip
+    t.flip = g.b.sign_flip if g.spread == 0 else g.a.sign_flip
     t.shift = 0 if g.spread == 0 else SHIFT - g.lowest
     t.panels, t.side, t.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
     t.bands = ceil_div(p.panels, t.panels)
     t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
     t.block_size = t.bands * t.panels * t.panel_size
     t.squares = <int32_t *>carve(&memory, 4 * t.bands * t.side * t.side)
-    t.partial = <int32_t *>carve(&memory, 4 * columns * columns if p.k_blocks > 1 and not p.from_registers else 0)
-    if not p.own_rows:
+    t.partial = <int32_t *>carve(
+        &memory, 4 * columns * columns if p.k_blocks > 1 and not p.common.from_registers else 0)
+    if not p.own_panels:
         carve_packed(g, p, t, &memory)
     memory += t.thread_size * thread
     start = memory
-    if p.own_rows:
+    if p.own_panels:
         carve_packed(g, p, t, &memory)
     t.tile = <int32_t *>carve(&memory, 4 * t.side * I8_PANEL * p.np)
     t.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
@@ -200,24 +266,24 @@ cdef char *lay_out(const Gemm *g, const Plan *p, Triangle *t, char *memory, int 
     return memory
 
 
-cdef size_t triangle_bytes(const Gemm *g, const Plan *p) noexcept nogil:
-    """Memory of the call."""
+cdef size_t bytes_of_call(const Problem *g, const TrianglePlan *p) noexcept nogil:
+    """Return the bytes that the call acquires."""
     cdef Triangle t
     cdef char *end
     t.thread_size = 0
     end = lay_out(g, p, &t, <char *>ALIGNMENT, 0)
-    return end - <char *>ALIGNMENT + t.thread_size * (p.grid.row_parts - 1)
+    return end - <char *>ALIGNMENT + t.thread_size * (p.common.grid.row_parts - 1)
 
 
 cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
-    """Cells in the rows of cells before one."""
+    """Return the number of cells in the rows of cells before `row`."""
     if t.g.triangle == UPPER:
         return row * t.bands - row * (row - 1) // 2
     return row * (row + 1) // 2
 
 
 cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
-    """The row of cells in which a cell is."""
+    """Return the row of cells that has a cell."""
     cdef int64_t row = 0
     while cells_before(t, row + 1) <= cell:
         row += 1
@@ -225,8 +291,9 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
-    """What zero points make of the sums of some columns of B', which are complete, and of the same rows of A'."""
-    cdef const Gemm *g = t.g
+    """Find the start values, or the terms of zero points, of some columns of B', whose sums are complete, and of the
+    same rows of A'."""
+    cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
         bo = zero_of(&g.b, min(i, g.n - 1)) + t.shift
@@ -241,13 +308,13 @@ cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noex
 
 
 cdef inline int rows_of(const Triangle *t, int64_t row) noexcept nogil:
-    """The rows of C that a row of cells has, or the columns of a column of cells."""
+    """Return the rows of C in a row of cells, or the columns in a column of cells."""
     return <int>min(t.side, t.g.n - row * t.side)
 
 
 cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64_t block) noexcept nogil:
-    """Some panels of a block of K for both operands, at most PREPARED_PANELS, and their sums."""
-    cdef const Gemm *g = t.g
+    """Pack at most PREPARED_PANELS panels of a block of K for both operands, and find their sums."""
+    cdef const Problem *g = t.g
     cdef int64_t k0 = block * t.p.kc, k = min(t.p.kc, g.k - k0), groups = ceil_div(k, I8_GROUP), i, j
     cdef int64_t size = groups * I8_GROUP * I8_PANEL, column = panel * I8_PANEL
     cdef int64_t some[I8_PANEL]
@@ -275,11 +342,11 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
         elif i % t.panels == 0:
             # Zeros behind K make what B' has there, which is anything, nothing.
             t.p.matrix.pack(t.a + at + i * t.panel_size, rows_of(t, (panel + i) // t.panels), k,
-                            address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.flip)
+                            address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
 
 cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) noexcept nogil:
-    """Some panels of a slab, and what goes with them."""
+    """Prepare some columns of cells, in all blocks of the slab, and their start values."""
     cdef int64_t panels, block
     while panel < panel_end:
         panels = min(<int64_t>PREPARED_PANELS, panel_end - panel)
@@ -293,7 +360,7 @@ cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) n
 
 
 cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """A part of the panels of a slab."""
+    """Prepare one thread's part of the panels of a slab."""
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -334,7 +401,8 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """What all tiles have in common, and the start values for the last block of K, when all sums are known."""
+    """Set the arguments that all tiles have in common, with start values in the last block of K, when all sums are
+    known."""
     a.more_segments = a.a_segment = a.b_segment = 0
     a.a_tail = NULL
     a.fetch = a.ahead = NULL
@@ -347,8 +415,8 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
 
 cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t column, int rows,
                        int cols) noexcept nogil:
-    """The output stage of sums from a cell on."""
-    cdef const Gemm *g = t.g
+    """Set up the epilogue of sums from a cell on."""
+    cdef const Problem *g = t.g
     memset(o, 0, sizeof(o[0]))
     set_formula(g, o)
     o.rows, o.cols = rows, cols
@@ -360,9 +428,9 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """`width` cells beside each other, none of them on the diagonal."""
-    cdef const Gemm *g = t.g
-    cdef const Plan *p = t.p
+    """Compute `width` cells along N, none of them on the diagonal."""
+    cdef const Problem *g = t.g
+    cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
     cdef int64_t all_columns = p.panels * I8_PANEL, at = (row * all_columns + column) * t.side
     cdef int rows = rows_of(t, row), cols = <int>min(width * t.side, g.n - column * t.side), i
@@ -373,14 +441,14 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     start_tile(t, &a, row, column, is_last)
     a.dst, a.dst_row, a.cols = t.tile, panels * I8_PANEL, panels * I8_PANEL
     a.acc_in, a.acc_row = NULL, all_columns
-    if p.from_registers:
+    if p.common.from_registers:
         a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
         a.acc_in, a.acc_row = NULL if is_first else a.dst, a.dst_row
     elif t.partial is not NULL:
         a.acc_in = NULL if is_first else t.partial + at
         if not is_last:
             a.dst, a.dst_row = t.partial + at, all_columns
-    if p.from_registers and is_last:
+    if p.common.from_registers and is_last:
         a.fetch, a.fetch_row = c, g.c_row
         if g.triangle == WHOLE:
             for i in range(cols):
@@ -390,7 +458,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     multiply_tiles(t, &a, row, column, panels, block, rows)
     if not is_last:
         return
-    if p.from_registers:
+    if p.common.from_registers:
         return
     start_output(t, &o, row, column, rows, cols)
     o.acc32, o.acc_row = t.tile, panels * I8_PANEL
@@ -401,8 +469,8 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
 
 
 cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end) noexcept nogil:
-    """Rows of cells of a C that is stored, below the diagonal, to the columns above it."""
-    cdef const Gemm *g = t.g
+    """Copy rows of cells below the diagonal of a stored C to the columns above it."""
+    cdef const Problem *g = t.g
     cdef int64_t first = row * t.side, left = column * t.side
     g.kernels.stage.transpose_store(
         g.c + left * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + left * g.c_col, g.c_row,
@@ -410,9 +478,9 @@ cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column
 
 
 cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcept nogil:
-    """A cell on the diagonal: all of its sums are computed, and those that C has are stored."""
-    cdef const Gemm *g = t.g
-    cdef const Plan *p = t.p
+    """Compute a cell on the diagonal, and store the elements that C has."""
+    cdef const Problem *g = t.g
+    cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
     cdef int rows = rows_of(t, row), i, first, end, panels = <int>ceil_div(rows, I8_PANEL)
     cdef int32_t *sums = t.squares + row * t.side * t.side
@@ -433,7 +501,7 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
     for i in range(rows):
         first = i if g.triangle == UPPER else 0
         end = rows if g.triangle == UPPER else i + 1
-        if p.from_registers:
+        if p.common.from_registers:
             memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * a.cols + first, (end - first) * sizeof(int32_t))
             continue
         i8_set_part(&part, &o, i, first, 1, end - first)
@@ -442,9 +510,9 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
 
 cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t column, int64_t column_end,
                         int64_t block) noexcept nogil:
-    """The cells of a block of rows that are in the triangle, of one block of K."""
+    """Compute the cells of a block of rows that are in the triangle, over one block of K."""
     cdef bint upper = t.g.triangle == UPPER
-    cdef bint mirrors = t.g.triangle == WHOLE and t.p.from_registers and block == t.p.k_blocks - 1
+    cdef bint mirrors = t.g.triangle == WHOLE and t.p.common.from_registers and block == t.p.k_blocks - 1
     cdef int64_t tile = max(column, row) if upper else column, i, first, last
     while tile < (column_end if upper else min(column_end, end)):
         for i in range(row if upper else max(row, tile), min(end, tile + t.tile_cells) if upper else end):
@@ -466,7 +534,7 @@ cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t col
 
 cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
                         int64_t block, int64_t block_end) noexcept nogil:
-    """The cells of a rectangle that are in the triangle, of some blocks of K."""
+    """Compute the cells of a rectangle that are in the triangle, over some blocks of K."""
     cdef int64_t top, bottom, right, i
     while column < column_end:
         right = min(column + t.p.nc // t.panels, column_end)
@@ -481,7 +549,7 @@ cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t
 
 cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block,
                            int64_t block_end) noexcept nogil:
-    """Cells one behind the other: the rest of a row, whole rows, the beginning of another."""
+    """Compute consecutive cells: the rest of a row, whole rows, the beginning of another row."""
     cdef int64_t row = row_of(t, first), row_end, column, count
     while first < end:
         row_end = row
@@ -517,7 +585,7 @@ cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """What one thread does of a slab."""
+    """Compute one thread's cells over a slab."""
     cdef Triangle t = (<const Triangle *>job)[0]
     lay_out(t.g, t.p, &t, t.memory, <int>part)
     multiply_slab(&t, part, parts)
@@ -525,14 +593,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef bint next_slab(Triangle *t) noexcept nogil:
-    """The blocks of K that come after those of `t`, if there are some."""
+    """Move to the next blocks of K. Return whether there are any."""
     t.first_block = t.end_block
     t.end_block = min(t.first_block + t.p.slab_blocks, t.p.k_blocks)
     return t.first_block < t.end_block
 
 
 cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """What one thread does of all slabs, from panels of its own."""
+    """Compute one thread's cells over all slabs, from panels that it packs itself."""
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t cells, first
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -547,22 +615,32 @@ cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     return 0
 
 
-cdef int gemm_triangle(const Gemm *g, const Plan *p) noexcept nogil:
-    """A triangle of C, or all of it from one, by the threads of the plan. 0, or -1 if there is no memory."""
+cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0, or -1 if there is no memory."""
+    cdef const TrianglePlan *p = <const TrianglePlan *>plan
     cdef Triangle t
-    cdef int parts = p.grid.row_parts
+    cdef int parts = plan.grid.row_parts
     t.g, t.p = g, p
     choose_dot(g, &t)
     t.thread_size = 0
     lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # for the sizes
-    t.memory = <char *>acquire(triangle_bytes(g, p))
+    t.memory = <char *>acquire(bytes_of_call(g, p))
     if t.memory is NULL:
         return -1
     t.end_block = 0
-    if p.own_rows:
+    if p.own_panels:
         run_parts(own_part, &t, parts, parts)
     else:
         while next_slab(&t):
             run_in_turn(prepare_part, parts, multiply_part, parts, &t, parts)
     release(t.memory)
     return 0
+
+
+cdef void describe_triangle(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the sizes of a tile and of blocks. What all threads share is part of each one's memory."""
+    cdef const TrianglePlan *p = <const TrianglePlan *>plan
+    d.tile[0], d.tile[1] = 1 if g.m == 1 else p.mr, p.np * I8_PANEL
+    d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
+    d.workspace = bytes_of_call(g, p) // planned_threads(plan)
+    d.may_widen = widens(g)

@@ -15,7 +15,9 @@ from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport STREAM_BYTES, Gemm, Plan, Planned
+from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
+from int8blas.gemm.paths.sizes cimport is_small_k
+from int8blas.gemm.problem cimport STREAM_BYTES, are_plain_distances
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
@@ -28,14 +30,25 @@ cdef enum:
     PART_PANELS = 32
 
 
-cdef void plan_small_k(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_SMALL_K, which packs next to nothing and is as fast as it writes C."""
+cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether C is written row by row: K is small, C is not, and it is sums, distances, or what no micro-kernel
+    has an epilogue for."""
+    return (
+        is_small_k(g) and g.stage is NULL and (not p.to_output or are_plain_distances(g)) and not needs_blocks(g, p)
+    )
+
+
+cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose threads: this path packs next to nothing and is as fast as it writes C."""
+    cdef SmallKPlan *p = <SmallKPlan *>plan
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
     cdef double pays = 1 + max(work / g.kernels.tuning.thread_work, <double>size / THREAD_BYTES)
-    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &p.grid)
-    leave_out(&p.grid)
-    p.stream = size >= STREAM_BYTES * part_count(&p.grid)
+    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &plan.grid)
+    leave_out(&plan.grid)
+    plan.packs_squares = plan.to_output
+    p.stream = size >= STREAM_BYTES * part_count(&plan.grid)
+    divide_long_k(g, plan)
 
 
 # B as the kernel reads it: `lead` columns of the first panel do not exist.
@@ -48,37 +61,40 @@ cdef struct Columns:
 
 
 cdef inline bint is_stored(const Plan *p) noexcept nogil:
-    """Whether the kernel stores C: the sums, or distances (to_output)."""
+    """Return whether the kernel stores C: the sums, or distances (to_output)."""
     return p.from_registers or p.to_output
 
 
 cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int64_t sum) noexcept nogil:
-    """What a row or column starts with: its offset, and what a zero point of the other operand takes from the sums,
-    of which distances have less two."""
+    """Return the start value of a row or column: its offset less the term of the other operand's zero point, which
+    distances have -2 times."""
     cdef int factor = -2 if p.to_output else 1
     return <int32_t>(<uint32_t>offset - <uint32_t>factor * <uint32_t>zero * <uint32_t>sum)
 
 
-cdef bint has_row_terms(const Gemm *g) noexcept nogil:
-    """Whether zero points of B need the sums of the rows of A - ao."""
+cdef bint has_row_terms(const Problem *g) noexcept nogil:
+    """Return whether zero points of B need the sums of the rows of A - ao."""
     return has_zero(&g.b)
 
 
-cdef void start_rows(const Gemm *g, const Plan *p, int64_t row, int rows, int64_t *terms, int32_t *init) noexcept nogil:
-    """These sums of a few rows, if needed, and the start values of the rows."""
+cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int64_t *terms,
+                     int32_t *init) noexcept nogil:
+    """Find the sums of a few rows of A - ao, if needed, and the start values of the rows."""
     cdef int i
     if has_row_terms(g):
-        g.kernels.packing.row_sums(terms, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
+        g.kernels.packing.row_sums(terms, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
         for i in range(rows):
             terms[i] -= g.k * zero_of(&g.a, row + i)
     for i in range(rows):
         init[i] = 0 if not is_stored(p) else g.co if g.co_rows is NULL else g.co_rows[row + i]
-        if g.b.zero != 0 and g.b.zeros is NULL:
-            init[i] = start_value(p, init[i], g.b.zero, terms[i])
+        if g.b.zero_point != 0 and g.b.zero_points is NULL:
+            init[i] = start_value(p, init[i], g.b.zero_point, terms[i])
 
 
-cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t row, int64_t end) noexcept nogil:
-    """Some of the rows of A by a B that is prepared."""
+cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns *b, int64_t row,
+                        int64_t end) noexcept nogil:
+    """Multiply some rows of A by a B that is prepared."""
+    cdef const Plan *p = &plan.common
     cdef uint8_t packed[ROWS * MAX_K]
     cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
@@ -95,8 +111,8 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
     cdef i8_output_args o
     t.groups, t.distances = b.groups, p.to_output
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
-    t.a_flip = g.a.flip if in_place else 0
-    t.stream = p.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
+    t.a_flip = g.a.sign_flip if in_place else 0
+    t.stream = plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
     t.row_init = row_init if starts else NULL
     if not stores:
@@ -111,7 +127,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
         if in_place:
             t.a, t.a_row, t.a_group = a, g.a.row, I8_GROUP
         else:
-            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a.row, g.a.column, g.a.flip)
+            g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a.row, g.a.column, g.a.sign_flip)
             t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
         if starts:
             start_rows(g, p, row, rows, row_terms, row_init)
@@ -126,10 +142,10 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
             t.cols = next_column - column
             g.kernels.gemm.small_k(&t)
             if not stores:
-                if g.a.zeros is not NULL:
-                    o.ao, o.col_sum = g.a.zeros + row, b.sums + column
-                if g.b.zeros is not NULL:
-                    o.bo, o.row_term = g.b.zeros + column, row_terms
+                if g.a.zero_points is not NULL:
+                    o.ao, o.col_sum = g.a.zero_points + row, b.sums + column
+                if g.b.zero_points is not NULL:
+                    o.bo, o.row_term = g.b.zero_points + column, row_terms
                 output(g, &o, sums, rows, <int>t.cols, t.dst_row, row, column)
             column = next_column
             panel += step
@@ -137,7 +153,7 @@ cdef void multiply_rows(const Gemm *g, const Plan *p, const Columns *b, int64_t 
 
 
 cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int groups, int lead) noexcept nogil:
-    """The columns of `panels` panels, `lead` places further on."""
+    """Copy the columns of `panels` panels, `lead` places further on."""
     cdef int64_t i
     cdef int size = I8_GROUP * I8_PANEL, stay = (I8_PANEL - lead) * I8_GROUP, g
     for i in range(panels):
@@ -147,20 +163,23 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Some of the rows of C. 0, or -1 if there is no memory."""
-    cdef const Gemm *g = (<const Planned *>job).g
+    """Compute one thread's rows of C. Return 0, or -1 if there is no memory."""
+    cdef const Problem *g = (<const Planned *>job).g
     cdef const Plan *p = (<const Planned *>job).p
     cdef Columns b
-    cdef int64_t padded = p.panels * I8_PANEL, i
-    cdef int64_t panel_size = p.groups * I8_GROUP * I8_PANEL, size = p.panels * panel_size
+    cdef int64_t panels = ceil_div(g.n, I8_PANEL), groups = ceil_div(g.k, I8_GROUP)
+    cdef int64_t padded = panels * I8_PANEL, panel_size = groups * I8_GROUP * I8_PANEL, size = panels * panel_size, i
     cdef char *memory
     cdef int64_t *sums
     cdef int32_t *init
+    cdef int32_t *squares = NULL
     cdef int8_t *data
     b.lead = 0
-    if is_stored(p) and g.c_row % LINE == 0 and p.panels >= MIN_SHIFTED:
+    if is_stored(p) and g.c_row % LINE == 0 and panels >= MIN_SHIFTED:
         b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
-    b.groups = <int>p.groups
+    b.groups = <int>groups
+    if p.packs_squares:
+        squares = g.column_squares
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
     # Packed B, shifted B with one more panel, and sums and start values of the columns.
     memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
@@ -170,34 +189,41 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     sums = <int64_t *>(data + 2 * size + panel_size)
     init = <int32_t *>(sums + padded)
     b.init = init
-    b.data = g.packed
-    if g.packed is NULL:
-        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.flip)
+    b.data = g.panels.data
+    if g.panels.data is NULL:
+        g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b.data, g.b.column, g.b.row,
+                                      g.b.sign_flip)
         b.data = data
-        if has_zero(&g.a) or g.column_squares is not NULL:
-            for i in range(p.panels):
-                g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, p.groups)
-    b.sums = sums if g.packed is NULL else <int64_t *>g.col_sums
-    for i in range(g.n if g.column_squares is NULL else 0):
+        if has_zero(&g.a) or squares is not NULL:
+            for i in range(panels):
+                g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
+    b.sums = sums if g.panels.data is NULL else <int64_t *>g.panels.col_sums
+    for i in range(g.n if squares is NULL else 0):
         init[b.lead + i] = g.co_cols[i] if is_stored(p) and g.co_cols is not NULL else 0
-    for i in range(p.panels if g.column_squares is not NULL else 0):
+    for i in range(panels if squares is not NULL else 0):
         add_panel_squares(g, data + i * panel_size, g.k, sums + i * I8_PANEL, g.n - i * I8_PANEL, True,
                           init + b.lead + i * I8_PANEL)
-    if g.a.zero != 0 and g.a.zeros is NULL:
+    if g.a.zero_point != 0 and g.a.zero_points is NULL:
         for i in range(g.n):
-            init[b.lead + i] = start_value(p, init[b.lead + i], g.a.zero, b.sums[i])
+            init[b.lead + i] = start_value(p, init[b.lead + i], g.a.zero_point, b.sums[i])
     if b.lead:
-        shift_panels(data + size, b.data, p.panels, b.groups, b.lead)
+        shift_panels(data + size, b.data, panels, b.groups, b.lead)
         b.data = data + size
-    multiply_rows(g, p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
+    multiply_rows(g, <const SmallKPlan *>p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
     release(memory)
     return 0
 
 
-cdef int gemm_small_k(const Gemm *g, const Plan *p) noexcept nogil:
-    """A small K. 0, or -1 if there is no memory.
+cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0, or -1 if there is no memory.
 
     Each thread prepares all of B, which takes less time than to get it from another one.
     """
-    cdef Planned job = Planned(g, p)
-    return run_parts(multiply_part, &job, part_count(&p.grid), part_count(&p.grid))
+    cdef Planned job = Planned(g, plan)
+    return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
+
+
+cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of the kernel; threads share rows of C."""
+    d.tile[0], d.tile[1] = g.kernels.gemm.small_k_rows, I8_PANEL
+    d.unit[0], d.unit[1] = 1, g.n

@@ -30,13 +30,30 @@ from int8blas.core.kernels cimport (
     i8_few_rows_args,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
-from int8blas.core.split cimport MAX_PIECES, Piece, ceil_div, leave_out, part_count, pieces_of, share, split
+from int8blas.core.split cimport (
+    MAX_PIECES,
+    Piece,
+    ceil_div,
+    leave_out,
+    part_count,
+    pieces_of,
+    round_up,
+    share,
+    split,
+)
 from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.plan cimport Gemm, Plan, busy_threads, least_work, near_bytes
+from int8blas.gemm.path cimport divide_long_k, needs_blocks
+from int8blas.gemm.problem cimport busy_threads, least_work, near_bytes
 
 cdef enum:
+    # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
+    CONFLICT_BYTES = 2048
+    # More rows than one row kernel takes read B in place if the last block of columns, which reaches back, repeats at
+    # most this part of the others.
+    REPEATED = 8
+    MIN_ROWS_K = 64
     STAGED_BYTES = 256          # of each row, where rows are copied
     # Groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long streams;
     # how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile, 1/16 of a smaller L2 cache.
@@ -52,16 +69,29 @@ cdef enum:
     LONG_BLOCKS = 16
 
 
-cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads and blocks of PATH_FEW_ROWS."""
-    cdef bint shifted = g.a.flip != 0
-    p.row_of_ones = g.a.zeros is not NULL or g.a.zero != (SHIFT if shifted else 0)
+cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether rows of B are read in place: A has few rows, and those of B are contiguous."""
+    cdef int64_t width = g.kernels.gemm.few_rows_columns, repeated
+    if (g.panels.data is not NULL or g.b.column != 1 or g.m > g.kernels.tuning.few_rows_limit or g.n < width
+            or needs_blocks(g, p)):
+        return False
+    if g.m <= g.kernels.gemm.few_rows_mr:
+        return True
+    repeated = round_up(g.n, width) - g.n
+    return repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b.row % CONFLICT_BYTES != 0
+
+
+cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose threads and blocks."""
+    cdef FewRowsPlan *p = <FewRowsPlan *>plan
+    cdef bint shifted = g.a.sign_flip != 0
+    p.row_of_ones = g.a.zero_points is not NULL or g.a.zero_point != (SHIFT if shifted else 0)
     p.centered = (
         p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
         and 0 <= zero_of(&g.a, 0) <= 255
     )
     p.row_of_ones = p.row_of_ones and not p.centered
-    p.from_registers = p.from_registers and p.identity and not p.row_of_ones
+    plan.from_registers = plan.from_registers and plan.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones
     cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows_mr), width = g.kernels.gemm.few_rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
@@ -70,9 +100,9 @@ cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
     p.head = 0
     if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
         p.head = <int64_t>(-<uintptr_t>g.b.data % <uintptr_t>width)
-    p.panels = (p.head > 0) + ceil_div(g.n - p.head, width)
-    split(1 if p.row_of_ones else tiles, p.panels, threads, True, &p.grid)
-    leave_out(&p.grid)
+    p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
+    split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
+    leave_out(&plan.grid)
     # Many rows read a line of B more than once: then it had better stay in the L1 cache.
     p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
     p.ahead = AHEAD
@@ -80,10 +110,11 @@ cdef void plan_few_rows(const Gemm *g, Plan *p) noexcept nogil:
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
         # A kernel that stores its sums that often anyway likes long streams too.
-        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.panels >= LONG_BLOCKS
+        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
-    p.nc = min(ceil_div(p.panels, p.grid.column_parts), max(<int64_t>4, p.nc))
+    p.nc = min(ceil_div(p.blocks, plan.grid.column_parts), max(<int64_t>4, p.nc))
+    divide_long_k(g, plan)
 
 
 # What the parts share.
@@ -106,29 +137,29 @@ cdef struct Rows:
 
 
 cdef struct RowsJob:
-    const Gemm *g
-    const Plan *p
+    const Problem *g
+    const FewRowsPlan *p
     Rows shared
 
 
-cdef size_t lay_out(const Gemm *g, const Plan *p, Rows *w, char *memory) noexcept nogil:
+cdef size_t lay_out(const Problem *g, const FewRowsPlan *p, Rows *w, char *memory) noexcept nogil:
     """Set the pointers of `w` into `memory`, and return how much of it they take."""
     cdef char *start = memory
-    cdef int64_t parts = part_count(&p.grid)
+    cdef int64_t parts = part_count(&p.common.grid)
     w.a = <uint8_t *>carve(&memory, w.rows * w.groups * w.group)
     w.offsets = <int32_t *>carve(&memory, 4 * w.rows)
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
-    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.b.zeros is not NULL else 0)
+    w.bo = <int64_t *>carve(&memory, 8 * g.n if g.b.zero_points is not NULL else 0)
     w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.few_rows_columns)
     w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
     return memory - start
 
 
 cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil:
-    """One tile of rows of A, packed, and what zero points add to these rows."""
-    cdef const Gemm *g = (<const RowsJob *>job).g
-    cdef const Plan *p = (<const RowsJob *>job).p
+    """Pack one tile of rows of A, and find the terms of its zero points."""
+    cdef const Problem *g = (<const RowsJob *>job).g
+    cdef const FewRowsPlan *p = (<const RowsJob *>job).p
     cdef const Rows *w = &(<const RowsJob *>job).shared
     cdef int64_t row = share(w.rows, tile, w.tiles), end = share(w.rows, tile + 1, w.tiles), i, k
     cdef int64_t own = min(end, g.m) - row
@@ -142,27 +173,28 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
     if p.centered:
-        g.kernels.gemm.halve_centered(halved, a, g.k, g.a.flip == 0, <int32_t>(zero_of(&g.a, 0) - g.a.flip))
+        g.kernels.gemm.halve_centered(halved, a, g.k, g.a.sign_flip == 0, <int32_t>(zero_of(&g.a, 0) - g.a.sign_flip))
     elif w.group > I8_GROUP:
         g.kernels.gemm.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
-    if g.b.zero + w.shift == 0 and w.bo is NULL:
+    if g.b.zero_point + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
-        g.kernels.packing.row_sums(w.row_term + row, own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.flip)
+        g.kernels.packing.row_sums(w.row_term + row, own, g.k, address(&g.a, row, 0), g.a.row, g.a.column,
+                                   g.a.sign_flip)
         for i in range(row, row + own):
             w.row_term[i] -= g.k * zero_of(&g.a, i)
             w.offsets[i] = 0
             if w.bo is NULL:
-                w.offsets[i] = <int32_t>(<uint32_t>-(g.b.zero + w.shift) * <uint32_t>w.row_term[i])
+                w.offsets[i] = <int32_t>(<uint32_t>-(g.b.zero_point + w.shift) * <uint32_t>w.row_term[i])
     if w.ao is not NULL:
         for i in range(row, row + own):
             w.ao[i] = zero_of(&g.a, i) - w.shift
     return 0
 
 
-cdef void multiply(const Gemm *g, const Rows *w, i8_few_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
+cdef void multiply(const Problem *g, const Rows *w, i8_few_rows_args *t, int64_t group, int64_t tile, int64_t tile_end,
                    int32_t *sums) noexcept nogil:
-    """The tiles of rows, times the groups and the blocks of columns in `t`."""
+    """Multiply tiles of rows by the groups and the blocks of columns in `t`."""
     cdef int64_t row, height
     for tile in range(tile, tile_end):
         row = share(w.rows, tile, w.tiles)
@@ -173,19 +205,19 @@ cdef void multiply(const Gemm *g, const Rows *w, i8_few_rows_args *t, int64_t gr
         g.kernels.gemm.few_rows[w.unsigned_operand][height - 1](t)
 
 
-cdef int64_t own_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
-    """The first column that a block stores; its last one is before the next block's first."""
+cdef int64_t own_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
+    """Return the first column that a block stores; its last column is before the next block's first."""
     return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows_columns, g.n)
 
 
-cdef int64_t read_column(const Gemm *g, const Plan *p, int64_t block) noexcept nogil:
-    """The first column that a block reads."""
+cdef int64_t read_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
+    """Return the first column that a block reads."""
     return min(own_column(g, p, block), g.n - g.kernels.gemm.few_rows_columns)
 
 
-cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t *sums, int64_t block, int64_t row,
-                      int64_t row_end) noexcept nogil:
-    """The finished sums of one block of columns, rows [row, row_end), go to C."""
+cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, const int32_t *sums, int64_t block,
+                      int64_t row, int64_t row_end) noexcept nogil:
+    """Store the finished sums of one block of columns, rows [row, row_end), to C."""
     cdef int width = g.kernels.gemm.few_rows_columns
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
@@ -193,7 +225,7 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
     cdef int32_t tile[I8_MAX_FEW_ROWS * I8_MAX_COLUMNS + I8_CHUNK]
     cdef int64_t col_sum[I8_MAX_COLUMNS + I8_CHUNK]
     cdef i8_output_args o
-    if p.from_registers:
+    if p.common.from_registers:
         for i in range(row, row_end):
             if columns == width:
                 g.kernels.gemm.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
@@ -222,9 +254,9 @@ cdef void store_block(const Gemm *g, const Plan *p, const Rows *w, const int32_t
         r += height
 
 
-cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t tile, int64_t tile_end, int64_t first,
-                         int64_t end) noexcept nogil:
-    """Some tiles of rows times blocks of columns from `first` to `end`."""
+cdef void multiply_piece(const Problem *g, const FewRowsPlan *p, const Rows *w, int64_t tile, int64_t tile_end,
+                         int64_t first, int64_t end) noexcept nogil:
+    """Multiply some tiles of rows by blocks of columns from `first` to `end`."""
     cdef int64_t width = g.kernels.gemm.few_rows_columns
     cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
     cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
@@ -261,32 +293,33 @@ cdef void multiply_piece(const Gemm *g, const Plan *p, const Rows *w, int64_t ti
 
 
 cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """What one thread does."""
-    cdef const Gemm *g = (<const RowsJob *>job).g
-    cdef const Plan *p = (<const RowsJob *>job).p
+    """Multiply one thread's pieces."""
+    cdef const Problem *g = (<const RowsJob *>job).g
+    cdef const FewRowsPlan *p = (<const RowsJob *>job).p
     cdef Rows w = (<const RowsJob *>job).shared
     cdef Piece pieces[MAX_PIECES]
     cdef int i
     w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows_columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
-    for i in range(pieces_of(&p.grid, <int>part, pieces)):
+    for i in range(pieces_of(&p.common.grid, <int>part, pieces)):
         # The grid has one row for all tiles where each block needs the row of ones.
         multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
                        w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
     return 0
 
 
-cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
-    """The problem, by the threads of the plan. 0, or -1 if there is no memory."""
+cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0, or -1 if there is no memory."""
+    cdef const FewRowsPlan *p = <const FewRowsPlan *>plan
     cdef RowsJob job
     cdef Rows *w = &job.shared
     cdef char *memory
     cdef int64_t i
-    cdef int parts = part_count(&p.grid)
+    cdef int parts = part_count(&p.common.grid)
     job.g, job.p = g, p
-    w.unsigned_operand = I8_B_UNSIGNED if g.a.flip or p.centered else I8_A_UNSIGNED
+    w.unsigned_operand = I8_B_UNSIGNED if g.a.sign_flip or p.centered else I8_A_UNSIGNED
     w.shift = SHIFT if w.unsigned_operand == I8_B_UNSIGNED else 0
-    w.b_flip = g.b.flip ^ w.shift
+    w.b_flip = g.b.sign_flip ^ w.shift
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
     w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
@@ -297,7 +330,13 @@ cdef int gemm_few_rows(const Gemm *g, const Plan *p) noexcept nogil:
     lay_out(g, p, w, memory)
     if w.bo is not NULL:
         for i in range(g.n):
-            w.bo[i] = g.b.zeros[i] + w.shift
+            w.bo[i] = g.b.zero_points[i] + w.shift
     run_in_turn(pack_tile, w.tiles, rows_part, parts, &job, parts)
     release(memory)
     return 0
+
+
+cdef void describe_few_rows(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of a row kernel, whose blocks and tiles are the units."""
+    d.tile[0], d.tile[1] = g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns
+    d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows_columns

@@ -18,17 +18,23 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, round_down, round_up, share, split
+from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_formula
-from int8blas.gemm.plan cimport Gemm, Plan, thread_work
+from int8blas.gemm.problem cimport is_made, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
                       const uint8_t *end)
 
 cdef enum:
+    # Up to so many rows and columns of C all sums of a part of K are kept while both operands are read once.
+    LONG_K_SIDE = 16
+    # From how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
+    # are not contiguous along k: more are packed for tiles in less time.
+    MIN_LONG_K = 16
+    COPIED_VECTORS = 8
     # Bytes of vectors that pay for waking one more thread: more than elsewhere, as up to there they come from the L2
     # cache, in 5 us.
     LONG_THREAD_BYTES = 1 << 20
@@ -55,22 +61,32 @@ cdef struct Side:
 
 
 cdef struct LongK:
-    const Gemm *g
-    const Plan *p
+    const Problem *g
+    const LongKPlan *p
     Side x, y
     bint x_is_a
     int64_t *sums               # of each part: totals, and then the sums of vectors of A and B
 
 
-cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
-    """Threads of PATH_LONG_K, and its blocks."""
+cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether C has few rows and columns, K is long, and both operands are plain."""
+    return (
+        g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K * g.m * g.n
+        and (g.a.column == 1 or g.m <= COPIED_VECTORS) and (g.b.row == 1 or g.n <= COPIED_VECTORS)
+        and g.panels.data is NULL and g.stage is NULL and not g.saturating and not is_made(g)
+        and (matrix_of(g) is NULL or g.n <= matrix_of(g).dots_columns)
+    )
+
+
+cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose threads, each of which takes a part of K, and blocks. The kernels add in s64: segments are theirs."""
+    cdef LongKPlan *p = <LongKPlan *>plan
     cdef double bytes_ = <double>(g.m + g.n) * g.k
     cdef int64_t threads = paid_threads(
         max(<double>g.m * g.n * g.k / thread_work(g), bytes_ / LONG_THREAD_BYTES), 1, <double>g.threads
     )
-    split(1, 1, 1, False, &p.grid)
-    p.k_parts = max(<int64_t>1, min(threads, g.k // MIN_PART_K))
-    p.segments = p.k_parts if not p.wide else round_up(ceil_div(g.k, I8_LONG_K_SEGMENT), p.k_parts)
+    plan.k_parts = max(<int64_t>1, min(threads, g.k // MIN_PART_K))
+    plan.segments = plan.k_parts if not plan.wide else round_up(ceil_div(g.k, I8_LONG_K_SEGMENT), plan.k_parts)
     p.kc = g.k
     if g.a.column != 1 or g.b.row != 1:
         p.kc = round_down(min(<int64_t>IN_PLACE_K, COPIED_BYTES // (g.m + g.n)), LINE)
@@ -80,7 +96,7 @@ cdef void plan_long_k(const Gemm *g, Plan *p) noexcept nogil:
 
 cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y, int64_t k, int64_t *totals,
                          ptrdiff_t x_total, ptrdiff_t y_total) noexcept nogil:
-    """The products of all vectors x and y over a block of K, in which they are contiguous."""
+    """Add the products of all vectors x and y over a block of K, in which they are contiguous, to the totals."""
     cdef i8_long_k_args t
     cdef int i = 0, j, rows, columns
     t.k = k
@@ -100,7 +116,7 @@ cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y
 
 
 cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept nogil:
-    """The sums of vectors over a block of K, in which they are contiguous, are added to those that they have."""
+    """Add the sums of vectors over a block of K, in which they are contiguous, to their sums so far."""
     cdef int64_t sums[LONG_K_SIDE]
     cdef int i
     kernels.packing.row_sums(sums, x.count, k, x.data, x.vector, 1, SIGN_BIT if x.is_signed else 0)
@@ -109,7 +125,7 @@ cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept
 
 
 cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memory) noexcept nogil:
-    """A block of vectors that are not contiguous is copied to `memory`, where they are."""
+    """Copy a block of vectors that are not contiguous along k to `memory`, where they are."""
     cdef int i
     cdef ptrdiff_t vector = round_up(k, LINE)
     if x.vector == 1 and x.count > 1:
@@ -120,12 +136,12 @@ cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memo
 
 
 cdef const uint8_t *end_of(const Side *x, int64_t k) noexcept nogil:
-    """Behind the last byte of vectors of so many k."""
+    """Return the end of vectors of `k` elements: the address behind their last byte."""
     return x.data + max(<ptrdiff_t>0, (k - 1) * x.step) + max(<ptrdiff_t>0, (x.count - 1) * x.vector) + 1
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """All of C over one part of K. 0, or -1 if there is no memory."""
+    """Compute all of C over one part of K. Return 0, or -1 if there is no memory."""
     cdef const LongK *j = <const LongK *>job
     cdef const i8_kernels *kernels = j.g.kernels
     cdef int64_t lines = ceil_div(j.g.k, LINE)
@@ -164,12 +180,12 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef void finish(const Gemm *g, int64_t *sums) noexcept nogil:
-    """Totals, less what the zero points take from them, go to C."""
+cdef void finish(const Problem *g, int64_t *sums) noexcept nogil:
+    """Subtract the terms of zero points from the totals and store them to C."""
     cdef int32_t co_row[LONG_K_SIDE]
     cdef const int64_t *a_sums = sums + TOTALS
     cdef const int64_t *b_sums = a_sums + LONG_K_SIDE
-    cdef int64_t a_shift = SHIFT if g.a.flip else 0, b_shift = -SHIFT if g.b.flip else 0, a_zero, b_zero, i, j
+    cdef int64_t a_shift = SHIFT if g.a.sign_flip else 0, b_shift = -SHIFT if g.b.sign_flip else 0, a_zero, b_zero, i, j
     cdef i8_output_args o
     for i in range(g.m):
         co_row[i] = g.co
@@ -194,7 +210,7 @@ cdef struct DotParts:
 
 
 cdef int64_t dot_of(const Dot *d, int64_t first, int64_t end) noexcept nogil:
-    """The product of two vectors from one k to another."""
+    """Return the product of two vectors from k = `first` to `end`."""
     cdef i8_long_k_args t
     cdef int64_t sum = 0
     t.k = end - first
@@ -207,7 +223,7 @@ cdef int64_t dot_of(const Dot *d, int64_t first, int64_t end) noexcept nogil:
 
 
 cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """One thread's part of K. 0."""
+    """Compute one thread's part of K. Return 0."""
     cdef const DotParts *j = <const DotParts *>job
     cdef int64_t lines = ceil_div(j.d.k, LINE)
     j.sums[part * (LINE // <int>sizeof(int64_t))] = dot_of(
@@ -217,14 +233,14 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
-    """How many threads the product of two vectors is worth, of so many."""
+    """Return how many of `threads` threads the product of two vectors pays for."""
     cdef double work = <double>d.k
     threads = <int>min(<double>threads, 1 + max(work / d.kernels.tuning.thread_work, 2 * work / LONG_THREAD_BYTES))
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
 
 
 cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
-    """The product of two vectors by at most so many threads. 0, or -1 if there is no memory."""
+    """Compute the product of two vectors with at most `threads` threads. Return 0, or -1 if there is no memory."""
     cdef DotParts job
     cdef int i
     threads = dot_threads(d, threads)
@@ -243,38 +259,43 @@ cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
 
 
 cdef inline bint has_own_zero(const Operand *x, int64_t shift) noexcept nogil:
-    """Whether an operand has a zero point beyond that of its shift."""
-    return x.zeros is not NULL or x.zero != (shift if x.flip else 0)
+    """Return whether an operand has a zero point beyond that of its shift."""
+    return x.zero_points is not NULL or x.zero_point != (shift if x.sign_flip else 0)
 
 
-cdef int gemm_long_k(const Gemm *g, const Plan *p) noexcept nogil:
-    """A long K, by the threads of the plan. 0, or -1 if there is no memory."""
+cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0, or -1 if there is no memory."""
     cdef int64_t own[SUMS]
     cdef LongK job
     cdef Side a, b
     cdef int64_t part, i
     cdef int status
-    job.g, job.p, job.sums, job.x_is_a = g, p, own, g.m >= g.n
-    if p.k_parts > 1:
-        job.sums = <int64_t *>acquire(p.k_parts * SUMS * sizeof(int64_t))
+    job.g, job.p, job.sums, job.x_is_a = g, <const LongKPlan *>plan, own, g.m >= g.n
+    if plan.k_parts > 1:
+        job.sums = <int64_t *>acquire(plan.k_parts * SUMS * sizeof(int64_t))
         if job.sums is NULL:
             return -1
     a.data, a.vector, a.step, a.count = g.a.data, g.a.row, g.a.column, <int>g.m
     b.data, b.vector, b.step, b.count = g.b.data, g.b.column, g.b.row, <int>g.n
     a.end, b.end = end_of(&a, g.k), end_of(&b, g.k)
-    a.is_signed, b.is_signed = g.a.flip != 0, g.b.flip == 0
+    a.is_signed, b.is_signed = g.a.sign_flip != 0, g.b.sign_flip == 0
     # Each zero point goes with the sums of the other operand.
     a.sums = job.sums + TOTALS if has_own_zero(&g.b, -SHIFT) else NULL
     b.sums = job.sums + TOTALS + LONG_K_SIDE if has_own_zero(&g.a, SHIFT) else NULL
     job.x, job.y = a, b
     if not job.x_is_a:
         job.x, job.y = b, a
-    status = run_parts(multiply_part, &job, p.k_parts, <int>p.k_parts)
+    status = run_parts(multiply_part, &job, plan.k_parts, <int>plan.k_parts)
     if status == 0:
-        for part in range(1, p.k_parts):
+        for part in range(1, plan.k_parts):
             for i in range(SUMS):
                 job.sums[i] += job.sums[part * SUMS + i]
         finish(g, job.sums)
-    if p.k_parts > 1:
+    if plan.k_parts > 1:
         release(job.sums)
     return status
+
+
+cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of the largest kernel."""
+    d.tile[0], d.tile[1] = g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns

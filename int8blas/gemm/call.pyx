@@ -1,0 +1,243 @@
+"""A problem for the driver from Python arguments, and its execution: what ``blas`` and ``matmul`` have in common."""
+
+import sys
+import warnings
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uintptr_t
+from libc.stdio cimport fputs, snprintf, stderr
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
+from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
+from int8blas.gemm.driver cimport carry_out, gemm
+from int8blas.gemm.operand cimport SHIFT
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.path cimport planned_threads
+from int8blas.gemm.paths.sizes cimport is_tiny
+from int8blas.gemm.plan cimport Resolved, resolve
+from int8blas.gemm.problem cimport LOWER, WHOLE, thread_work
+
+cnp.import_array()
+
+# Compared by identity first: what callers pass nearly always is this very object.
+cdef object ZERO = 0
+
+
+cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1:
+    """Check A and set it."""
+    check_type(a, "a", a_type)
+    if cnp.PyArray_NDIM(a) != 2:
+        raise ValueError(f"a must have 2 dimensions, got shape {(<object>a).shape}")
+    set_a(g, a, check_transpose(trans, trans_name))
+    return 0
+
+
+cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except -1:
+    """Check B, an array or PackedB, and set it, after A."""
+    cdef PackedB packed
+    cdef int64_t b_rows
+    if type(b) is PackedB:
+        packed = <PackedB>b
+        if packed._typenum != b_type:
+            raise TypeError(f"b must be {'uint8' if b_type == cnp.NPY_UINT8 else 'int8'}, got a PackedB of "
+                            f"{packed.dtype}")
+        if transpose:
+            raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
+        packed.fill(g)
+        packed.fill_split(g, g.m)
+        b_rows = packed._k
+    else:
+        check_type(<cnp.ndarray>b, "b", b_type)
+        if cnp.PyArray_NDIM(<cnp.ndarray>b) != 2:
+            raise ValueError(f"b must have 2 dimensions, got shape {b.shape}")
+        set_b(g, <cnp.ndarray>b, transpose)
+        b_rows = cnp.PyArray_DIMS(<cnp.ndarray>b)[transpose]
+    if b_rows != g.k:
+        raise ValueError(f"b must have {g.k} rows in op(b), as op(a) has {g.k} columns, got {b_rows}")
+    return 0
+
+
+cdef cnp.ndarray set_ao(Problem *g, object value, str count):
+    """The zero point of A, or of each row of it, after A is set. Returns the array that holds a vector."""
+    return add_zero_point(value, "ao", -g.a.zero_point, g.m, count, &g.a.zero_point, &g.a.zero_points)
+
+
+cdef cnp.ndarray set_bo(Problem *g, object value, str count):
+    """The zero point of B, or of each column of it, after B is set. Returns the array that holds a vector."""
+    return add_zero_point(value, "bo", -SHIFT - g.b.zero_point, g.n, count, &g.b.zero_point, &g.b.zero_points)
+
+
+cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
+                                const int64_t **vector):
+    """A zero point, at least `low`, or a vector of them, is added to the shift of its operand, which is in `scalar`."""
+    cdef cnp.ndarray array
+    cdef int64_t shift = scalar[0], high = low + 255, given
+    cdef int64_t *values
+    cdef Py_ssize_t i
+    if value is ZERO:
+        return None
+    if is_within(value, low, high, &given):
+        scalar[0] += given
+        return None
+    array = integers(value, name, low, high, length, count)
+    values = <int64_t *>cnp.PyArray_DATA(array)
+    if cnp.PyArray_NDIM(array) == 0:
+        scalar[0] += values[0]
+        return None
+    for i in range(cnp.PyArray_DIM(array, 0)):
+        values[i] += shift
+    vector[0] = values
+    return array
+
+
+cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
+    """Return whether the kernels may write to `c` itself: it is aligned and shares no memory with the operands."""
+    cdef uintptr_t low, high, from_, to
+    if not cnp.PyArray_ISALIGNED(c):
+        return False
+    bounds(c, &low, &high)
+    bounds(a, &from_, &to)
+    if low < to and from_ < high:
+        return False
+    if type(b) is PackedB:
+        return True
+    bounds(<cnp.ndarray>b, &from_, &to)
+    return low >= to or from_ >= high
+
+
+cdef int run(Problem *g, str name) except -1:
+    """Compute, without the GIL unless that takes longer than the problem. Returns whether an element was saturated."""
+    cdef int status, saturated = 0
+    g.saturated = &saturated
+    if verbose:
+        run_verbose(g, name)
+        return saturated
+    if <double>g.m * g.n * (g.k + 1) <= GIL_WORK:
+        status = gemm(g)
+    else:
+        g.threads = max_threads()
+        with nogil:
+            status = gemm(g)
+    check_memory(status, name)
+    return saturated
+
+
+cdef int no_memory(str name) except -1:
+    """The error of check_memory."""
+    raise MemoryError(f"{name}: no memory for the workspace")
+
+
+cdef int warn_saturated(str name) except -1:
+    """The warning that elements were saturated, for when the result is complete: a filter may make an error of it."""
+    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
+                  "has them all", RuntimeWarning, stacklevel=1)
+    return 0
+
+
+cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
+    """A, B and C number `index` of a stack whose first ones are those of `first`."""
+    cdef ptrdiff_t a = 0, b = 0, c = 0
+    cdef int64_t i
+    cdef int axis
+    for axis in reversed(range(s.dims)):
+        i = index % s.shape[axis]
+        index = index // s.shape[axis]
+        a += i * s.a[axis]
+        b += i * s.b[axis]
+        c += i * s.c[axis]
+    g.a.data, g.c = first.a.data + a, first.c + c
+    if first.b.data is not NULL:
+        g.b.data = first.b.data + b
+
+
+# Problems of a stack that threads share, each whole problems.
+cdef struct StackJob:
+    Problem first
+    const Stack *stack
+    int64_t shared
+
+
+cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """Some problems of a stack on one thread. 0, or -1 if there is no memory."""
+    cdef const StackJob *j = <const StackJob *>job
+    cdef Problem g = j.first
+    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts)
+    cdef int status = 0
+    g.threads = 1
+    while index < end and status == 0:
+        set_matrices(&g, &j.first, j.stack, index)
+        status = gemm(&g)
+        index += 1
+    return status
+
+
+cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
+    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
+
+    Returns whether an element was saturated.
+    """
+    cdef StackJob job
+    cdef double work = <double>g.m * g.n * (g.k + 1)
+    cdef int saturated = 0, threads = max_threads()
+    cdef int64_t i
+    if g.m == 0 or g.n == 0:
+        return 0  # there may be any number of results without elements
+    g.threads, g.saturated = threads, &saturated
+    job.first, job.stack = g[0], s
+    job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
+    work *= job.shared
+    threads = threads_for(work, thread_work(g), <double>job.shared)
+    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
+    for i in range(job.shared, s.count):
+        set_matrices(g, &job.first, s, i)
+        saturated |= run(g, name)
+    return saturated
+
+
+cdef int run_verbose(Problem *g, str name) except -1:
+    """Compute and write a line about it to the standard error stream."""
+    cdef int status
+    cdef char line[LINE_BYTES]
+    cdef bytes encoded = name.encode()
+    cdef const char *text = encoded
+    g.threads = max_threads()
+    with nogil:
+        status = run_timed(g, text, line)
+    check_memory(status, name)
+    print(line.decode(), end="", file=sys.stderr, flush=True)
+    return 0
+
+
+cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
+    """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
+    cdef int status
+    cdef char line[LINE_BYTES]
+    g.threads = max_threads()
+    if not verbose:
+        return gemm(g)
+    status = run_timed(g, name, line)
+    if status == 0:
+        fputs(line, stderr)
+    return status
+
+
+cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogil:
+    """Compute and describe that in a line of LINE_BYTES. Return 0, or -1 if there is no memory."""
+    cdef Resolved r
+    cdef char sizes[LINE_BYTES]
+    cdef int status = 0, threads = 1
+    cdef double elapsed = seconds()
+    snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
+    if g.m and g.n:
+        resolve(g, &r)
+        status = carry_out(&r)
+        threads = planned_threads(&r.plan.common)
+    elapsed = seconds() - elapsed
+    cdef const char *kind = b"plain" if g.panels.data is NULL else b"packed"
+    if g.triangle != WHOLE:
+        kind = b"lower" if g.triangle == LOWER else b"upper"
+    write_line(line, name, sizes, kind, g.kernels, threads, elapsed)
+    return status

@@ -1,0 +1,69 @@
+"""What the plans of all paths have in common: facts about a problem that every path asks for, and the parts of K."""
+
+from libc.stdint cimport INT32_MAX, int64_t
+
+from int8blas.core.kernels cimport I8_GROUP
+from int8blas.core.split cimport ceil_div, round_up
+from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.gemm.problem cimport (
+    are_plain_distances,
+    can_widen,
+    is_made,
+    is_plain,
+    is_wide,
+    offset_bound,
+    product_bound,
+    stores_transposed,
+    thread_work,
+)
+
+cdef enum:
+    # k that each thread gets at least if K is divided.
+    MIN_PART_K = 4096
+
+
+cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
+    """Fill in what holds for every path: how sums become C."""
+    p.wide = g.scale_groups is NULL and is_wide(g)
+    if g.stage is not NULL:
+        p.identity = p.from_registers = False
+        p.to_output = not p.wide and is_plain(g)
+        return
+    p.to_output = not p.wide and (can_widen(g) or are_plain_distances(g))
+    p.identity = (
+        not g.to_s64 and g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+    )
+    p.from_registers = (
+        not p.wide and not g.to_s64 and g.alpha == 1 and g.beta == 0 and not stores_transposed(g)
+        and g.a.zero_points is NULL and g.b.zero_points is NULL
+        and (p.identity or g.k * product_bound(g) + offset_bound(g) <= INT32_MAX)
+    )
+
+
+cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether a problem has what the general path alone computes."""
+    return (
+        g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL
+    )
+
+
+cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil:
+    """Choose the parts of K: for threads, if C has at most `few_units` units of work for each of them, and, if there is
+    memory for totals of C in s64, segments whose sums fit s32."""
+    cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
+    # A packed B's zero points are left to the end.
+    cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)
+    cdef int64_t longest = INT32_MAX // bound - I8_GROUP
+    cdef int64_t threads = <int64_t>min(
+        <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
+    )
+    cdef bint is_long = g.k > longest and has_totals
+    if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
+        return
+    threads = min(threads, g.k // MIN_PART_K)
+    if threads >= 2 and (
+        p.grid.rows * p.grid.columns <= few_units * threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)
+    ):
+        p.k_parts = threads
+    if is_long or p.k_parts > 1:
+        p.segments = round_up(ceil_div(g.k, longest), p.k_parts)

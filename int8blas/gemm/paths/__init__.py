@@ -1,0 +1,12 @@
+"""The paths: ways to compute a product that is not worth packing blocks for.
+
+A path is a file here and a row of the table in ``plan``, which ends in the general path, ``blocks``. A file says what
+its path takes, plans it, runs it and describes the plan to ``explain``.
+
+tiny            everything on the stack, one thread
+triangle        A @ A.T, of which one triangle is computed
+long_k          few rows and columns of C and a long K: both operands are read once
+few_columns     few columns or rows of C: dot products, one operand read in place along k
+few_rows        few rows of C: a plain B read in place along its rows
+small_k         small K: C is written row by row
+"""

@@ -1,0 +1,33 @@
+from libc.stdint cimport int64_t, uint8_t
+
+from int8blas.core.kernels cimport i8_kernels
+from int8blas.gemm.path cimport Description, Plan
+from int8blas.gemm.problem cimport Problem
+
+
+cdef struct LongKPlan:
+    Plan common
+    int64_t kc                  # k of a block
+
+
+cdef inline int vectors_of_kernel(int left, int most) noexcept nogil:
+    """The vectors of the next kernel: 4, 2 or 1."""
+    return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
+
+
+# The product of two contiguous vectors, from arguments that are known to be some.
+cdef struct Dot:
+    const i8_kernels *kernels
+    int64_t k
+    const uint8_t *x
+    const uint8_t *y
+    bint x_signed, y_signed
+
+
+cdef int dot_threads(const Dot *d, int threads) noexcept nogil
+cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil
+
+cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil
+cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil
+cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil
+cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil
