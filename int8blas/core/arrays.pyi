@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from ctypes import Array
 from enum import Enum
 from mmap import mmap
-from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
 _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 
@@ -21,6 +22,9 @@ class _DLPack(Protocol):
 # What shares its memory with NumPy, besides ndarrays; results that are stored in it are the very object.
 _Memory: TypeAlias = bytearray | memoryview | mmap | array[Any] | Array[Any] | _DLPack
 _MemoryT = TypeVar("_MemoryT", bound=_Memory)
+# The type of `out` is the type of the result; without `out` the result is a new array.
+_OutT = TypeVar("_OutT", bound=_Memory | npt.NDArray[Any], default=npt.NDArray[Any])
+_FloatsT = TypeVar("_FloatsT", bound=_Memory | npt.NDArray[np.float32], default=npt.NDArray[np.float32])
 _Array: TypeAlias = _SupportsArray[_T_co] | _Memory
 
 # bool is uint8 in place; real numbers become float32.

@@ -1,14 +1,16 @@
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import _Array, _Float, _Int8OrUInt8, _MemoryT, _Real
+from int8blas.core.arrays import _Array, _Float, _Int8OrUInt8, _OutT, _Real
 from int8blas.stage.attributes import PostOp
 
 _Element: TypeAlias = _Int8OrUInt8 | np.int32 | _Float
 _T = TypeVar("_T", np.uint8, np.int8, np.int32, np.float32, np.float16)
+_Scales: TypeAlias = Mapping[str, _Real] | None
+_ZeroPoints: TypeAlias = Mapping[str, SupportsIndex] | None
 _PostOps: TypeAlias = PostOp | Iterable[PostOp]
 _Operation: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne"]
 _Rounding: TypeAlias = Literal["float", "onnx"]
@@ -18,8 +20,8 @@ def eltwise(
     src: _Array[_T],
     ops: _PostOps,
     *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
     dst_dtype: None = None,
     scheme: _Rounding = "float",
     out: npt.NDArray[_T] | None = None,
@@ -29,31 +31,20 @@ def eltwise(
     src: _Array[_Element],
     ops: _PostOps,
     *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
     dst_dtype: npt.DTypeLike | None = None,
     scheme: _Rounding = "float",
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def eltwise(
-    src: _Array[_Element],
-    ops: _PostOps,
-    *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
-    dst_dtype: npt.DTypeLike | None = None,
-    scheme: _Rounding = "float",
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 @overload
 def binary(
     op: _Operation,
     src0: _Array[_T],
     src1: _Array[_Element],
     *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
     post_ops: _PostOps = (),
     dst_dtype: None = None,
     scheme: _Rounding = "float",
@@ -65,27 +56,13 @@ def binary(
     src0: _Array[_Element],
     src1: _Array[_Element],
     *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
+    scales: _Scales = None,
+    zero_points: _ZeroPoints = None,
     post_ops: _PostOps = (),
     dst_dtype: npt.DTypeLike | None = None,
     scheme: _Rounding = "float",
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def binary(
-    op: _Operation,
-    src0: _Array[_Element],
-    src1: _Array[_Element],
-    *,
-    scales: Mapping[str, _Real] | None = None,
-    zero_points: Mapping[str, SupportsIndex] | None = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    scheme: _Rounding = "float",
-    out: _MemoryT,
-) -> _MemoryT: ...
-@overload
+    out: _OutT | None = None,
+) -> _OutT: ...
 def sum(
     srcs: Iterable[_Array[_Element]],
     *,
@@ -94,20 +71,8 @@ def sum(
     dst_scale: _Real = 1,
     dst_zero_point: SupportsIndex = 0,
     dst_dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def sum(
-    srcs: Iterable[_Array[_Element]],
-    *,
-    scales: Iterable[_Real] | None = None,
-    zero_points: Iterable[SupportsIndex] | None = None,
-    dst_scale: _Real = 1,
-    dst_zero_point: SupportsIndex = 0,
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
-@overload
+    out: _OutT | None = None,
+) -> _OutT: ...
 def concat(
     srcs: Iterable[_Array[_Element]],
     axis: SupportsIndex,
@@ -117,20 +82,8 @@ def concat(
     dst_scale: _Real = 1,
     dst_zero_point: SupportsIndex = 0,
     dst_dtype: npt.DTypeLike | None = None,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def concat(
-    srcs: Iterable[_Array[_Element]],
-    axis: SupportsIndex,
-    *,
-    scales: Iterable[_Real] | None = None,
-    zero_points: Iterable[SupportsIndex] | None = None,
-    dst_scale: _Real = 1,
-    dst_zero_point: SupportsIndex = 0,
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 def look_up(
     src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *, out: npt.NDArray[_T] | None = None
 ) -> npt.NDArray[_T]: ...

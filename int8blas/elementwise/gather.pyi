@@ -1,15 +1,13 @@
 from collections.abc import Sequence
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from int8blas.core.arrays import _Array, _Int8OrUInt8, _MemoryT
+from int8blas.core.arrays import _Array, _FloatsT, _Int8OrUInt8
 from int8blas.elementwise.quantization import _Reals, _ZeroPoints
 
 _Indices: TypeAlias = SupportsIndex | Sequence[Any] | _Array[np.integer[Any]]
 
-@overload
 def gather(
     table: _Array[_Int8OrUInt8],
     indices: _Indices,
@@ -17,15 +15,5 @@ def gather(
     zero_point: _ZeroPoints = 0,
     *,
     axis: Literal[0, 1, -1, -2] | None = None,
-    out: npt.NDArray[np.float32] | None = None,
-) -> npt.NDArray[np.float32]: ...
-@overload
-def gather(
-    table: _Array[_Int8OrUInt8],
-    indices: _Indices,
-    scale: _Reals = 1.0,
-    zero_point: _ZeroPoints = 0,
-    *,
-    axis: Literal[0, 1, -1, -2] | None = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _FloatsT | None = None,
+) -> _FloatsT: ...

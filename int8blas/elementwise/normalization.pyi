@@ -1,13 +1,14 @@
 from collections.abc import Mapping
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
-from int8blas.core.arrays import _Array, _Float, _Int8OrUInt8, _MemoryT, _Real
+from int8blas.core.arrays import _Array, _Float, _Int8OrUInt8, _OutT, _Real
 
 _Source: TypeAlias = _Array[_Int8OrUInt8 | np.int32 | _Float]
-_Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16)
+_Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16, default=np.float32)
 _Tensor: TypeAlias = Literal["src", "dst"]
 _Scales: TypeAlias = Mapping[_Tensor, _Real] | None
 _ZeroPoints: TypeAlias = Mapping[_Tensor, SupportsIndex] | None
@@ -20,7 +21,7 @@ def softmax(
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
     log: bool = False,
-    dst_dtype: type[_Result] | np.dtype[_Result],
+    dst_dtype: type[_Result] | np.dtype[_Result] = ...,
     out: npt.NDArray[_Result] | None = None,
 ) -> npt.NDArray[_Result]: ...
 @overload
@@ -31,31 +32,9 @@ def softmax(
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
     log: bool = False,
-    dst_dtype: type[np.float32] = ...,
-    out: npt.NDArray[np.float32] | None = None,
-) -> npt.NDArray[np.float32]: ...
-@overload
-def softmax(
-    src: _Source,
-    axis: SupportsIndex = -1,
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    log: bool = False,
-    dst_dtype: npt.DTypeLike,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def softmax(
-    src: _Source,
-    axis: SupportsIndex = -1,
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    log: bool = False,
     dst_dtype: npt.DTypeLike = ...,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 @overload
 def layer_norm(
     src: _Source,
@@ -65,7 +44,7 @@ def layer_norm(
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
-    dst_dtype: type[_Result] | np.dtype[_Result],
+    dst_dtype: type[_Result] | np.dtype[_Result] = ...,
     out: npt.NDArray[_Result] | None = None,
 ) -> npt.NDArray[_Result]: ...
 @overload
@@ -77,33 +56,9 @@ def layer_norm(
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
-    dst_dtype: type[np.float32] = ...,
-    out: npt.NDArray[np.float32] | None = None,
-) -> npt.NDArray[np.float32]: ...
-@overload
-def layer_norm(
-    src: _Source,
-    gamma: _Array[_Float] | None = None,
-    beta: _Array[_Float] | None = None,
-    *,
-    epsilon: _Real = 1e-5,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    dst_dtype: npt.DTypeLike,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def layer_norm(
-    src: _Source,
-    gamma: _Array[_Float] | None = None,
-    beta: _Array[_Float] | None = None,
-    *,
-    epsilon: _Real = 1e-5,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
     dst_dtype: npt.DTypeLike = ...,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 def layer_norm_of_sum(
     src: npt.NDArray[Any],
     plus: npt.NDArray[Any],

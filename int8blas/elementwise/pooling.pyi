@@ -4,7 +4,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import _Array, _Int8OrUInt8, _MemoryT
+from int8blas.core.arrays import _Array, _Int8OrUInt8, _MemoryT, _OutT
 
 _Q = TypeVar("_Q", np.uint8, np.int8)
 _Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
@@ -63,23 +63,9 @@ def avg_pool(
     zero_point: SupportsIndex = 0,
     ceil_mode: _Flag = False,
     layout: _Layout = None,
-    dst_dtype: npt.DTypeLike,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def avg_pool(
-    src: _Array[_Int8OrUInt8],
-    kernel: _Sizes,
-    *,
-    strides: _Sizes | None = None,
-    padding: _Padding = 0,
-    include_padding: _Flag = False,
-    zero_point: SupportsIndex = 0,
-    ceil_mode: _Flag = False,
-    layout: _Layout = None,
     dst_dtype: npt.DTypeLike | None = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 @overload
 def global_max_pool(
     src: _Array[_Q], *, layout: _Layout = None, out: npt.NDArray[_Q] | None = None
@@ -95,14 +81,6 @@ def global_avg_pool(
     src: _Array[_Int8OrUInt8],
     *,
     layout: _Layout = None,
-    dst_dtype: npt.DTypeLike,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def global_avg_pool(
-    src: _Array[_Int8OrUInt8],
-    *,
-    layout: _Layout = None,
     dst_dtype: npt.DTypeLike | None = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...

@@ -1,12 +1,13 @@
 from collections.abc import Sequence
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
-from int8blas.core.arrays import _Array, _Float, _MemoryT, _Real
+from int8blas.core.arrays import _Array, _Float, _FloatsT, _OutT, _Real
 
-_Q = TypeVar("_Q", np.uint8, np.int8, np.int32)
+_Q = TypeVar("_Q", np.uint8, np.int8, np.int32, default=np.int8)
 _Integer: TypeAlias = np.uint8 | np.int8 | np.int32
 _Reals: TypeAlias = _Real | Sequence[Any] | _Array[np.floating[Any] | np.integer[Any]]
 _ZeroPoints: TypeAlias = SupportsIndex | Sequence[Any] | _Array[np.integer[Any]]
@@ -19,18 +20,7 @@ def quantize(
     x: _Array[_Float],
     scale: _Reals,
     zero_point: _ZeroPoints = 0,
-    dtype: type[np.int8] = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Rounding = "float",
-    out: npt.NDArray[np.int8] | None = None,
-) -> npt.NDArray[np.int8]: ...
-@overload
-def quantize(
-    x: _Array[_Float],
-    scale: _Reals,
-    zero_point: _ZeroPoints,
-    dtype: type[_Q] | np.dtype[_Q],
+    dtype: type[_Q] | np.dtype[_Q] = ...,
     *,
     axis: _Axis = None,
     scheme: _Rounding = "float",
@@ -45,54 +35,22 @@ def quantize(
     *,
     axis: _Axis = None,
     scheme: _Rounding = "float",
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def quantize(
-    x: _Array[_Float],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: npt.DTypeLike = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Rounding = "float",
-    out: _MemoryT,
-) -> _MemoryT: ...
-@overload
+    out: _OutT | None = None,
+) -> _OutT: ...
 def dequantize(
     x: _Array[_Integer],
     scale: _Reals,
     zero_point: _ZeroPoints = 0,
     *,
     axis: _Axis = None,
-    out: npt.NDArray[np.float32] | None = None,
-) -> npt.NDArray[np.float32]: ...
-@overload
-def dequantize(
-    x: _Array[_Integer],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    *,
-    axis: _Axis = None,
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _FloatsT | None = None,
+) -> _FloatsT: ...
 @overload
 def requantize(
     x: _Array[np.int32],
     scale: _Reals,
     zero_point: _ZeroPoints = 0,
-    dtype: type[np.int8] = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Scheme = "float",
-    out: npt.NDArray[np.int8] | None = None,
-) -> npt.NDArray[np.int8]: ...
-@overload
-def requantize(
-    x: _Array[np.int32],
-    scale: _Reals,
-    zero_point: _ZeroPoints,
-    dtype: type[_Q] | np.dtype[_Q],
+    dtype: type[_Q] | np.dtype[_Q] = ...,
     *,
     axis: _Axis = None,
     scheme: _Scheme = "float",
@@ -107,17 +65,6 @@ def requantize(
     *,
     axis: _Axis = None,
     scheme: _Scheme = "float",
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]: ...
-@overload
-def requantize(
-    x: _Array[np.int32],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: npt.DTypeLike = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Scheme = "float",
-    out: _MemoryT,
-) -> _MemoryT: ...
+    out: _OutT | None = None,
+) -> _OutT: ...
 def quantized_multiplier(scale: _Real) -> tuple[int, int]: ...
