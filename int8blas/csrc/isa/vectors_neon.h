@@ -1,9 +1,9 @@
 /* i8_vec for the AArch64 files: two registers of 128 bits, 8 lanes, so that there are 16 of them in the 32 registers
- * and a panel is 2. 6 x 16 takes 12 accumulators, 2 vectors of B, and 1 of A: 15. Units of 128 bits, of which contracts
- * speak, are the registers.
+ * and a panel is 2. 6 x 16 takes 12 accumulators, 2 vectors of B, and 1 of A: 15. The units of 128 bits in contracts
+ * are the registers.
  *
- * Maxima and minima of f32 are those of MAXPS and MINPS, which give their second operand for NaN and for zeros of
- * either sign; FMAX and FMIN do not. */
+ * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand for NaN and for zeros of either
+ * sign; FMAX and FMIN differ. */
 #ifdef I8_AARCH64
 #ifndef I8_TARGET
 #ifdef __clang__
@@ -103,7 +103,7 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
     if (n % 2)
         vst1_lane_s32(p, half, 0);
 }
-/* The lanes [from, to), of which the ends may lie outside the vector. */
+/* Store the lanes [from, to); `from` and `to` may lie outside the vector. */
 I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
 {
     int32_t lanes[I8_LANES];
@@ -117,7 +117,7 @@ I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     I8_FOR(u, 4) i8_store_unit((char *)p + 16 * u, units[u]);
 }
-/* CPUs find out themselves that whole cache lines are written, and do not read them first. */
+/* CPUs detect stores of whole cache lines, and do not read these lines first. */
 I8_INLINE void i8_stream(void *p, i8_vec v) { i8_store(p, v); }
 
 /* The dwords as s64. */
@@ -152,12 +152,12 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vpadalq_s16(acc.low, I8_PAIRS(a.low, b.low)), vpadalq_s16(acc.high, I8_PAIRS(a.high, b.high)));
 }
-/* In s16, for as many as fit. */
+/* s16 sums, for as many dots as fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(I8_ADD_PAIRS_16(I8_S16(acc.low), a.low, b.low), I8_ADD_PAIRS_16(I8_S16(acc.high), a.high, b.high));
 }
-/* Both dots in s16 before they are added up. */
+/* acc + a . b + c . d: the s16 sums of both dots are added before they are widened. */
 I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 {
     const i8_vec sums = i8_dot_16(i8_dot_16(i8_zero(), a, b), c, d);
@@ -172,7 +172,7 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b)
     return I8_VEC(i8_half_dot2(acc.low, I8_S16(a.low), I8_S16(b.low)),
                   i8_half_dot2(acc.high, I8_S16(a.high), I8_S16(b.high)));
 }
-/* The same products, any two of which are added in a lane. */
+/* The same sum of all lanes; a lane may add any two of the products. */
 I8_INLINE int32x4_t i8_half_dot2_any(int32x4_t acc, int16x8_t a, int16x8_t b)
 {
     return vmlal_high_s16(vmlal_s16(acc, vget_low_s16(a), vget_low_s16(b)), a, b);
@@ -224,13 +224,13 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[3] = hi23;
 }
 
-/* Units of 128 bits that are `step` bytes apart. */
+/* Load units of 128 bits that are `step` bytes apart. */
 I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
 {
     return I8_VEC(i8_load_unit(p), i8_load_unit((const char *)p + step));
 }
 
-/* The first `units` units of 128 bits of s32, `step` elements apart, stored or added to what is there. */
+/* Store the first `units` units of 128 bits of s32, `step` elements apart, or add them to the elements there. */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {
     const int32x4_t unit[2] = {x.low, x.high};
@@ -241,7 +241,7 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* `bytes` bytes, 4 to 32, over and over; the same of which only the first `valid` are read, and the others are 0. */
+/* Repeat `bytes` bytes, 4 to 32; and read only the first `valid` of them, the others being 0. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -261,14 +261,14 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat(some, bytes);
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two of x, then two of y. Sums of neighbouring units of 128 bits: two of
- * x, then two of y. */
+/* Sums of neighbouring lanes: in each 128 bits two sums of x, then two of y. Sums of neighbouring units of 128 bits:
+ * the sum of x, then the sum of y. */
 I8_BINARY(i8_fold_lanes, int32x4_t, vpaddq_s32)
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
     return I8_VEC(vaddq_s32(x.low, x.high), vaddq_s32(y.low, y.high));
 }
-/* Lane i is that of the number order[i] of v. */
+/* Lane i of the result is lane order[i] of v. */
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order)
 {
     const uint8x16x2_t table = {{I8_U8(v.low), I8_U8(v.high)}};
@@ -288,7 +288,7 @@ I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 {
     return I8_VEC(i8_half_widened(x.low, half), i8_half_widened(x.high, half));
 }
-/* The 4 bytes at p as u16, over and over, and as many bytes as are half a vector as s16, or u16. */
+/* The 4 bytes at p as u16, repeated; half a vector of bytes as s16, and as u16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p)
 {
     uint32_t x;
@@ -305,18 +305,18 @@ I8_INLINE i8_vec i8_words_u8(const void *p)
     const uint8x16_t x = i8_load_unit(p);
     return I8_VEC(vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
 }
-/* Sums of neighbouring lanes of x, then those of y. */
+/* The sums of neighbouring lanes of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     return I8_VEC(vpaddq_s32(x.low, x.high), vpaddq_s32(y.low, y.high));
 }
 
-/* The two halves of every byte, u4 each. */
+/* The low and the high 4 bits of every byte, u4. */
 #define I8_LOW_HALVES(x) vandq_u8(x, vdupq_n_u8(15))
 #define I8_HIGH_HALVES(x) vshrq_n_u8(x, 4)
 I8_UNARY(i8_low_halves, uint8x16_t, I8_LOW_HALVES)
 I8_UNARY(i8_high_halves, uint8x16_t, I8_HIGH_HALVES)
-/* acc + low + 16 * high, pairs of s16 added up. */
+/* acc + low + 16 * high, both summed over pairs of s16. */
 #define I8_ADD_HALF(acc, low, high)                                                                                    \
     vmlaq_n_s32(vpadalq_s16(acc, I8_S16(low)), vpaddlq_s16(I8_S16(high)), 16)
 I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
@@ -364,18 +364,18 @@ I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z)
     return I8_F32(vfmaq_f32(z.low, x.low, y.low), vfmaq_f32(z.high, x.high, y.high));
 }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_F32(vdupq_n_f32(x), vdupq_n_f32(x)); }
-/* y where either is NaN or both are zeros, as MAXPS has it. */
+/* y if either is NaN or both are zeros, as MAXPS returns it. */
 I8_BINARY_F32(i8_max_f32, I8_LARGER)
 I8_BINARY_F32(i8_min_f32, I8_SMALLER)
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return I8_F32((float32x4_t)x.low, (float32x4_t)x.high); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_F32(vcvtq_f32_s32(x.low), vcvtq_f32_s32(x.high)); }
-/* Half to even and saturated; -2**31 for NaN. */
+/* Round half to even and saturate; -2**31 for NaN. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     x = i8_max_f32(x, i8_set_f32(-0x1p31f));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Half to even, where that is known to be in the range of s32; -2**31 for NaN. */
+/* Round half to even; x is in the range of s32, or NaN, which becomes -2**31. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return i8_to_s32(x); }
 /* x - y, which f64 holds, rounded once. */
 I8_INLINE float32x4_t i8_half_difference(int32x4_t x, int32x4_t y)
@@ -392,8 +392,8 @@ I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
     x = i8_min_f32(i8_max_f32(x, i8_set_f32(low)), i8_set_f32(high));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Lanes of s32. A comparison sets all bits of a lane, by which i8_where takes x, else y. Shifts are by up to 31 bits,
- * to the right of the sign too. */
+/* Lanes of s32. A comparison sets all bits of a lane; i8_where takes x where they are set, else y. Shifts are by up to
+ * 31 bits; the right shift keeps the sign. */
 I8_INLINE i8_vec i8_set_32(int32_t x) { return i8_twice(vdupq_n_s32(x)); }
 I8_BINARY(i8_min_s32, int32x4_t, vminq_s32)
 I8_BINARY(i8_max_s32, int32x4_t, vmaxq_s32)
@@ -430,11 +430,11 @@ I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return i8_where(I8_VEC(I8_IS_NUMBER(x.low), I8_IS_NUMBER(x.high)), y, z);
 }
-/* The low bytes of I8_LANES values, which are in the range of the type. */
+/* Store the low bytes of I8_LANES values, which are in the range of the type. */
 I8_INLINE int16x8_t i8_packed_words(i8_vec x) { return vqmovn_high_s32(vqmovn_s32(x.low), x.high); }
 I8_INLINE void i8_store_u8(void *p, i8_vec x) { vst1_u8((uint8_t *)p, vqmovun_s16(i8_packed_words(x))); }
 I8_INLINE void i8_store_s8(void *p, i8_vec x) { vst1_s8((int8_t *)p, vqmovn_s16(i8_packed_words(x))); }
-/* Bytes of I8_LANES numbers, half to even, not below `low`, which is in the type, nor above it. */
+/* Round I8_LANES numbers half to even, saturate them to [low, largest of the type] and store them as bytes. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
 {
     x = i8_max_f32(x, low); /* conversions and packing saturate */
@@ -482,7 +482,7 @@ I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n)
     const int16x8_t by = vdupq_n_s16((int16_t)-n);
     return I8_VEC(vshlq_u16(I8_U16(x.low), by), vshlq_u16(I8_U16(x.high), by));
 }
-/* The low bytes of 16-bit elements of at most 255. */
+/* Store the low bytes of 16-bit elements of at most 255. */
 I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 {
     vst1q_u8((uint8_t *)p, vmovn_high_u16(vmovn_u16(I8_U16(x.low)), I8_U16(x.high)));
@@ -490,93 +490,6 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 
 /* ----------------------------------------------------------------------------------------- a chunk of 16 f32 --- */
 
-/* For the output stage of the quantized primitives. */
-typedef struct {
-    i8_f32 low, high;
-} i8_floats;
-
-#define I8_FLOATS(low_, high_)                                                                                         \
-    (i8_floats) { low_, high_ }
-#define I8_BINARY_FLOATS(name, f)                                                                                      \
-    I8_INLINE i8_floats name(i8_floats x, i8_floats y) { return I8_FLOATS(f(x.low, y.low), f(x.high, y.high)); }
-
-I8_INLINE i8_floats i8_floats_load(const float *p) { return I8_FLOATS(i8_load_f32(p), i8_load_f32(p + 8)); }
-I8_INLINE i8_floats i8_floats_from(const int32_t *p)
-{
-    return I8_FLOATS(i8_to_f32(i8_load(p)), i8_to_f32(i8_load(p + 8)));
-}
-/* p - a * q, modulo 2**32. */
-I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
-{
-    const i8_vec factor = i8_set_32(a);
-    return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_mul_s32(factor, i8_load(q)))),
-                     i8_to_f32(i8_sub(i8_load(p + 8), i8_mul_s32(factor, i8_load(q + 8)))));
-}
-/* p - q, modulo 2**32. */
-I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
-{
-    return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_load(q))), i8_to_f32(i8_sub(i8_load(p + 8), i8_load(q + 8))));
-}
-I8_INLINE void i8_floats_store(float *p, i8_floats x)
-{
-    i8_store_f32(p, x.low);
-    i8_store_f32(p + 8, x.high);
-}
-I8_INLINE i8_floats i8_floats_set(float x) { return I8_FLOATS(i8_set_f32(x), i8_set_f32(x)); }
-I8_BINARY_FLOATS(i8_floats_add, i8_add_f32)
-I8_BINARY_FLOATS(i8_floats_mul, i8_mul_f32)
-I8_BINARY_FLOATS(i8_floats_min, i8_min_f32)
-I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
-/* Halves are added, the second to the first, until one element is left. */
-I8_INLINE float i8_floats_sum(i8_floats x)
-{
-    const i8_f32 y = i8_add_f32(x.low, x.high);
-    const float32x4_t z = vaddq_f32(y.low, y.high);
-    const float32x2_t w = vadd_f32(vget_low_f32(z), vget_high_f32(z));
-    return vget_lane_f32(w, 0) + vget_lane_f32(w, 1);
-}
-/* The largest number, where none is NaN. */
-I8_INLINE float i8_floats_top(i8_floats x)
-{
-    const i8_f32 y = i8_max_f32(x.low, x.high);
-    return vmaxvq_f32(vmaxq_f32(y.low, y.high));
-}
-/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
-#define I8_LARGEST(x, y) (float32x4_t)vmaxq_s32((int32x4_t)(x), (int32x4_t)vabsq_f32(y))
-I8_BINARY_F32(i8_half_largest, I8_LARGEST)
-I8_BINARY_FLOATS(i8_floats_largest, i8_half_largest)
-/* x < 0 ? 0 : x, as MAXPS gives its second operand for a NaN, and for zeros of either sign. */
-I8_INLINE i8_floats i8_floats_relu(i8_floats x)
-{
-    const i8_f32 zero = i8_set_f32(0);
-    return I8_FLOATS(i8_max_f32(zero, x.low), i8_max_f32(zero, x.high));
-}
-/* 0 for NaN. */
-I8_INLINE i8_f32 i8_half_ordered(i8_f32 x)
-{
-    return I8_F32((float32x4_t)vandq_u32(I8_U32(x.low), I8_IS_NUMBER(x.low)),
-                  (float32x4_t)vandq_u32(I8_U32(x.high), I8_IS_NUMBER(x.high)));
-}
-I8_INLINE i8_floats i8_floats_ordered(i8_floats x)
-{
-    return I8_FLOATS(i8_half_ordered(x.low), i8_half_ordered(x.high));
-}
-/* Saturated to [low, high] within u8 or s8, half to even. */
-I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
-{
-    const int16x8_t first = i8_packed_words(i8_round(x.low, low, high));
-    const int16x8_t second = i8_packed_words(i8_round(x.high, low, high));
-    i8_store_unit(p, is_signed ? I8_U8(vqmovn_high_s16(vqmovn_s16(first), second))
-                               : vqmovun_high_s16(vqmovun_s16(first), second));
-}
-/* Half to even, where that is known to be in the range of s8; XORed with flip. */
-I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
-{
-    const int16x8_t first = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.low.low), vcvtnq_s32_f32(x.low.high)));
-    const int16x8_t second = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.high.low), vcvtnq_s32_f32(x.high.high)));
-    i8_store_unit(p, veorq_u8(I8_U8(vqmovn_high_s16(vqmovn_s16(first), second)), vdupq_n_u8(flip)));
-}
-/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. */
 I8_INLINE float32x4_t i8_quarter_minus(int32x4_t x, int32_t largest)
 {
     const uint32x4_t distance = I8_U32(vsubq_s32(vdupq_n_s32(largest), x));
@@ -587,39 +500,17 @@ I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
     const i8_vec x = i8_load(p);
     return I8_F32(i8_quarter_minus(x.low, largest), i8_quarter_minus(x.high, largest));
 }
-I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
-{
-    return I8_FLOATS(i8_half_minus(p, largest), i8_half_minus(p + 8, largest));
-}
-/* For fused_body.h: 16 bytes as f32. */
-I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
-{
-    return I8_FLOATS(i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8)));
-}
-I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p)
-{
-    return I8_FLOATS(i8_to_f32(i8_load_s8(p)), i8_to_f32(i8_load_s8(p + 8)));
-}
-/* 16 f16 or bf16 as f32, unaligned; of bf16 these are the upper halves. */
 I8_INLINE i8_f32 i8_half_from_f16(const char *p)
 {
     const float16x8_t x = (float16x8_t)i8_load_unit(p);
     return I8_F32(vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x));
 }
+/* bf16 are the upper halves of f32. */
 I8_INLINE i8_f32 i8_half_from_bf16(const char *p)
 {
     const uint16x8_t x = I8_U16(i8_load_unit(p)), zero = vdupq_n_u16(0);
     return I8_F32((float32x4_t)vzip1q_u16(zero, x), (float32x4_t)vzip2q_u16(zero, x));
 }
-I8_INLINE i8_floats i8_floats_from_f16(const char *p)
-{
-    return I8_FLOATS(i8_half_from_f16(p), i8_half_from_f16(p + 16));
-}
-I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
-{
-    return I8_FLOATS(i8_half_from_bf16(p), i8_half_from_bf16(p + 16));
-}
-/* And back, half to even. A NaN keeps its sign alone. */
 I8_INLINE float32x4_t i8_with_plain_nan(float32x4_t x)
 {
     const uint32x4_t nan = vorrq_u32(vandq_u32(I8_U32(x), vdupq_n_u32(0x80000000u)), vdupq_n_u32(0x7fc00000u));
@@ -630,11 +521,6 @@ I8_INLINE void i8_half_store_f16(char *p, i8_f32 x)
     const float16x4_t low = vcvt_f16_f32(i8_with_plain_nan(x.low));
     i8_store_unit(p, I8_U8(vcvt_high_f16_f32(low, i8_with_plain_nan(x.high))));
 }
-I8_INLINE void i8_floats_store_f16(char *p, i8_floats x)
-{
-    i8_half_store_f16(p, x.low);
-    i8_half_store_f16(p + 16, x.high);
-}
 I8_INLINE uint32x4_t i8_to_bf16(float32x4_t x)
 {
     const uint32x4_t bits = I8_U32(i8_with_plain_nan(x)), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
@@ -644,20 +530,41 @@ I8_INLINE void i8_half_store_bf16(char *p, i8_f32 x)
 {
     i8_store_unit(p, I8_U8(vshrn_high_n_u32(vshrn_n_u32(i8_to_bf16(x.low), 16), i8_to_bf16(x.high), 16)));
 }
-I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
+#define I8_LARGEST(x, y) (float32x4_t)vmaxq_s32((int32x4_t)(x), (int32x4_t)vabsq_f32(y))
+I8_BINARY_F32(i8_half_largest, I8_LARGEST)
+I8_INLINE i8_f32 i8_half_ordered(i8_f32 x)
 {
-    i8_half_store_bf16(p, x.low);
-    i8_half_store_bf16(p + 16, x.high);
+    return I8_F32((float32x4_t)vandq_u32(I8_U32(x.low), I8_IS_NUMBER(x.low)),
+                  (float32x4_t)vandq_u32(I8_U32(x.high), I8_IS_NUMBER(x.high)));
 }
-I8_INLINE void i8_floats_store_s32(char *p, i8_floats x)
+I8_INLINE float i8_half_sum(i8_f32 y)
 {
-    i8_store(p, i8_to_s32(x.low));
-    i8_store(p + 32, i8_to_s32(x.high));
+    const float32x4_t z = vaddq_f32(y.low, y.high);
+    const float32x2_t w = vadd_f32(vget_low_f32(z), vget_high_f32(z));
+    return vget_lane_f32(w, 0) + vget_lane_f32(w, 1);
+}
+I8_INLINE float i8_half_top(i8_f32 y) { return vmaxvq_f32(vmaxq_f32(y.low, y.high)); }
+#include "isa/chunk_of_two.h"
+
+/* Round half to even and saturate to [low, high], which is within u8 or s8. */
+I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float high, int is_signed)
+{
+    const int16x8_t first = i8_packed_words(i8_round(x.low, low, high));
+    const int16x8_t second = i8_packed_words(i8_round(x.high, low, high));
+    i8_store_unit(p, is_signed ? I8_U8(vqmovn_high_s16(vqmovn_s16(first), second))
+                               : vqmovun_high_s16(vqmovun_s16(first), second));
+}
+/* Round half to even, which is in the range of s8, and XOR with flip. */
+I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
+{
+    const int16x8_t first = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.low.low), vcvtnq_s32_f32(x.low.high)));
+    const int16x8_t second = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.high.low), vcvtnq_s32_f32(x.high.high)));
+    i8_store_unit(p, veorq_u8(I8_U8(vqmovn_high_s16(vqmovn_s16(first), second)), vdupq_n_u8(flip)));
 }
 
 /* ----------------------------------------------------------------------------------------------------- bytes --- */
 
-/* 4 vectors of s32, saturated, as bytes in the order that i8_interleave had them in. */
+/* 4 vectors of s32, saturated, as bytes in the order that i8_interleave takes them from. */
 #define I8_PACKED_WORDS(x, y) vqmovn_high_s32(vqmovn_s32(x), y)
 #define I8_PACKED_U8(v, part)                                                                                          \
     vqmovun_high_s16(vqmovun_s16(I8_PACKED_WORDS((v)[0].part, (v)[1].part)),                                           \
@@ -667,9 +574,9 @@ I8_INLINE void i8_floats_store_s32(char *p, i8_floats x)
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v) { return I8_VEC(I8_PACKED_U8(v, low), I8_PACKED_U8(v, high)); }
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low), I8_PACKED_S8(v, high)); }
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
-/* Of each 128 bits of `table`, the byte that the byte of `index`, below 16, says. */
+/* In each unit of 128 bits, the bytes of `table` whose numbers, below 16, are the bytes of `index`. */
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
-/* One bit of every byte, as all of its bits, and y where it is set, else x. */
+/* Set all bits of a byte if one bit of it is set; i8_choose takes y for such bytes, else x. */
 typedef i8_vec i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit)
 {

@@ -1,4 +1,4 @@
-/* The "width" of portable C: plain loops, of which the compiler makes what the baseline of the target allows. */
+/* The "width" of portable C: plain loops, which the compiler translates for the baseline of the target. */
 #include <math.h>
 #include <string.h>
 

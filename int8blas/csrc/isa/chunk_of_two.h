@@ -1,0 +1,91 @@
+/* A chunk of 16 f32 as two vectors of 8: the widths with 8 lanes share these functions. vectors_<width>.h includes this
+ * file after its functions of i8_vec and i8_f32, and defines, for 8 elements each, i8_half_minus, i8_half_from_f16,
+ * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_sum and
+ * i8_half_top. vectors_ref.h has all functions of chunks as loops. */
+typedef struct {
+    i8_f32 low, high;
+} i8_floats;
+
+#define I8_FLOATS(low_, high_)                                                                                         \
+    (i8_floats) { low_, high_ }
+#define I8_UNARY_FLOATS(name, f)                                                                                       \
+    I8_INLINE i8_floats name(i8_floats x) { return I8_FLOATS(f(x.low), f(x.high)); }
+#define I8_BINARY_FLOATS(name, f)                                                                                      \
+    I8_INLINE i8_floats name(i8_floats x, i8_floats y) { return I8_FLOATS(f(x.low, y.low), f(x.high, y.high)); }
+
+I8_INLINE i8_floats i8_floats_load(const float *p) { return I8_FLOATS(i8_load_f32(p), i8_load_f32(p + 8)); }
+I8_INLINE i8_floats i8_floats_from(const int32_t *p)
+{
+    return I8_FLOATS(i8_to_f32(i8_load(p)), i8_to_f32(i8_load(p + 8)));
+}
+/* p - a * q, modulo 2**32. */
+I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
+{
+    const i8_vec factor = i8_set_32(a);
+    return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_mul_s32(factor, i8_load(q)))),
+                     i8_to_f32(i8_sub(i8_load(p + 8), i8_mul_s32(factor, i8_load(q + 8)))));
+}
+/* p - q, modulo 2**32. */
+I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
+{
+    return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_load(q))), i8_to_f32(i8_sub(i8_load(p + 8), i8_load(q + 8))));
+}
+/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. */
+I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
+{
+    return I8_FLOATS(i8_half_minus(p, largest), i8_half_minus(p + 8, largest));
+}
+/* 16 bytes, and 16 f16 or bf16, unaligned. */
+I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
+{
+    return I8_FLOATS(i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8)));
+}
+I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p)
+{
+    return I8_FLOATS(i8_to_f32(i8_load_s8(p)), i8_to_f32(i8_load_s8(p + 8)));
+}
+I8_INLINE i8_floats i8_floats_from_f16(const char *p)
+{
+    return I8_FLOATS(i8_half_from_f16(p), i8_half_from_f16(p + 16));
+}
+I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
+{
+    return I8_FLOATS(i8_half_from_bf16(p), i8_half_from_bf16(p + 16));
+}
+I8_INLINE i8_floats i8_floats_set(float x) { return I8_FLOATS(i8_set_f32(x), i8_set_f32(x)); }
+I8_BINARY_FLOATS(i8_floats_add, i8_add_f32)
+I8_BINARY_FLOATS(i8_floats_mul, i8_mul_f32)
+I8_BINARY_FLOATS(i8_floats_min, i8_min_f32)
+I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
+/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
+I8_BINARY_FLOATS(i8_floats_largest, i8_half_largest)
+/* x < 0 ? 0 : x, as MAXPS returns its second operand for a NaN, and for zeros of either sign. */
+I8_INLINE i8_f32 i8_half_relu(i8_f32 x) { return i8_max_f32(i8_set_f32(0), x); }
+I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)
+/* 0 for NaN. */
+I8_UNARY_FLOATS(i8_floats_ordered, i8_half_ordered)
+/* Add the second half to the first until one element is left. */
+I8_INLINE float i8_floats_sum(i8_floats x) { return i8_half_sum(i8_add_f32(x.low, x.high)); }
+/* The largest number, where none is NaN. */
+I8_INLINE float i8_floats_top(i8_floats x) { return i8_half_top(i8_max_f32(x.low, x.high)); }
+I8_INLINE void i8_floats_store(float *p, i8_floats x)
+{
+    i8_store_f32(p, x.low);
+    i8_store_f32(p + 8, x.high);
+}
+I8_INLINE void i8_floats_store_s32(char *p, i8_floats x)
+{
+    i8_store(p, i8_to_s32(x.low));
+    i8_store(p + 32, i8_to_s32(x.high));
+}
+/* f16 and bf16, half to even. A NaN keeps its sign alone. */
+I8_INLINE void i8_floats_store_f16(char *p, i8_floats x)
+{
+    i8_half_store_f16(p, x.low);
+    i8_half_store_f16(p + 16, x.high);
+}
+I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
+{
+    i8_half_store_bf16(p, x.low);
+    i8_half_store_bf16(p + 16, x.high);
+}
