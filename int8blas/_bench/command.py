@@ -28,10 +28,10 @@ from int8blas._bench.timing import MIN_SAMPLES, Plan
 from int8blas.core import kernels
 
 SUMMARY = "measure the speed of this machine, in about a minute"
-DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute: beside the machine's own limits, and
-beside NumPy, SciPy and int8 libraries, as far as they are installed."""
+DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's
+limits, NumPy, SciPy and the installed int8 libraries."""
 ROUNDS = 40  # samples of a contestant, at most
-# Of the time, for the first shape of a class: at most so much, as the large ones of them come last, which may end late.
+# The largest share of the time for the first shape of a class: large shapes come last, and may end late.
 FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
 LARGE = 1 << 20  # bytes of a problem; smaller ones are prepared in a time that does not depend on them
 FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # of a contestant: each sample and the calibration have a call that is not timed
@@ -86,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(options: argparse.Namespace) -> dict[str, str]:
-    """The variables that other libraries read when they are loaded."""
+    """Return the variables that other libraries read when they are loaded."""
     # Idle workers of one library must not spin on the CPUs that the next one is measured on.
     found = {name: str(options.threads) for name in THREAD_VARIABLES} | {"OPENBLAS_THREAD_TIMEOUT": "20"}
     if options.isa in onednn_gemm.ISAS:
@@ -95,14 +95,14 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def in_order(problems: Sequence[Problem]) -> list[Problem]:
-    """The smallest of each class before all others, and small ones before large ones among both."""
+    """Order the shapes: first the smallest of each class, then all others, each group from small to large."""
     by_size = sorted(problems, key=lambda problem: problem.operations)
     firsts = {problem.cls: problem for problem in reversed(by_size)}.values()
     return [p for p in by_size if p in firsts] + [p for p in by_size if p not in firsts]
 
 
 class Run:
-    """The measuring, from the time `start` on, within the seconds of the options."""
+    """The measurement, from the time `start` on, within the seconds of the options."""
 
     def __init__(self, options: argparse.Namespace, contestants: Sequence[Peer], start: float) -> None:
         self._seconds: float = options.seconds
@@ -115,11 +115,12 @@ class Run:
         return self._start + self._seconds - time.perf_counter()
 
     def measure(self) -> tuple[list[GemmRow], list[Problem]]:
-        """The rows of the shapes that can be measured in time, and the other shapes."""
+        """Return the rows of the shapes that can be measured in time, and the other shapes."""
         problems = [Problem(cls, *shape, "u8s8") for cls, shape in MINUTE]
         rows: dict[Problem, GemmRow] = {}
         try:
-            # The small ones first: they say what does not fit in a short run. Always at least one.
+            # Measure small problems first: their times show which problems do not fit a short run. At least one is
+            # measured.
             for index, problem in enumerate(in_order(problems)):
                 share, late = self._left() / (len(problems) - index), 0.0
                 if problem.cls not in {row.problem.cls for row in rows.values()}:
@@ -131,8 +132,8 @@ class Run:
         return [rows[problem] for problem in problems if problem in rows], [p for p in problems if p not in rows]
 
     def _row(self, problem: Problem, share: float, late: float) -> GemmRow | None:
-        """Measure a problem in its share of the time, unless preparing it would end later by so many seconds; what may
-        be late and is prepared is measured."""
+        """Measure a problem in its share of the time, unless its preparation would end more than `late` seconds late; a
+        prepared problem is always measured."""
 
         def show() -> None:
             self._bar.show(1 - self._left() / self._seconds, f"{problem.cls} {problem}")
@@ -163,7 +164,7 @@ def save(path: Path, about: dict[str, object], rows: list[GemmRow]) -> None:
 
 
 def run(options: argparse.Namespace, start: float) -> int:
-    """Measure and report; the exit status."""
+    """Measure and report; return the exit status."""
     found, missing = peers.load(peers.FLOAT32 + peers.INT8 * options.peers, set(), True)
     for peer in found:
         peer.set_threads(options.threads)
@@ -194,7 +195,8 @@ def run(options: argparse.Namespace, start: float) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run in a process that has the settings from its start, because NumPy has read its own already in this one."""
+    """Run in a process that has the settings from its start, because NumPy has already read its settings in this
+    process."""
     start = time.perf_counter()
     wanted = settings(options)
     try:

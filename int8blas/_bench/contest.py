@@ -15,7 +15,7 @@ SETTLE = 5e-3  # seconds between contestants when workers of the last one may st
 
 
 def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[dict[str, Entry], dict[str, Prepared]]:
-    """Bind the operands of a problem to every contestant, run it once, and check what it gives."""
+    """Bind the operands of a problem to every contestant, run each once, and check its result."""
     entries, prepared = {}, {}
     for peer in contestants:
         if not peer.supports(operands.problem):
@@ -27,7 +27,7 @@ def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[d
             ready.run()
             entry.fault = ready.check()
             prepared[peer.name] = ready
-        except Exception as error:  # a peer that refuses a shape is reported, and the others are measured
+        except Exception as error:  # a peer that refuses a shape is reported; other peers are measured
             entry.fault = f"did not run: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return entries, prepared
 
@@ -38,9 +38,9 @@ def take_turns(
     others: Mapping[str, Callable[[], object]],
     watch: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """Measure what is prepared for each problem, and `others`, in one interleaved run.
+    """Measure the prepared contestants of each problem, and `others`, in one interleaved run.
 
-    The entries get their timings; those of the others are returned. `watch` is that of `measure`.
+    Set the timings of the entries, and return the timings of `others`. `watch` goes to `measure`.
     """
     calls = {(i, name): ready.run for i, (_, bound) in enumerate(setups) for name, ready in bound.items()}
     timings = measure(calls | {(-1, name): call for name, call in others.items()}, schedule, watch)

@@ -1,4 +1,4 @@
-"""What the numbers were measured on and with."""
+"""The machine and the software of a measurement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from int8blas.core.config import cpu_name
 
 
 def caches() -> dict[str, str]:
-    """Size of each data or unified cache of the first CPU, where the system tells."""
+    """Return the size of each data or unified cache of the first CPU, if the system reports it."""
     found = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
@@ -24,7 +24,7 @@ def caches() -> dict[str, str]:
 
 
 def usable_cpus() -> int:
-    """CPUs this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

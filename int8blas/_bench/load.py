@@ -1,4 +1,4 @@
-"""What other processes and the hypervisor take of the CPUs during a run."""
+"""The share of the CPUs that other processes and the hypervisor take during a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-# Shares of the CPUs' time from which on a run is worth repeating: a process that uses a tenth of them slows the
-# contestant down by more than most differences between contestants, and time that the hypervisor takes is lost whole.
+# Shares of the CPUs' time from which on a run should be repeated: a process that uses a tenth of the CPUs slows a
+# contestant down by more than most differences between contestants. Time that the hypervisor takes is lost entirely.
 OTHERS, STOLEN = 0.1, 0.01
 
 
@@ -26,7 +26,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Load:
-    """CPUs that were taken from a run, on average over its time."""
+    """CPUs that were taken from a run, averaged over its time."""
 
     cpus: int
     others: float  # by other processes
@@ -34,7 +34,7 @@ class Load:
 
     @property
     def warning(self) -> str:
-        """A sentence about a load that falsifies the figures, or an empty text."""
+        """Return a warning about a load that distorts the figures, or an empty text."""
         taken = [
             f"{share:.2g} of {self.cpus} CPUs went to {taker}"
             for share, least, taker in (

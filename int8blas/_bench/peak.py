@@ -31,9 +31,9 @@ class Peak:
     def beside(
         self, size: int, run: Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Timing]]
     ) -> tuple[float | None, float]:
-        """The compute peak in GOPS, if there is one, and the read bandwidth of about `size` bytes in GB/s.
+        """Return the compute peak in GOPS, if there is one, and the read bandwidth of about `size` bytes in GB/s.
 
-        `run` measures the calls that it is given, beside others.
+        `run` measures the given calls, among others.
         """
         read_bytes, reads = self.read(size)
         timings = run(reads | self.compute())
@@ -42,13 +42,14 @@ class Peak:
         return peak_gops, max(read_bytes / timings[name].best for name in reads) / 1e9
 
     def compute(self) -> dict[str, Callable[[], object]]:
-        """ "compute": a call of `compute_operations` operations; nothing where the ISA has no peak loop."""
+        """Return "compute", a call of `compute_operations` operations; nothing if the ISA has no peak loop."""
         if not self.compute_operations:
             return {}
         return {"compute": partial(loops.multiply_add, self._iterations, self._threads)}
 
     def read(self, size: int) -> tuple[int, dict[str, Callable[[], object]]]:
-        """Calls that read a buffer of about `size` bytes as one stream and as four, and the bytes each call reads."""
+        """Return calls that read a buffer of about `size` bytes as one stream and as four, and the bytes that each call
+        reads."""
         granule = 256 * self._threads
         size = max(size // granule, 1) * granule
         # Aligned to a cache line, and never a page of zeros that the system shares.

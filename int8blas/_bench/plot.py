@@ -12,7 +12,7 @@ from int8blas._bench.results import GemmRow, class_means
 
 
 def obstacle(path: Path) -> str:
-    """Why no figure can be written to that file, in a line; an empty string if one can."""
+    """Return in one line why no figure can be written to that file, or an empty string."""
     try:
         bases = importlib.import_module("matplotlib.backend_bases")
     except ImportError:
@@ -23,7 +23,7 @@ def obstacle(path: Path) -> str:
 
 
 def save(groups: Sequence[tuple[str, list[Any]]], path: Path, kinds: Sequence[Callable[..., None]]) -> None:
-    """Draw a line of axes of these kinds per group of rows; needs matplotlib."""
+    """Draw a row of axes of these kinds for each group of rows; needs matplotlib."""
     importlib.import_module("matplotlib").use("Agg")
     plt = importlib.import_module("matplotlib.pyplot")
     size = (16, 5 * len(groups))
@@ -35,7 +35,7 @@ def save(groups: Sequence[tuple[str, list[Any]]], path: Path, kinds: Sequence[Ca
 
 
 def roofline(axis: Any, rows: list[GemmRow], title: str) -> None:
-    """GOPS over operations per byte of A, B and C; each problem's own limits as short lines."""
+    """Draw GOPS over operations per byte of A, B and C, with each problem's own limits as short lines."""
     series = {PLAIN: "o", PACKED: "s", "best peer": "x"}
     for label, marker in series.items():
         points = []
@@ -55,7 +55,7 @@ def roofline(axis: Any, rows: list[GemmRow], title: str) -> None:
 
 
 def speeds(axis: Any, rows: list[GemmRow], title: str) -> None:
-    """Bars of the speed over each other contestant, by class."""
+    """Draw bars of the speed relative to each other contestant, by class."""
     means = class_means(rows)
     others = list(dict.fromkeys(name for mean in means for name in mean.speed_over))
     width = 0.8 / max(len(others), 1)

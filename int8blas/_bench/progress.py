@@ -11,14 +11,14 @@ INTERVAL = 0.1  # seconds between two drawings
 
 
 class Progress:
-    """Draws on a terminal only: in a pipe or a file nothing is written."""
+    """A bar on a terminal; nothing is written to a pipe or a file."""
 
     def __init__(self) -> None:
         self._drawn = 0.0
         self._length = 0
 
     def show(self, fraction: float, text: str) -> None:
-        """Draw the bar, with the text behind it, unless it has just been drawn."""
+        """Draw the bar and the text behind it, unless it was drawn less than INTERVAL ago."""
         now = time.perf_counter()
         if now - self._drawn < INTERVAL or not sys.stderr.isatty():
             return

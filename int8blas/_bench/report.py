@@ -16,12 +16,12 @@ INDENT = 15  # of what a note says
 
 
 def columns() -> int:
-    """Of the terminal, or of what is written to instead of one."""
+    """Return the columns of the terminal, or of the file or pipe instead of one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL
 
 
 def print_items(start: str, items: Iterable[str], separator: str = ", ", indent: int = 2) -> None:
-    """Words behind a start, in lines that break between two items alone."""
+    """Write items behind a start, in lines that break only between two items."""
     line, width, first = start, columns() - len(separator.rstrip()), True
     for item in items:
         part = item if first else separator + item
@@ -33,13 +33,13 @@ def print_items(start: str, items: Iterable[str], separator: str = ", ", indent:
 
 
 def print_text(text: str, start: str = "") -> None:
-    """A sentence, in lines as long as they may be; those after the first are indented as far as `start` is long."""
+    """Write a sentence in full lines; lines after the first are indented by the length of `start`."""
     indent = " " * len(start)
     print(textwrap.fill(text, columns(), initial_indent=start, subsequent_indent=indent or "  "))
 
 
 def _blocks(widths: Sequence[int]) -> Iterator[list[int]]:
-    """Columns of a table that fit beside each other, each time with the first one."""
+    """Split the columns of a table into groups that fit the terminal, each with the first column."""
     block, room = [0], columns() - widths[0]
     for column, width in enumerate(widths[1:], 1):
         if len(block) > 1 and room < width + 1:
@@ -51,7 +51,7 @@ def _blocks(widths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits; a dash for nothing."""
+    """Format three significant digits; a dash for None."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
@@ -78,7 +78,7 @@ def print_header(environment: Mapping[str, object], versions: Mapping[str, str],
 
 
 def print_faults(rows: Sequence[Row]) -> None:
-    """What was wrong, a line for each contestant."""
+    """Report the failures, a line for each contestant."""
     for name in dict.fromkeys(name for row in rows for name in row.entries):
         faults = [(row, row.entries[name].fault) for row in rows if name in row.entries and row.entries[name].fault]
         if faults:
@@ -87,14 +87,14 @@ def print_faults(rows: Sequence[Row]) -> None:
 
 
 def _extent(values: Iterable[float | None]) -> str:
-    """The smallest and the largest of the values that there are."""
+    """Format the smallest and the largest of the values that are not None."""
     known = [value for value in values if value is not None]
     ends = dict.fromkeys(map(number, (min(known), max(known)))) if known else ["none"]
     return " to ".join(ends)
 
 
 def print_classes(means: Sequence[ClassMeans], rows: Sequence[GemmRow]) -> None:
-    """A line per class of shapes, and what its columns are."""
+    """Print a line per class of shapes, and the meaning of its columns."""
     others = list(dict.fromkeys(name for mean in means for name in mean.speed_over))
     head = [["", "", "class"]]
     body = [[mean.cls] for mean in means]

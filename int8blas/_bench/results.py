@@ -28,11 +28,11 @@ class Entry:
     ours: bool
     comparable: bool
     timing: Timing | None = None  # None: it could not run
-    fault: str = ""  # what is wrong with its result, or why it did not run
+    fault: str = ""  # the error of its result, or the reason why it did not run
 
     @property
     def counts(self) -> bool:
-        """Whether it may be the best peer: it computes in int8, and rightly."""
+        """Whether it may be the best peer: it computes in int8, with the right result."""
         return self.timing is not None and not self.fault and not self.ours and self.comparable and self.kind != "f32"
 
 
@@ -55,12 +55,12 @@ class Row(ABC):
         return self.problem.operations / seconds / 1e9 if seconds else None
 
     def ratio(self, name: str, other: str | None) -> float | None:
-        """How many times as fast as `other` `name` is."""
+        """Return how many times as fast `name` is as `other`."""
         mine, theirs = self.seconds(name), self.seconds(other)
         return theirs / mine if mine and theirs else None
 
     def peak_share(self, name: str) -> float | None:
-        """Fraction of the compute peak."""
+        """Return the fraction of the compute peak."""
         gops = self.gops(name)
         return gops / self.peak_gops if gops and self.peak_gops else None
 
@@ -71,7 +71,7 @@ class Row(ABC):
     @property
     @abstractmethod
     def best_peers(self) -> dict[str, str | None]:
-        """For each way of int8blas's to compute the problem the fastest peer that computes the same."""
+        """Return, for each way in which int8blas computes the problem, the fastest peer that computes the same."""
 
     @property
     @abstractmethod
@@ -128,7 +128,7 @@ class GemmRow(Row):
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """The last two where an ISA is forced."""
+        """The last two apply if an ISA is forced."""
         best = self.best_peers
         ratios = {
             "plain / best peer": self.ratio(PLAIN, best["plain"]),
@@ -142,18 +142,18 @@ class GemmRow(Row):
 
     @property
     def reading_bound(self) -> bool:
-        """Whether reading A and B takes longer, at the machine's limits, than multiplying them."""
+        """Return whether reading A and B takes longer, at the machine's limits, than multiplying them."""
         if not self.read_gbs or not self.peak_gops:
             return False
         return self.problem.operand_bytes / self.read_gbs > self.problem.operations / self.peak_gops
 
     def speed_over(self, name: str) -> float | None:
-        """int8blas's speed, with B packed where it is for the other, over that of a right contestant."""
+        """Return int8blas's speed over a correct contestant's; B is packed if it is for the contestant."""
         entry = self.entries[name]
         return None if entry.fault else self.ratio(PACKED if entry.kind == "packed" else PLAIN, name)
 
     def read_share(self, name: str) -> float | None:
-        """Fraction of the streaming-read bandwidth, if A and B are read once."""
+        """Return the fraction of the streaming-read bandwidth, if A and B are read once."""
         seconds = self.seconds(name)
         return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
 
@@ -163,7 +163,7 @@ class GemmRow(Row):
 
 @dataclass(frozen=True)
 class ClassMeans:
-    """Geometric means over the shapes of a class, by the names of contestants; what no shape has is left out.
+    """Geometric means over the shapes of a class, by the names of contestants; a contestant without values is left out.
 
     The shares and `gops` are int8blas's; `read_share` is over the shapes for which reading A and B is the limit.
     """
@@ -177,7 +177,7 @@ class ClassMeans:
 
 
 def _means(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """The mean for each name of the values that there are."""
+    """Return for each name the mean of the values that are not None."""
     found: dict[str, list[float]] = {}
     for name, value in values:
         if value is not None:
@@ -186,7 +186,7 @@ def _means(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 
 def class_means(rows: Sequence[GemmRow]) -> list[ClassMeans]:
-    """Per class, in the order of the rows."""
+    """Return the means per class, in the order of the rows."""
     found = []
     for cls in dict.fromkeys(row.problem.cls for row in rows):
         members = [row for row in rows if row.problem.cls == cls]

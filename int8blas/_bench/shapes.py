@@ -19,7 +19,7 @@ SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
 CLASSES: dict[str, list[tuple[int, int, int]]] = {
     # the call itself
     "tiny": [(4, 4, 4), (8, 8, 8), (16, 16, 16), (24, 24, 24), (32, 32, 32)],
-    # packing, tile edges, what is left of the call
+    # packing, tile edges, overhead of the call
     "small": [(48, 48, 48), (64, 64, 64), (96, 96, 96), (128, 128, 128)],
     # multiply-adds
     "square": [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048)],
@@ -58,7 +58,7 @@ QUICK: list[tuple[str, tuple[int, int, int]]] = [
 
 @dataclass(frozen=True)
 class Product:
-    """The sizes of one product, C (M x N) = A (M x K) @ B (K x N), and the class of shapes that it is in."""
+    """The sizes of one product, C (M x N) = A (M x K) @ B (K x N), and its class of shapes."""
 
     sizes: ClassVar[str] = "M x N x K"
     formula: ClassVar[str] = "2 M N K"  # of the operations
@@ -85,7 +85,7 @@ class Problem(Product):
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes of A and B, each of which has to be read at least once."""
+        """Return the bytes of A and B, both of which are read at least once."""
         return self.m * self.k + self.k * self.n
 
     @property
@@ -96,7 +96,7 @@ class Problem(Product):
 
 @dataclass(frozen=True)
 class Operands:
-    """C-ordered A and B of a problem, with the result that every contestant has to give.
+    """Return C-ordered A and B of a problem, with the result that every contestant has to give.
 
     The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum
     of two products with a uint8 A leaves int16.
@@ -119,7 +119,7 @@ class Operands:
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """The product in int64.
+        """Return the product in int64.
 
         float64 holds every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result. B is
         converted in parts, because it may be large.
@@ -130,7 +130,8 @@ class Operands:
         return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to int16.
+        """Return the result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to
+        int16.
 
         A signed A is shifted by 128 first, and 128 times the column sums of B taken off again; for int8 B only.
         """
@@ -145,7 +146,7 @@ class Operands:
         return result
 
 
-# Two of most classes, for a minute: B in the L1 and L2 caches, in L3 and beyond.
+# Two shapes of most classes, for a run of a minute: B in the L1 and L2 caches, and in L3 and beyond.
 MINUTE: list[tuple[str, tuple[int, int, int]]] = [
     ("tiny", (16, 16, 16)),
     ("tiny", (32, 32, 32)),
@@ -170,6 +171,6 @@ MINUTE: list[tuple[str, tuple[int, int, int]]] = [
 
 
 def select(class_names: list[str], quick: bool) -> list[tuple[str, tuple[int, int, int]]]:
-    """(class, shape) of the chosen classes, or of all of them if none is named."""
+    """Return (class, shape) of the chosen classes, or of all classes if none is named."""
     everything = QUICK if quick else [(name, shape) for name, members in CLASSES.items() for shape in members]
     return [(name, shape) for name, shape in everything if not class_names or name in class_names]

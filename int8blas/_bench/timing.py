@@ -16,7 +16,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often to measure."""
+    """The length and the number of samples."""
 
     rounds: int  # samples per contestant, at most
     budget: float  # seconds for all contestants, shared evenly
@@ -41,10 +41,9 @@ class Timing:
 
 
 MIN_SAMPLES = 3
-# Calls before a sample, at most, and seconds: operands of half a shared L3 cache, which others have driven out of it,
-# are back after four passes.
+# The most calls, and seconds, before a sample: operands of half a shared L3 cache are back in it after four passes.
 WARM_CALLS, WARM_SECONDS = 4, 2e-3
-SLOW_SAMPLE = 0.05  # seconds; one that takes longer is not slow by chance
+SLOW_SAMPLE = 0.05  # seconds; a longer sample is not slow by chance
 LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early
 
 
@@ -56,10 +55,10 @@ def _sample(run: Callable[[], object], inner: int) -> float:
 
 
 def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
-    """The calls per sample that take at least `plan.min_sample` seconds, and the seconds per call that say so.
+    """Return the calls per sample that take at least `plan.min_sample` seconds, and the measured seconds per call.
 
-    The best of three samples says so, where they are short: a thread that wakes up, or waits for a core on which
-    another contestant's still spins, makes one call as long as hundreds.
+    Of short samples the best of three counts: one call can take as long as hundreds if its thread wakes up, or waits
+    for a core on which another contestant's thread still spins.
     """
     time.sleep(plan.settle)
     run()

@@ -42,7 +42,7 @@ cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
-    """An input array must be of that type, or bool for uint8; it may have any number of dimensions."""
+    """Check that an input array has that type, or bool for uint8; it may have any number of dimensions."""
     if cnp.PyArray_TYPE(array) != typenum:
         check_other_type(array, name, typenum)
     return 0
@@ -56,14 +56,15 @@ cdef inline bint is_output(object x, int typenum) noexcept:
 
 
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):
-    """An array of a type that results may be written to: in native byte order, writeable, not overlapping itself."""
+    """Return an array of a type that results may be written to: in native byte order, writeable, not overlapping
+    itself."""
     if is_output(x, typenum):
         return <cnp.ndarray>x
     return output_from(x, name, typenum)
 
 
 cdef inline cnp.ndarray output(object x, str name):
-    """The same for int32."""
+    """Return an int32 array that results may be written to."""
     return output_of(x, name, cnp.NPY_INT32)
 
 
@@ -79,7 +80,7 @@ cdef inline int check_transpose(object flag, str name) except -1:
 
 
 cdef inline double real(object x, str name) except? -1:
-    """A finite real number."""
+    """Return a finite real number."""
     cdef double value
     if type(x) is float:
         value = x

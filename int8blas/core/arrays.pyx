@@ -37,7 +37,7 @@ cdef int bfloat16_type = -1
 # ------------------------------------------------------------------------------------ arrays of other libraries ------
 
 cpdef cnp.ndarray as_array(object x, str name):
-    """`x` as an ndarray, of no subclass, without a copy where NumPy needs none."""
+    """Return `x` as an ndarray, of no subclass, without a copy where NumPy needs none."""
     if cnp.PyArray_CheckExact(x):
         return x
     if x is None:
@@ -88,7 +88,7 @@ cdef cnp.ndarray without_subclass(cnp.ndarray array, str name):
 
 
 cdef int check_exporter(object x, str name) except -1:
-    """An array of another library must lie in the CPU's memory, have no nulls, and must not need a gradient."""
+    """Check that an array of another library lies in the CPU's memory, has no nulls, and needs no gradient."""
     device = "a CUDA device" if hasattr(x, "__cuda_array_interface__") else None
     if hasattr(x, "__dlpack_device__"):
         try:
@@ -113,7 +113,7 @@ cdef int check_exporter(object x, str name) except -1:
 # ------------------------------------------------------------------------------------------------------ bfloat16 ------
 
 cpdef bint is_bfloat16(cnp.dtype dtype):
-    """Whether a dtype is the bfloat16 of ml_dtypes, or another package's, in native byte order."""
+    """Return whether a dtype is the bfloat16 of ml_dtypes, or another package's, in native byte order."""
     global bfloat16_type
     if not cnp.PyTypeNum_ISUSERDEF(dtype.type_num):
         return False
@@ -123,7 +123,7 @@ cpdef bint is_bfloat16(cnp.dtype dtype):
 
 
 cpdef object bfloat16_dtype():
-    """The dtype of ml_dtypes, which is imported for it."""
+    """Return the dtype of ml_dtypes, which is imported for it."""
     try:
         from ml_dtypes import bfloat16
     except ImportError as error:
@@ -145,7 +145,7 @@ cdef cnp.ndarray view_bfloat16(cnp.ndarray integers_):
 
 
 cpdef cnp.ndarray widened(object x, str name):
-    """`as_array` with float16 and bfloat16 as float32, which is exact."""
+    """Return `x` as an ndarray, with float16 and bfloat16 as float32, which is exact."""
     cdef cnp.ndarray array = as_array(x, name)
     if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT16 or is_bfloat16(array.dtype):
         return array.astype(np.float32)
@@ -153,13 +153,13 @@ cpdef cnp.ndarray widened(object x, str name):
 
 
 cpdef cnp.ndarray in_float32(object x, str name):
-    """`widened` with float64 as float32 too, which rounds."""
+    """Return `x` as an ndarray, with all floats as float32, which rounds float64."""
     cdef cnp.ndarray array = widened(x, name)
     return rounded(array) if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT64 else array
 
 
 cdef cnp.ndarray float32s(object x, str name):
-    """An array of float32, float64, float16 or bfloat16, as float32 in native byte order."""
+    """Return an array of float32, float64, float16 or bfloat16, as float32 in native byte order."""
     cdef cnp.ndarray array = elements(x, name, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
     return array if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 else array.astype(np.float32)
 
@@ -188,7 +188,7 @@ cpdef object dtype_from(object x):
 
 
 cpdef str dtype_argument(object x):
-    """An argument for a dtype in an error."""
+    """Return how an error shows an argument for a dtype."""
     found = dtype_from(x)
     return shown(x) if found is None else dtype_name(found)
 
@@ -214,7 +214,8 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
 
 
 cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
-    """An input as this type in native byte order: a bool array is uint8 in place, float64 is rounded to float32."""
+    """Return an input as this type in native byte order: a bool array is uint8 in place, float64 is rounded to
+    float32."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
@@ -229,7 +230,7 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
 
 
 cdef cnp.ndarray int8_operand(object x, str name):
-    """An input array of uint8, as which bool is taken, or int8, and any number of dimensions."""
+    """Return an input array of uint8 or int8, with any number of dimensions; bool becomes uint8."""
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
     if typenum == cnp.NPY_UINT8 or typenum == cnp.NPY_INT8:
@@ -240,7 +241,7 @@ cdef cnp.ndarray int8_operand(object x, str name):
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
-    """Whether two elements of an array could share memory (true only if the strides do not nest)."""
+    """Return whether two elements of an array could share memory (true only if the strides do not nest)."""
     cdef ptrdiff_t steps[cnp.NPY_MAXDIMS]
     cdef int64_t sizes[cnp.NPY_MAXDIMS]
     cdef ptrdiff_t step, extent = cnp.PyArray_ITEMSIZE(array)
@@ -290,7 +291,7 @@ cdef cnp.ndarray output_from(object x, str name, int typenum):
 
 
 cdef int product_type(object dtype) except -1:
-    """The type number of int32 or int64."""
+    """Return the type number of int32 or int64."""
     found = dtype_from(dtype)
     for typenum in (cnp.NPY_INT32, cnp.NPY_INT64):
         if found is not None and found == cnp.PyArray_DescrFromType(typenum):
@@ -305,8 +306,8 @@ cdef inline bint is_alike(int typenum, int other) noexcept:
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
-    """`out` as an array to write to, or None if it is None. The type of the result is that of `dtype`, else out's, else
-    int32."""
+    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`, else the type of
+    `out`, else int32."""
     cdef cnp.ndarray array = None
     typenum[0] = cnp.NPY_INT32
     if dtype is not None:
@@ -336,7 +337,7 @@ cdef int transpose_from(object flag, str name) except -1:
 
 
 cdef bint flag(object x, str name) except -1:
-    """A bool, or 0 or 1, of any integer type."""
+    """Return a bool, or 0 or 1, of any integer type."""
     try:
         value = int(x) if isinstance(x, np.bool_) else operator.index(x)
     except TypeError:
@@ -366,7 +367,7 @@ cpdef double real_from(object x, str name) except? -1:
 
 
 cdef bint check_numerics(object numerics) except -1:
-    """Whether `numerics` asks for the saturating mode."""
+    """Return whether `numerics` asks for the saturating mode."""
     if numerics is EXACT:
         return False
     if isinstance(numerics, str):
@@ -415,7 +416,7 @@ cdef void widen(int64_t *dst, const Integer *src, cnp.npy_intp count) noexcept:
 
 
 cdef cnp.ndarray widened_integers(cnp.ndarray array):
-    """The integers of an array as a new one of int64; uint64 beyond that wraps."""
+    """Return the integers of an array as a new int64 array; larger uint64 values wrap."""
     cdef int typenum = cnp.PyArray_TYPE(array)
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(array)
     cdef const void *src = cnp.PyArray_DATA(array)
@@ -441,7 +442,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
 
 
 cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high):
-    """The integers of an array as a new one of int64, all of them in [low, high]."""
+    """Return the integers of an array, all in [low, high], as a new int64 array."""
     cdef cnp.ndarray converted = widened_integers(array)
     cdef const int64_t *values = <const int64_t *>cnp.PyArray_DATA(converted)
     cdef int64_t smallest = low, largest = high
@@ -458,7 +459,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
-    """An input array of one of these types in native byte order, and any number of dimensions.
+    """Return an input array of one of these types in native byte order, and any number of dimensions.
 
     A function that takes float16 takes bfloat16 too; bool becomes uint8, and float64 is rounded to float32.
     """
@@ -479,7 +480,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
 
 
 cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
-    """An input array as this type in native byte order, and any number of dimensions."""
+    """Return an input array as this type in native byte order, and any number of dimensions."""
     return input_of_type(as_array(x, name), name, typenum)
 
 
@@ -492,13 +493,13 @@ cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
 
 
 cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarray like):
-    """`elements_output` of the shape of another array."""
+    """Return an output array with the shape of another array."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
     return array if cnp.PyArray_SAMESHAPE(array, like) else elements_output(array, name, typenum, (<object>like).shape)
 
 
 cdef tuple axes_from(object x, str name, int ndim):
-    """The axes that None, an integer or a tuple of integers selects, from 0 to ndim - 1, in the order given."""
+    """Return the axes that None, an integer or a tuple of integers selects, from 0 to ndim - 1, in the order given."""
     if x is None:
         return ()
     try:
@@ -515,7 +516,7 @@ cdef tuple axes_from(object x, str name, int ndim):
 
 
 cdef int axis_from(object x, str name, int ndim) except -1:
-    """The axis that an integer selects, from 0 to ndim - 1."""
+    """Return the axis that an integer selects, from 0 to ndim - 1."""
     try:
         axis = operator.index(x)
     except TypeError:
@@ -526,7 +527,7 @@ cdef int axis_from(object x, str name, int ndim) except -1:
 
 
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape):
-    """`x` as an array of 0 dimensions, or of that shape, with a dtype of one of these kinds."""
+    """Return `x` as an array of 0 dimensions, or of that shape, with a dtype of one of these kinds."""
     cdef cnp.ndarray array = widened(x, name) if "f" in kinds else as_array(x, name)
     if array.dtype.kind not in kinds and not (array.size == 0 and isinstance(x, (list, tuple))):
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
@@ -555,7 +556,7 @@ cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
 
 
 cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
-    """A number, or an array of numbers of that shape, finite and above 0 as float32 or float64: a new array."""
+    """Return a number, or an array of numbers of that shape, finite and above 0 as float32 or float64: a new array."""
     cdef cnp.ndarray array, converted
     cdef const float *values
     cdef cnp.npy_intp count, i = 0
@@ -604,7 +605,7 @@ cdef float divisor(object x, str name) except -1:
 
 
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape):
-    """An integer, or an array of integers of that shape, in [low, high]: a new int32 array."""
+    """Return an integer, or an array of integers of that shape, in [low, high]: a new int32 array."""
     cdef cnp.ndarray array
     cdef const int32_t *values
     cdef cnp.npy_intp count, i = 0
@@ -634,7 +635,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
 
 
 cpdef dict by_tensor(object x, str name, tuple tensors):
-    """A mapping from some of these tensors' names, or None for an empty one."""
+    """Return a mapping from some of these tensors' names as a dict, empty for None."""
     if x is None:
         return {}
     if type(x) is not dict and not isinstance(x, Mapping):
@@ -662,7 +663,7 @@ cdef int choice(object x, str name, tuple choices) except -1:
 
 
 cdef int quantized_type(object dtype, str name) except -1:
-    """The type number of uint8, int8 or int32."""
+    """Return the type number of uint8, int8 or int32."""
     found = dtype_from(dtype)
     for typenum in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
         if found is not None and found == cnp.PyArray_DescrFromType(typenum):

@@ -17,14 +17,14 @@ BOUNDS = ((8 << 10, 1 << 20), (64 << 10, 64 << 20))
 
 
 def count_of(text: str) -> int:
-    """How many CPUs are in a list such as '0-3,8'."""
+    """Return how many CPUs are in a list such as '0-3,8'."""
     ranges = [part.split("-") for part in text.strip().split(",")]
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ranges)
 
 
 def listed_caches(folder: str | Path) -> tuple[int, int, int]:
-    """Bytes of (L1, L2, L3) as a folder like /sys/devices/system/cpu/cpu0/cache tells them, 0 where it does not: of
-    data, and of an L2 that cores share the part of one."""
+    """Return the bytes of the data caches (L1, L2, L3) listed in a folder like /sys/devices/system/cpu/cpu0/cache, 0
+    for an unlisted cache; of a shared L2, the part of one core."""
     sizes, sharing = [0, 0, 0], [1, 1, 1]
     for index in sorted(Path(folder).glob("index*")):
         try:
@@ -42,7 +42,7 @@ def listed_caches(folder: str | Path) -> tuple[int, int, int]:
 
 
 def usable_cpus() -> list[int]:
-    """The CPUs that this process may run on, at least one."""
+    """Return the number of CPUs that this process may run on, at least one."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -57,7 +57,7 @@ def believable(listed: tuple[int, int, int], told: tuple[int, int, int]) -> tupl
 
 
 def found() -> tuple[int, ...]:
-    """Bytes of L1, L2 and L3, and how many cores there are."""
+    """Return the bytes of L1, L2 and L3, and the number of cores."""
     cpus = usable_cpus()
     listed = listed_caches(f"/sys/devices/system/cpu/cpu{cpus[0]}/cache")
     return *believable(listed, cpu_caches()), len(cpus)

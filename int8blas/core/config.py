@@ -13,7 +13,7 @@ from int8blas.core.machine import machine
 
 
 def cpu_name() -> str:
-    """The CPU's name, or its architecture if it tells none."""
+    """Return the CPU's name, or its architecture if it reports none."""
     return kernels.cpu_name() or platform.processor() or platform.machine()
 
 

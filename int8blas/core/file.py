@@ -6,9 +6,9 @@ The file, in little-endian numbers::
     index     JSON: {"value": node, "data": [[size, checksum], ...]}
     data      the bytes of each array
 
-The index and each array's bytes are followed by zeros up to a multiple of 64 bytes. Checksums are CRC-32, of the zeros
-too: every byte of a file is under one. A node is null, true, false, a number, a string, a list of nodes, or an object
-with one member, whose name says what it is:
+The index and each array's bytes are followed by zeros up to a multiple of 64 bytes. Checksums are CRC-32 and include
+the zeros, so that a checksum covers every byte of a file. A node is null, true, false, a number, a string, a list of
+nodes, or an object with one member, whose name says what it is:
 
 ==============================  =======================================================================================
 {"dict": {name: node, ...}}     a dict
@@ -20,8 +20,8 @@ with one member, whose name says what it is:
 {name: [[node, ...], {...}]}    what the class of this name is restored from: arguments, and those with names
 ==============================  =======================================================================================
 
-A class takes part by its `__reduce__`, which pickle uses too, and :func:`register`. Nothing in a file is executed: what
-is called are the constructors of registered classes, which check their arguments. A layer's weights are in the file as
+A class takes part by its `__reduce__`, which pickle uses too, and :func:`register`. Nothing in a file is executed:
+loading calls only constructors of registered classes, which check their arguments. A layer's weights are in the file as
 they are packed, so a change of what is packed, as well as one of what is above, is a new version of the format.
 """
 
@@ -351,7 +351,7 @@ def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
 
 
 def _value(node: Any, data: list[Bytes]) -> Any:
-    """The inverse of :func:`_node`."""
+    """Return the inverse of :func:`_node`."""
     if isinstance(node, list):
         return [_value(item, data) for item in node]
     if not isinstance(node, dict):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def get_include() -> str:
-    """The folder of ``int8blas.h``, for the include path of a C or C++ compiler.
+    """Return the folder of ``int8blas.h``, for the include path of a C or C++ compiler.
 
     The header has the functions of ``int8blas.cython_blas`` with their prototypes, and ``import_int8blas()``, which
     finds them when it is called. Nothing has to be linked. Cython needs no header: it has ``cython_blas.pxd``.

@@ -32,27 +32,19 @@ cdef extern from "isa/kernels.h" nogil:
         i8_column_values dst_zero
         const float *row_scale
         float rounder
-        int relu
-        int shifts
-        int type
-        int integral
-        int stream
+        int relu, shifts, type, integral, stream
         char *c
         ptrdiff_t c_row
 
     ctypedef struct i8_tile_args:
-        int64_t tiles
-        int64_t groups
+        int64_t tiles, groups
         const uint8_t *a
-        ptrdiff_t a_tile
-        ptrdiff_t a_row
-        ptrdiff_t a_group
+        ptrdiff_t a_tile, a_row, a_group
         int64_t more_segments
         ptrdiff_t a_segment
         const uint32_t *a_tail
         const int8_t *b
-        ptrdiff_t b_panel
-        ptrdiff_t b_segment
+        ptrdiff_t b_panel, b_segment
         const int32_t *acc_in
         ptrdiff_t acc_row
         const int32_t *row_init
@@ -82,14 +74,10 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MATRIX_ROWS, I8_MATRIX_K, I8_MATRIX_TILE
 
     ctypedef struct i8_matrix:
-        int mr
-        int np
-        int64_t kc
-        int64_t a_bytes
-        int64_t b_bytes
+        int mr, np
+        int64_t kc, a_bytes, b_bytes
         double thread_work
-        int64_t least_rows
-        int64_t least_k
+        int64_t least_rows, least_k
         int dots_columns
         i8_tile_fn tile[2][2]
         void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
@@ -113,35 +101,25 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t dst_row
 
     ctypedef struct i8_dot_args:
-        int64_t k
-        int64_t rows
+        int64_t k, rows
         const uint8_t *x
         const uint8_t *y
-        ptrdiff_t x_row
-        ptrdiff_t ahead
+        ptrdiff_t x_row, ahead
         uint8_t x_flip
-        int far
-        int count
+        int far, count
         const int32_t *start
         const int32_t *x_squares
         void *dst
-        ptrdiff_t dst_row
-        ptrdiff_t dst_column
+        ptrdiff_t dst_row, dst_column
 
     ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
 
     ctypedef struct i8_small_k_args:
-        int64_t rows
-        int64_t cols
-        int groups
-        int first
-        int stream
-        int distances
-        int a_tail
+        int64_t rows, cols
+        int groups, first, stream, distances, a_tail
         uint8_t a_flip
         const uint8_t *a
-        ptrdiff_t a_row
-        ptrdiff_t a_group
+        ptrdiff_t a_row, a_group
         const int8_t *b
         const int32_t *row_init
         const int32_t *col_init
@@ -155,26 +133,19 @@ cdef extern from "isa/kernels.h" nogil:
         const uint8_t *b
         ptrdiff_t b_row
         uint32_t b_flip
-        int b_tail
-        int first
-        int centered
+        int b_tail, first, centered
         ptrdiff_t ahead
         int64_t blocks
         int32_t *acc
-        ptrdiff_t acc_row
-        ptrdiff_t acc_block
+        ptrdiff_t acc_row, acc_block
 
     ctypedef void (*i8_few_rows_fn)(const i8_few_rows_args *) noexcept nogil
 
     ctypedef struct i8_post_op:
-        int kind
-        int type
-        float alpha
-        float beta
-        float scale
+        int kind, type
+        float alpha, beta, scale
         const float *operand
-        ptrdiff_t operand_row
-        ptrdiff_t operand_col
+        ptrdiff_t operand_row, operand_col
 
     enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX
     float I8_ROUNDER
@@ -192,11 +163,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_column_values bias
         i8_column_values dst_scale
         i8_column_values dst_zero
-        int bias_first
-        int relu
-        int finite
-        int rescales
-        int shifts
+        int bias_first, relu, finite, rescales, shifts
         float rounder
         int integral
         const int32_t *offset
@@ -207,8 +174,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_requantization requantization
 
     ctypedef struct i8_output_args:
-        int rows
-        int cols
+        int rows, cols
         const int32_t *acc32
         const int64_t *acc64
         const float *acc_f32
@@ -219,22 +185,17 @@ cdef extern from "isa/kernels.h" nogil:
         const int64_t *row_term
         const int32_t *co_row
         const int32_t *co_col
-        double alpha
-        double beta
-        int integral
-        int to_s64
+        double alpha, beta
+        int integral, to_s64
         int *saturated
         char *c
-        ptrdiff_t c_row
-        ptrdiff_t c_col
+        ptrdiff_t c_row, c_col
         const i8_stage *stage
-        int64_t row
-        int64_t column
+        int64_t row, column
         const float *row_scale
 
     ctypedef struct i8_scale_group_args:
-        int rows
-        int panels
+        int rows, panels
         const int32_t *acc
         ptrdiff_t acc_row
         int64_t ao
@@ -257,8 +218,7 @@ cdef extern from "isa/kernels.h" nogil:
         const void *x
         void *out
         const void *parameters[3]
-        int each
-        int stream
+        int each, stream
 
     ctypedef void (*i8_elements_fn)(const i8_elements_args *) noexcept nogil
 
@@ -272,30 +232,19 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t stride[3]
         int64_t dilation[3]
         int64_t before[3]
-        int64_t channels
-        int64_t line
+        int64_t channels, line
         uint8_t padding
 
     enum: I8_MAX_DEPTHWISE, I8_DEPTHWISE_VALUES, I8_STRIDED
 
     ctypedef struct i8_depthwise_args:
-        int pixels
-        int channels
-        int lines
-        int taps
-        int stride
-        int dilation
-        int together
-        int line_stride
-        int first
-        int end
+        int pixels, channels, lines, taps, stride, dilation, together, line_stride, first, end
         const uint8_t *const *line
         ptrdiff_t column_step
         const uint8_t *padding
         uint8_t flip
         const int8_t *weights
-        ptrdiff_t panel_size
-        ptrdiff_t weights_step
+        ptrdiff_t panel_size, weights_step
         const int32_t *start
         uint8_t *interleaved
         uint8_t *prepared
@@ -307,17 +256,9 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MAX_GROUPED
 
     ctypedef struct i8_grouped_args:
-        int pixels
-        int channels
-        int size
-        int lines
-        int taps
-        int window
-        int first
+        int pixels, channels, size, lines, taps, window, first
         const uint8_t *a
-        ptrdiff_t a_pixel
-        ptrdiff_t a_line
-        ptrdiff_t a_tap
+        ptrdiff_t a_pixel, a_line, a_tap
         const int8_t *weights
         const int32_t *start
         const i8_tile_output *output
@@ -329,22 +270,16 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_POOL_RUN, I8_POOL_WINDOW, I8_POOL_PART
 
     ctypedef struct i8_pool_args:
-        int64_t n
-        int64_t runs
+        int64_t n, runs
         const uint8_t *src
         char *out
-        ptrdiff_t src_step
-        ptrdiff_t out_step
+        ptrdiff_t src_step, out_step
         int64_t counts[3]
         ptrdiff_t strides[3]
-        int type
-        int each
+        int type, each
         const float *divisors
         ptrdiff_t divisor_step
-        int multiplier
-        int bias
-        int parity_shift
-        int shift
+        int multiplier, bias, parity_shift, shift
 
     ctypedef void (*i8_pool_fn)(const i8_pool_args *) noexcept nogil
 
@@ -356,8 +291,7 @@ cdef extern from "isa/kernels.h" nogil:
         uint8_t flip[2]
         float scale[2]
         float zero[2]
-        float dst_scale
-        float dst_zero
+        float dst_scale, dst_zero
         int onnx
         uint8_t *out
 
@@ -366,19 +300,13 @@ cdef extern from "isa/kernels.h" nogil:
     int64_t I8_NORMALIZE_ROOM(int64_t n)
 
     ctypedef struct i8_normalize_args:
-        int64_t rows
-        int64_t n
+        int64_t rows, n
         const char *src
         char *dst
         const float *plus
-        ptrdiff_t src_row
-        ptrdiff_t dst_row
-        ptrdiff_t plus_row
-        int src_type
-        int dst_type
-        float scale
-        float dst_scale
-        float dst_zero
+        ptrdiff_t src_row, dst_row, plus_row
+        int src_type, dst_type
+        float scale, dst_scale, dst_zero
         int log
         const float *gamma
         const float *beta
@@ -392,17 +320,13 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MAX_CELLS
 
     ctypedef struct i8_cell_args:
-        int rows
-        int panels
+        int rows, panels
         const int32_t *x
         const int32_t *h
-        ptrdiff_t x_row
-        ptrdiff_t h_row
+        ptrdiff_t x_row, h_row
         const float *scale
         const float *bias
-        float data_scale
-        float data_reciprocal
-        float data_shift
+        float data_scale, data_reciprocal, data_shift
         const uint8_t *before
         uint8_t *after
         ptrdiff_t state_row
@@ -419,14 +343,11 @@ cdef extern from "isa/kernels.h" nogil:
         const float *x_scale
         const float *h_scale
         const float *bias
-        float source_scale
-        float state_scale
+        float source_scale, state_scale
         const int32_t *h_sums
         const int32_t *x_zero
         const int32_t *h_zero
-        int32_t state_zero
-        int32_t x_excess
-        int32_t h_excess
+        int32_t state_zero, x_excess, h_excess
         float *memory
         float *output
 
@@ -436,21 +357,17 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t k
         const uint8_t *x
         const uint8_t *y
-        ptrdiff_t x_row
-        ptrdiff_t y_row
+        ptrdiff_t x_row, y_row
         int64_t *dst
-        ptrdiff_t dst_row
-        ptrdiff_t dst_column
+        ptrdiff_t dst_row, dst_column
 
     ctypedef void (*i8_long_k_fn)(const i8_long_k_args *) noexcept nogil
 
     ctypedef struct i8_distance_args:
-        int64_t k
-        int64_t count
+        int64_t k, count
         const uint8_t *x
         const uint8_t *y
-        ptrdiff_t x_row
-        ptrdiff_t y_row
+        ptrdiff_t x_row, y_row
         const int64_t *x_sums
         const int32_t *x_squares
         const int32_t *y_squares
@@ -467,36 +384,29 @@ cdef extern from "isa/kernels.h" nogil:
         i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP]
 
     ctypedef struct i8_gemm_kernels:
-        int mr
-        int np
-        int row_np
-        int exact
+        int mr, np, row_np, exact
         const i8_tiles *tiles[6]
         int tile_output
         uint8_t interleaved_flip
         void (*interleave_a)(uint8_t *a, int height, int64_t groups) noexcept nogil
-        int few_rows_mr
-        int few_rows_columns
+        int few_rows_mr, few_rows_columns
         i8_few_rows_fn few_rows[2][12]
         void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
                           ptrdiff_t row_stride) noexcept nogil
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
         void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
         void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero) noexcept nogil
-        int dots_rows
-        int dots_columns
+        int dots_rows, dots_columns
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
         void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
-        int long_k_rows
-        int long_k_columns
+        int long_k_rows, long_k_columns
         i8_long_k_fn long_k[2][2][3][3]
         int distance_rows
         i8_distance_fn distances[2][2][5]
         void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups,
                                const int64_t *sums) noexcept nogil
-        int small_k_rows
-        int small_k_limit
+        int small_k_rows, small_k_limit
         void (*small_k)(const i8_small_k_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
                                int64_t groups, int64_t block) noexcept nogil
@@ -534,17 +444,13 @@ cdef extern from "isa/kernels.h" nogil:
         void (*widen_b)(int16_t *dst, const int8_t *src, int64_t groups) noexcept nogil
 
     ctypedef struct i8_real_tile_args:
-        int rows
-        int panels
-        int first
+        int rows, panels, first
         int64_t k
         const float *a
         const float *b
         const float *scale
         float *c
-        ptrdiff_t a_row
-        ptrdiff_t b_row
-        ptrdiff_t c_row
+        ptrdiff_t a_row, b_row, c_row
 
     ctypedef struct i8_stage_kernels:
         void (*output)(const i8_output_args *) noexcept nogil
@@ -558,18 +464,15 @@ cdef extern from "isa/kernels.h" nogil:
         float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 uint8_t flip) noexcept nogil
-        int real_rows
-        int real_panels
+        int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil
 
     ctypedef struct i8_convolution_kernels:
-        int depthwise_channels
-        int depthwise_lines
+        int depthwise_channels, depthwise_lines
         void (*depthwise)(const i8_depthwise_args *) noexcept nogil
         void (*depthwise_strided)(const i8_depthwise_args *) noexcept nogil
-        int grouped_pixels
-        int grouped_channels
+        int grouped_pixels, grouped_channels
         void (*grouped)(const i8_grouped_args *) noexcept nogil
         void (*widen_grouped)(int8_t *dst, const int8_t *src, int64_t groups) noexcept nogil
 
@@ -607,12 +510,9 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t (*above[3])(const i8_above_args *) noexcept nogil
 
     ctypedef struct i8_tuning:
-        int64_t kc
-        int64_t a_bytes
-        int64_t nc
+        int64_t kc, a_bytes, nc
         double thread_work
-        int64_t tiny_work
-        int64_t few_rows_limit
+        int64_t tiny_work, few_rows_limit
 
     ctypedef struct i8_kernels:
         const char *name

@@ -23,7 +23,7 @@ PACKED = "packed"
 
 
 def check_layout(layout: Any, name: str) -> str:
-    """A layout of data or of weights."""
+    """Return a layout of data or weights in lower case, or raise an error."""
     if not isinstance(layout, str):
         raise TypeError(f"{name} must be a string, got {type(layout).__name__}")
     spatial = "".join(letter for letter in "dhw" if letter in layout)
@@ -37,12 +37,12 @@ def check_layout(layout: Any, name: str) -> str:
 
 
 def logical_order(layout: str) -> str:
-    """The letters of a layout in the logical order."""
+    """Return the letters of a layout in the logical order."""
     return "".join(letter for letter in (DATA if "n" in layout else WEIGHTS) if letter in layout)
 
 
 def permutation(source: str, target: str) -> tuple[int, ...]:
-    """The axes for ``transpose`` that make an array of layout `target` from one of layout `source`."""
+    """Return the axes for ``transpose`` from layout `source` to layout `target`."""
     return tuple(source.index(letter) for letter in target)
 
 
@@ -55,7 +55,7 @@ def mask_axes(mask: Any, ndim: int) -> tuple[int, ...]:
 
 
 def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...], name: str) -> npt.NDArray[Any]:
-    """One value, or one for each index of the selected dimensions, as an array of shape (count,) or ()."""
+    """Return one value, or one for each index of the selected dimensions, as an array of shape (count,) or ()."""
     selected = tuple(shape[axis] for axis in axes)
     count = math.prod(selected)
     if values.ndim == 0:
@@ -67,21 +67,21 @@ def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ..
 
 
 def aligned(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The values of :func:`spread`, in a shape that broadcasts against the whole array."""
+    """Return the values of :func:`spread` in a shape that broadcasts against the whole array."""
     if values.ndim == 0:
         return values
     return values.reshape([size if axis in axes else 1 for axis, size in enumerate(shape)])
 
 
 def is_weights(layout: str) -> bool:
-    """Whether a layout is one of weights."""
+    """Return whether a layout is a layout of weights."""
     return "o" in layout
 
 
 def to_logical(
     array: npt.NDArray[Any], name: str, layout: Any, layout_name: str
 ) -> tuple[npt.NDArray[Any], str | None]:
-    """A view with the axes in logical order, and their letters (None without a layout)."""
+    """Return a view with the axes in logical order, and their letters (None without a layout)."""
     if layout is None:
         return array, None
     layout = check_layout(layout, layout_name)

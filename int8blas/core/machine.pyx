@@ -5,7 +5,7 @@ from int8blas.core.caches import found
 
 
 def machine():
-    """The machine that plans are made for, as a dict: bytes of its caches, and its cores."""
+    """Return the machine that plans are made for, as a dict: bytes of its caches, and its cores."""
     return {"l1": this_machine.l1, "l2": this_machine.l2, "l3": this_machine.l3, "cores": this_machine.cores}
 
 

@@ -25,7 +25,7 @@ SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
 
 
 def int8_dtype(dtype: Any, name: str) -> np.dtype[Any]:
-    """The dtype int8 or uint8."""
+    """Return the dtype int8 or uint8."""
     found = dtype_from(dtype)
     if found is None or found not in (np.int8, np.uint8):
         raise TypeError(f"{name} must be uint8 or int8, got {dtype_argument(dtype)}")
@@ -58,7 +58,7 @@ def _found(values: Any, array: npt.NDArray[Any]) -> Any:
 
 
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Positive finite float32 values, of any shape."""
+    """Return positive finite float32 values of any shape."""
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {_found(values, array)}")
@@ -71,7 +71,7 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 
 def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Positive float32 values, of any shape, whose reciprocals are finite: a destination is multiplied by these."""
+    """Return positive float32 values of any shape whose reciprocals, factors of a destination, are finite."""
     array = scale_values(values, name)
     with np.errstate(over="ignore"):
         wrong = array[np.isinf(1 / array)]
@@ -83,7 +83,7 @@ def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
-    """int32 values within the range of `dtype`, of any shape."""
+    """Return int32 values of any shape within the range of `dtype`."""
     # A copy: another thread may write to what came between the check and the conversion.
     array = as_array(values, name).copy()
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):

@@ -70,7 +70,7 @@ cdef void kept(void *ctx, void *memory, size_t size) noexcept nogil:
 
 
 cdef object capsule(PyDataMem_Handler *handler, PyDataMemAllocator allocator):
-    """A memory handler in the form that NumPy takes."""
+    """Return a memory handler in the form that NumPy takes."""
     memcpy(handler.name, b"int8blas", 9)
     handler.version, handler.allocator = 1, allocator
     return PyCapsule_New(handler, "mem_handler", NULL)
@@ -98,7 +98,7 @@ cdef class Recycling:
 
 
 cdef object set_handler(double size):
-    """Set the handler for an array of that size. The one to put back, or None if nothing was set."""
+    """Set the handler for an array of that size. Return the handler to restore, or None if nothing was set."""
     if size < LARGE_BYTES:
         return None
     before = PyDataMem_GetHandler()
@@ -119,7 +119,7 @@ cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double 
 
 
 cdef cnp.ndarray empty_of(shape, int typenum):
-    """The same from a sequence of sizes."""
+    """Return a new array with the shape of a sequence of sizes."""
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef int ndim = 0
     if len(shape) > MAX_DIMS:
@@ -131,7 +131,8 @@ cdef cnp.ndarray empty_of(shape, int typenum):
 
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
-    """An array of the shape of `array`, its dimensions in the same order in memory, as numpy.empty_like makes it."""
+    """Return an array of the shape of `array`, its dimensions in the same order in memory, as numpy.empty_like makes
+    it."""
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)
     dtype = cnp.PyArray_DescrFromType(typenum)
@@ -144,12 +145,12 @@ cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
 
 
 cdef list axes_in_memory(cnp.ndarray array):
-    """Its axes, from the one along which elements lie farthest apart to that along which they lie nearest."""
+    """Return its axes in the order of decreasing strides."""
     return sorted(range(array.ndim), key=[-abs(stride) for stride in (<object>array).strides].__getitem__)
 
 
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
-    """The same with another shape, of as many dimensions."""
+    """Return such an array with another shape of the same number of dimensions."""
     if cnp.PyArray_IS_C_CONTIGUOUS(like):
         return empty(cnp.PyArray_NDIM(like), shape, typenum)
     order = axes_in_memory(like)
@@ -158,7 +159,7 @@ cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typen
 
 cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides, char *data,
                          int flags):
-    """An array in the memory of another one, of which it is the base."""
+    """Return a view of the memory of `base`."""
     cdef cnp.dtype dtype = (<object>array).dtype
     cdef cnp.ndarray view
     Py_INCREF(dtype)
@@ -221,7 +222,7 @@ cdef class KnownView:
                         and (<object>y).dtype is self.dtype)
 
     def __call__(self, cnp.ndarray x not None, tuple others not None):
-        """The view of an array; None where it has to be found."""
+        """Return the known view of an array, or None."""
         cdef int i
         if not self.is_view or not is_laid_out(&self.source, x) or (<object>x).dtype is not self.dtype:
             return None

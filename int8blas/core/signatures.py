@@ -1,7 +1,7 @@
 """The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
 Cython writes the signature of ``__init__`` and ``__call__`` into their docstrings, where CPython looks for it, if there
-is one and ``@cython.binding(False)``; ``embedsignature`` in setup.py is for these alone, as other functions know their
+is one and ``@cython.binding(False)``; setup.py sets ``embedsignature`` only for them, as all other functions know their
 signatures. CPython evaluates literals in it and nothing else: a default is ``"int8"``, not ``np.int8``.
 """
 

@@ -18,8 +18,8 @@ LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 # The largest parameter: sizes and positions computed from parameters and sizes of arrays then fit in 64 bits.
 LARGEST = 2**31 - 1
 
-# The axes for `transpose` that make an array an (n, d, h, w, c) one, less those it has not, by the number of spatial
-# dimensions and whether the channels come last.
+# The axes for `transpose` to the order (n, d, h, w, c), without missing dimensions, by the number of spatial dimensions
+# and whether the channels come last.
 CHANNELS_LAST_AXES = {
     (spatial, layout == last): permutation(layout, last)
     for spatial, (last, first) in LAYOUTS.items()
@@ -46,9 +46,10 @@ def layout_name(layout: Any) -> str:
 
 
 def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
-    """The spatial dimensions of the array `name`, which has `ndim` in all, and whether its channels come last.
+    """Return the number of spatial dimensions of the array `name` with `ndim` dimensions, and whether channels come
+    last.
 
-    None stands for the layout with the channels last.
+    A layout of None stands for channels last.
     """
     spatial = ndim - 2
     if spatial not in LAYOUTS:
@@ -67,7 +68,7 @@ def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
 
 
 def spatial_dimensions(layout: Any) -> int | None:
-    """How many spatial dimensions a layout has; None if it is None."""
+    """Return how many spatial dimensions a layout has; None for None."""
     if layout is None:
         return None
     for spatial, names in LAYOUTS.items():
@@ -110,8 +111,8 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
 
 
 def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
-    """The padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each; or
-    "same" or "same_lower", which :func:`padding_of` makes one for a size."""
+    """Return the padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each;
+    or "same" or "same_lower", which :func:`padding_of` makes one for a size."""
     if type(value) is int and 0 <= value <= LARGEST:
         return ((value, value),) * spatial
     value = _plain(value)
@@ -163,7 +164,7 @@ def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Se
 def output_size(
     size: int, kernel: int, stride: int, dilation: int, padding: Pair, name: str, ceil_mode: bool = False
 ) -> int:
-    """The positions of a kernel in one spatial dimension of the array `name`.
+    """Return the positions of a kernel in one spatial dimension of the array `name`.
 
     ::
 

@@ -76,7 +76,7 @@ cdef list pieces_of_parts(const Grid *grid):
 
 
 def split_of(rows, columns, threads, columns_first=False, leaves_out=False):
-    """The pieces of each part as (row, row_end, column, column_end), for tests and for people."""
+    """Return the pieces of each part as (row, row_end, column, column_end), for tests and for people."""
     cdef Grid grid
     split(rows, columns, threads, columns_first, &grid)
     if leaves_out:

@@ -19,14 +19,14 @@ inside = threading.local()
 
 
 def size_of(value: Any) -> str:
-    """The shape of an array, or those of a sequence of arrays: 2x3, or 2x3+4x3."""
+    """Return the shape of an array, or the shapes of a sequence of arrays: 2x3, or 2x3+4x3."""
     arrays = value if are_arrays(value) else [value]
     texts = ["x".join(map(str, np.shape(array))) or "1" for array in arrays[:MOST_SHAPES]]
     return "+".join(texts) + (f"+{len(arrays) - MOST_SHAPES} more" if len(arrays) > MOST_SHAPES else "")
 
 
 def type_of(value: Any) -> str:
-    """The dtype of an array, or of the first of a sequence of arrays."""
+    """Return the dtype of an array, or of the first of a sequence of arrays."""
     array = value[0] if are_arrays(value) else value
     return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype).removeprefix("torch.")
 

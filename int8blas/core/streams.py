@@ -38,7 +38,7 @@ FIRST_BYTES = 1 << 20
 
 
 def is_stream(path: Any, *methods: str) -> bool:
-    """Whether this is a file object with one of these methods, rather than a path."""
+    """Return whether this is a file object with one of these methods, rather than a path."""
     if isinstance(path, io.TextIOBase):
         raise TypeError(f"path must be a path or a file of bytes, got {type(path).__name__}, a file of text: open it "
                         "with 'b' in its mode")  # fmt: skip
@@ -129,7 +129,7 @@ class Source:
 
 @contextlib.contextmanager
 def opened(path: Any) -> Iterator[Source]:
-    """A path or file object, to be read."""
+    """Open a path or file object for reading."""
     if is_stream(path, *READING):
         yield Source(path, name_of(path), None)
         return
@@ -168,7 +168,7 @@ def _read_some(file: Any, memory: memoryview) -> int:
 
 
 def aligned_bytes(size: int) -> npt.NDArray[np.int8]:
-    """Uninitialised int8 memory that begins at a multiple of 64 bytes."""
+    """Return uninitialised int8 memory that begins at a multiple of 64 bytes."""
     memory = np.empty(size + ALIGNMENT, np.int8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]

@@ -97,7 +97,8 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """How many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be made.
+    """Return how many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be
+    made.
 
     Every region asks here first; so may whoever is to begin one and divides the work by the answer.
     """
@@ -195,7 +196,7 @@ cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
 
 
 cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept nogil:
-    """The first part of a thread, and the end of those of the thread before."""
+    """Return the first part of a thread, where the parts of the thread before it end."""
     return share(p.count, thread, threads)
 
 
@@ -236,7 +237,7 @@ cdef int do_rest(Shares *s) noexcept nogil:
 
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
-    """Parts of two kinds, which have their memory: all of the first are done before any of the second begins."""
+    """Run parts of two kinds, which need no memory: all parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
     threads = region_threads(threads)
@@ -262,7 +263,7 @@ cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
                   double gil_work) noexcept:
-    """`run_parts` by the threads that `work` pays for; without the GIL, unless that takes longer than the work."""
+    """Run all parts on the threads that `work` pays for; release the GIL unless that takes longer than the work."""
     if work <= gil_work:
         return run_parts(function, job, parts, 1)
     with nogil:
@@ -270,7 +271,7 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
 
 
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
-    """A region of at most so many threads, each of which runs the function, with how many there are."""
+    """Run a region of at most `threads` threads; each thread calls the function with the number of threads."""
     threads = region_threads(threads)
     if threads == 1:
         function(job, 0, 1)
@@ -301,12 +302,12 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """The most threads that a call from this thread may use: `allowed_threads`, or one for each CPU."""
+    """Return the most threads that a call from this thread may use: `allowed_threads`, or one for each CPU."""
     return min(allowed_threads(), cpus)
 
 
 cdef int allowed_threads() noexcept nogil:
-    """The most threads that settings, the number that can be made, and the place of the call allow."""
+    """Return the most threads that settings, the number that can be made, and the place of the call allow."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():

@@ -15,7 +15,7 @@ MOST_CHARACTERS = 80
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """A dtype in an error."""
+    """Return the name of a dtype in an error."""
     if dtype.names:
         return f"a structured dtype with the fields {', '.join(dtype.names)}"
     name = KINDS.get(dtype.kind, dtype.name)

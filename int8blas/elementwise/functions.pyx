@@ -189,7 +189,7 @@ cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out,
 
 @spoken("src")
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="float", out=None):
-    """Element-wise functions of a quantized tensor.
+    """Apply element-wise operators to a quantized tensor.
 
     ::
 
@@ -271,7 +271,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
 @spoken("src0", "src1")
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float", out=None):
-    """A function of two quantized tensors, element by element.
+    """Apply a binary operation to two quantized tensors, element by element.
 
     ::
 
@@ -367,7 +367,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @spoken("srcs")
 def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
-    """The sum of quantized tensors of one shape.
+    """Return the sum of quantized tensors of one shape.
 
     ::
 
@@ -444,7 +444,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
 
 @spoken("srcs")
 def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
-    """Quantized tensors, one behind the other along a dimension.
+    """Concatenate quantized tensors along a dimension.
 
     A source that has the dtype, the scale and the zero point of the destination is copied. Of the others, each element
     becomes ::

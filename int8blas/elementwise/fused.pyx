@@ -506,7 +506,7 @@ cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target)
 
 
 cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil:
-    """A part of every job."""
+    """Run a part of every job."""
     cdef const Work *work = <const Work *>shared
     cdef const FusedJob *job
     cdef Block block

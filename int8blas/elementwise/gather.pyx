@@ -37,7 +37,7 @@ cdef struct GatherJob:
 
 
 cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept nogil:
-    """A part of the rows."""
+    """Gather a part of the rows."""
     cdef const GatherJob *job = <const GatherJob *>shared
     cdef int64_t first = share(job.count, part, parts), end = share(job.count, part + 1, parts)
     cdef i8_elements_args e
@@ -89,7 +89,7 @@ cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows
 
 @spoken("table", "indices")
 def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
-    """Rows of a quantized table, dequantized: ``scale * float32(table[indices] - zero_point)``.
+    """Dequantize rows of a quantized table: ``scale * float32(table[indices] - zero_point)``.
 
     Parameters
     ----------

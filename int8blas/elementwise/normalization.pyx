@@ -77,7 +77,7 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
 @spoken("src")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32, out=None):
-    """Softmax along an axis, or its logarithm, of attention scores and the like.
+    """Compute softmax, or its logarithm, along an axis, for example of attention scores.
 
     ::
 
@@ -179,7 +179,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32,
                out=None):
-    """Layer normalization over the last dimension.
+    """Normalize layers over the last dimension.
 
     ::
 
@@ -283,8 +283,8 @@ cdef inline bint is_plain(cnp.ndarray array):
 
 
 def layer_norm_of_sum(cnp.ndarray src, cnp.ndarray plus, gamma=None, beta=None, *, epsilon=1e-5):
-    """``layer_norm(src + plus, gamma, beta, epsilon=epsilon)``, without the sum in memory where both are C-contiguous
-    arrays of float32 of one shape."""
+    """Return ``layer_norm(src + plus, gamma, beta, epsilon=epsilon)``. The sum is not stored if both sources are
+    C-contiguous float32 arrays of one shape."""
     cdef i8_normalize_args args
     if not (is_plain(src) and is_plain(plus) and (<object>src).shape == (<object>plus).shape):
         return layer_norm(np.add(src, plus), gamma, beta, epsilon=epsilon)

@@ -130,7 +130,7 @@ cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typ
 
 @spoken("src")
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, out=None):
-    """Max pooling: the largest element in each window of an image.
+    """Compute max pooling: the largest element in each window of an image.
 
     ::
 
@@ -206,7 +206,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
 @spoken("src")
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
              dst_dtype=None, out=None):
-    """Average pooling: the mean of the elements in each window of an image.
+    """Compute average pooling: the mean of the elements in each window of an image.
 
     ::
 
@@ -292,7 +292,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
 
 @spoken("src")
 def global_max_pool(src, *, layout=None, out=None):
-    """Max pooling of the whole image: the largest element of each channel.
+    """Compute max pooling of the whole image: the largest element of each channel.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def global_max_pool(src, *, layout=None, out=None):
 
 @spoken("src")
 def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
-    """Average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
+    """Compute average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
 
     Parameters
     ----------

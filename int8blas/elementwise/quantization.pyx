@@ -257,7 +257,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
 
 
 def quantized_multiplier(scale):
-    """A scale as an integer multiplier and a power of two: ``scale ~ multiplier * 2**(exponent - 31)``.
+    """Return a scale as an integer multiplier and a power of two: ``scale ~ multiplier * 2**(exponent - 31)``.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ cdef object factor(double top, cnp.ndarray largest, str name):
 
 
 def activation_factor(x):
-    """The quantization factor of activations: ``255 / max(abs(x))``, in float64.
+    """Return the quantization factor of activations: ``255 / max(abs(x))``, in float64.
 
     Activations times the factor fill the range of uint8: ``quantize(x, 1 / activation_factor(x), dtype=np.uint8)``.
 
@@ -61,7 +61,7 @@ def activation_factor(x):
 
 
 def weights_factor(w, *, axis=None):
-    """The quantization factor of weights: ``127 / max(abs(w))``, in float64.
+    """Return the quantization factor of weights: ``127 / max(abs(w))``, in float64.
 
     Weights times the factor are in [-127, 127]: ``quantize(w, 1 / weights_factor(w))``.
 

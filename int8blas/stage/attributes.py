@@ -53,7 +53,7 @@ BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq"
 
 
 def _real(value: Any, name: str) -> float:
-    """A finite number, rounded to f32 as it will be used."""
+    """Return a finite number, rounded to f32 as it will be used."""
     with np.errstate(over="ignore"):
         number = float(np.float32(real_from(value, name)))
     if not math.isfinite(number):
@@ -252,7 +252,7 @@ PostOp = Sum | Eltwise | Binary | PReLU
 
 
 def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
-    """A read-only float32 copy of an operand of a post-op."""
+    """Return a read-only float32 copy of an operand of a post-op."""
     array = widened(value, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")

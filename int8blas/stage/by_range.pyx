@@ -78,7 +78,7 @@ cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float
 
 
 def quantize_whole(x):
-    """The bytes, the scale and the zero point of an array of real numbers.
+    """Return the bytes, the scale and the zero point of an array of real numbers.
 
     Parameters
     ----------

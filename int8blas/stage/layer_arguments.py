@@ -43,7 +43,7 @@ class PackedWeights:
         zeros = self.zeros
         if zeros is not None and not (isinstance(zeros, np.ndarray) and zeros.dtype == np.int8 and zeros.ndim == 1):
             raise TypeError(f"zero points of packed weights must be a vector of int8, or None, got {shown(zeros)}")
-        # Before a layer does what takes as long as the shape is large.
+        # Check sizes before any work that grows with the shape.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
@@ -134,7 +134,7 @@ def check_attributes(attributes: Any) -> Attributes:
 
 
 def group_size(scale: Any, group: Any, oc: int, ic: int) -> int:
-    """The number of k that have one scale: of `group`, if it is given, and of scales that are a matrix; 0 for none."""
+    """Return the number of k that share a scale, from `group` or from scales that are a matrix; 0 without groups."""
     if group is not None:
         group = check_group(group, ic)
         wanted = f"scales['weights'] must have shape (ic / group, oc), {(ic // group, oc)}, for group={group}"
@@ -157,9 +157,9 @@ def group_size(scale: Any, group: Any, oc: int, ic: int) -> int:
 
 
 def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 0) -> tuple[npt.NDArray[np.int8], Any]:
-    """float32 weights (oc, ...) as int8 in [-127, 127], and their scales: given, or those of `weights_scales`.
+    """Return float32 weights (oc, ...) as int8 in [-127, 127], and their scales, given or computed by `weights_scales`.
 
-    `group` is that of `group_size`, or 0 where there are no groups.
+    `group` is the result of `group_size`, 0 without groups.
     """
     flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
@@ -226,7 +226,7 @@ def centered_weights(
 
 
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
-    """Attributes of a layer whose weights have a dimension of groups, as of one whose weights have none."""
+    """Return attributes of a layer with grouped weights in the form for weights without groups."""
     changed = {"scales": attributes.scales, "zero_points": attributes.zero_points}
     for name, masks in list(changed.items()):
         mask = masks.get("weights", 0)
@@ -241,7 +241,7 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
 
 
 def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str = "scales") -> dict[str, Any]:
-    """Scales or zero points, those of the weights as a vector if they are (groups, oc / groups)."""
+    """Return scales or zero points; values of the weights of shape (groups, oc / groups) become a vector."""
     if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
     values = widened(scales["weights"], f"{name}['weights']")
@@ -253,8 +253,8 @@ def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str
 def grouped_shape(
     shape: tuple[int, ...], groups: int, spatial: int | None, layout: str | None
 ) -> tuple[tuple[int, ...], int]:
-    """The shape of weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None if no layout
-    gave it."""
+    """Return the shape of weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None without
+    a layout."""
     if spatial is None:
         if len(shape) == 5 and groups > 1:
             raise ValueError(

@@ -14,19 +14,8 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
-    I8_ADD,
-    I8_ELTWISE,
-    I8_PRELU,
-    I8_ROUNDER,
-    I8_SUM,
-    I8_TYPE_BF16,
-    I8_TYPE_F16,
-    I8_TYPE_F32,
-    I8_TYPE_S32,
-    I8_TYPE_S8,
-    I8_TYPE_U8,
-    i8_post_op,
-)
+    I8_ADD, I8_ELTWISE, I8_PRELU, I8_ROUNDER, I8_SUM, I8_TYPE_BF16, I8_TYPE_F16, I8_TYPE_F32, I8_TYPE_S32, I8_TYPE_S8,
+    I8_TYPE_U8, i8_post_op)
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.problem cimport Problem
@@ -158,7 +147,7 @@ cdef class Layer:
                              f"{self.attributes.requantization!r}")
 
     cdef object checked(self, parameter, tensor, value):
-        """The values of one tensor: a number or a vector, or a matrix of groups and columns."""
+        """Return the values of one tensor: a number or a vector, or a matrix of groups and columns."""
         name = f"{parameter}[{tensor!r}]"
         if parameter == "scales":
             array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
@@ -190,7 +179,7 @@ cdef class Layer:
         return INT32 if tensor == "dst" and self.attributes.requantization != "onnx" else self.dtypes[tensor]
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """The masks that the attributes declare, and for other tensors those that the values have."""
+        """Return the masks that the attributes declare, and for other tensors those that the values have."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             masks.setdefault(tensor, 3 if array.ndim == 2 else 0 if array.size == 1 else 2 if tensor == "dst" else 1)
@@ -515,7 +504,7 @@ cdef class Bound:
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """The source's zero point, if it is one value."""
+        """Return the source's zero point, if it is one value."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:

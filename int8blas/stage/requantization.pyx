@@ -56,7 +56,8 @@ cdef object check_requantization(object attributes, str kind, object dst_dtype, 
 
 
 cdef object limits(object op, object scale, object zero_point, object dst_dtype):
-    """The smallest and the largest value of the destination: those of its type, or of the activation within them."""
+    """Return the smallest and the largest value of the destination: those of its type, or of the activation within
+    them."""
     info = np.iinfo(dst_dtype)
     ends = [info.min, info.max]
     if op is None:

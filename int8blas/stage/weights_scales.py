@@ -20,7 +20,7 @@ MAX_GROUP = 1 << 14
 def weights_scales(
     w: npt.ArrayLike, mask: int | str = "per_channel", *, layout: str | None = None, group: int | None = None
 ) -> npt.NDArray[np.float32]:
-    """The scales that bring weights to the whole range from -127 to 127.
+    """Return the scales that bring weights to the whole range from -127 to 127.
 
     ``scale = max(abs(w)) / 127``, the maximum over the dimensions that the mask does not select
 
@@ -81,7 +81,7 @@ def weights_scales(
 
 
 def weights_mask(mask: Any, layout: str | None) -> Any:
-    """The mask that 'per_channel' or 'per_tensor' means for weights of a layout."""
+    """Return the mask that 'per_channel' or 'per_tensor' means for weights of a layout."""
     if not isinstance(mask, str):
         return mask
     if mask not in AUTOMATIC:
@@ -94,7 +94,7 @@ def weights_mask(mask: Any, layout: str | None) -> Any:
 
 
 def check_group(group: Any, ic: int) -> int:
-    """The number of k that have one scale."""
+    """Return the number of k that share a scale."""
     size = integer(group, "group")
     if size < 4 or size > MAX_GROUP or size % 4 or ic % size or ic == 0:
         raise ValueError(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from int8blas._bench.peers.base import Peer, UnavailableError
 
-# In this order in the tables.
+# The order of the peers in the tables.
 FLOAT32 = ("int8blas._bench.peers.blas_f32",)
 INT8 = tuple(
     f"int8blas._bench.peers.{name}" for name in ("onednn_gemm", "torch_int_mm", "onnxruntime_matmul", "numkong_dots")
@@ -24,7 +24,7 @@ def short_name(module: str) -> str:
 
 
 def load(modules: Iterable[str], skip: set[str], *arguments: object) -> tuple[list[Peer], dict[str, str]]:
-    """All peers of the modules that are there, and for the modules without any, by their short names, the reason."""
+    """Return all available peers, and for each module without peers, by its short name, the reason."""
     found: list[Peer] = []
     missing: dict[str, str] = {}
     for module in modules:

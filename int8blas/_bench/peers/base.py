@@ -25,12 +25,12 @@ class Prepared:
     """One problem, ready to be run again and again."""
 
     run: Callable[[], object]
-    check: Callable[[], str]  # after a run: an empty string, or what is wrong with the result
+    check: Callable[[], str]  # after a run: an empty string, or the error of the result
     keep: Any = None  # objects whose memory `run` uses through bare pointers
 
 
 class Peer(ABC):
-    """A way to compute the product of two matrices, or what is built on one.
+    """A way to compute the product of two matrices, or a layer.
 
     name: unique, in words of at most 8 letters where possible (it heads a column).
     kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies; of a
@@ -51,7 +51,7 @@ class Peer(ABC):
 
     @abstractmethod
     def supports(self, problem: Any) -> bool:
-        """Whether the peer can do this problem at all."""
+        """Return whether the peer can compute this problem."""
 
     @abstractmethod
     def prepare(self, operands: Any, threads: int) -> Prepared:
@@ -59,7 +59,7 @@ class Peer(ABC):
 
 
 def compare(operands: Operands, result: np.ndarray) -> str:
-    """What is wrong with `result` where the exact product is wanted (or its float32 value, by the result's dtype)."""
+    """Describe how `result` differs from the exact product (or its float32 value, by the result's dtype)."""
     wrong = int(np.count_nonzero(result != operands.exact.astype(result.dtype)))
     if not wrong:
         return ""
@@ -72,7 +72,7 @@ def compare(operands: Operands, result: np.ndarray) -> str:
 
 
 def import_peer(module: str, distribution: str) -> tuple[ModuleType, str]:
-    """A module and the version of its distribution."""
+    """Return a module and the version of its distribution."""
     try:
         return importlib.import_module(module), importlib.metadata.version(distribution)
     except (ImportError, importlib.metadata.PackageNotFoundError):
@@ -80,7 +80,7 @@ def import_peer(module: str, distribution: str) -> tuple[ModuleType, str]:
 
 
 def find_library(distribution: str, prefix: str) -> Path:
-    """The shared library of an installed distribution whose file name starts with `prefix`."""
+    """Return the shared library of an installed distribution whose file name starts with `prefix`."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:

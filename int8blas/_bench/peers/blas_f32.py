@@ -1,7 +1,7 @@
 """float32 matrix products: scipy.linalg.blas.sgemm and numpy.matmul.
 
 They compute on float32 copies of the operands, in the memory order that each of them takes without copying, and their
-results are checked to be what float32 can hold: a relative error of K rounding errors.
+results may have a relative error of K float32 rounding errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCIPY = "SciPy sgemm"
 
 
 def _version(module: Any) -> str:
-    """A module's version, with that of its BLAS."""
+    """Return a module's version, and the version of its BLAS."""
     blas = module.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{module.__version__} with {blas['name']} {blas['version']}"
 

@@ -1,6 +1,6 @@
 """NumKong's dots_packed: inner products of rows with packed rows, of two int8 or two uint8 matrices.
 
-It has no threads of its own: on several threads it is measured with one.
+It has no threads of its own: a run on several threads measures it on one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared, compare, import_peer
 from int8blas._bench.shapes import Operands
 
-# NumKong's kernels beyond those of an ISA of int8blas's.
+# NumKong's kernels beyond each ISA of int8blas.
 BEYOND = {
     "avx2": ("alder", "sierra", "skylake", "icelake", "genoa", "turin", "sapphire", "sapphireamx", "graniteamx"),
     "avx512bw": ("alder", "sierra", "icelake", "genoa", "turin", "sapphire", "sapphireamx", "graniteamx"),
@@ -21,7 +21,8 @@ BEYOND = {
 
 
 class Dots(Peer):
-    """dots_packed with out=, so that no result is made. B is packed from its transpose, whose rows it multiplies."""
+    """dots_packed with out=, so that no result is allocated. B is packed from its transpose, whose rows it
+    multiplies."""
 
     name, kind, library = "NumKong packed", "packed", "NumKong"
 
@@ -29,7 +30,7 @@ class Dots(Peer):
         self._numkong, self.version = import_peer("numkong", "numkong")
 
     def limit_isa(self, isa: str) -> None:
-        """Leave out the kernels that int8blas's ISA of that name would not have; to be called before `prepare`."""
+        """Disable the kernels beyond int8blas's ISA of that name; call this before `prepare`."""
         for name in BEYOND.get(isa, ()):
             self._numkong.disable_capability(name)
 

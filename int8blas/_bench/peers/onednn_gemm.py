@@ -26,7 +26,7 @@ ISAS = {
 
 
 def limit_isa(isa: str) -> None:
-    """Hold oneDNN, also the one inside torch, to int8blas's ISA of that name; to be called before its first use."""
+    """Limit oneDNN, also inside torch, to int8blas's ISA of that name; call this before the first use."""
     if isa in ISAS:
         os.environ["ONEDNN_MAX_CPU_ISA"] = ISAS[isa]
 
@@ -78,7 +78,7 @@ def version_of(library: ctypes.CDLL) -> str:
 
 
 def load_library() -> tuple[ctypes.CDLL, Path, str]:
-    """oneDNN, where it lies, and its version."""
+    """Return oneDNN's library and version."""
     path = find_library(DISTRIBUTION, "libdnnl.so")
     library = ctypes.CDLL(str(path))
     return library, path, version_of(library)

@@ -36,9 +36,10 @@ class Runtime:
         domain: str = "",
         **attributes: object,
     ) -> tuple[Callable[[], object], object]:
-        """A call of the operator on `arguments`, the names of inputs and constants, and what must be kept with it.
+        """Return a call of the operator on `arguments`, the names of inputs and constants, and objects to keep alive
+        with it.
 
-        The operator is the standard's or of another domain; the rest is as in `bind_nodes`.
+        The operator belongs to the standard or to `domain`; `bind_nodes` has the other arguments.
         """
         node = self.node(operator, arguments, ["output"], domain=domain, **attributes)
         return self.bind_nodes([node], inputs, constants, output, threads)
@@ -54,7 +55,7 @@ class Runtime:
         output: np.ndarray,
         threads: int,
     ) -> tuple[Callable[[], object], object]:
-        """A call of the graph of these nodes, which gives "output", and what must be kept with it.
+        """Return a call of the graph of these nodes, whose result is "output", and the objects to keep alive with it.
 
         Inputs and output are bound to the memory of their arrays beforehand.
         """

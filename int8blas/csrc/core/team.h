@@ -146,7 +146,7 @@ static int i8_cgroup_room(const char *list, const char *root)
     return room;
 }
 
-/* Threads that have been made wait for this. */
+/* New threads of a trial wait for this signal. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
 /* Locked while threads are tried and then made: two threads at the same time would count the same room twice. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;

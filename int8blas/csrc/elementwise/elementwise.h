@@ -72,11 +72,11 @@ typedef struct {
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
-/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type any;
- * dst_type any but s32. The elements of a row are contiguous and aligned to their size; rows of less than I8_CHUNK are
- * readable in src, plus, gamma and beta, and writable in dst, up to that. dst may be src itself, if the types have the
- * same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`: of as many rows as
- * are done together, which long ones do not gain by. */
+/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type is any
+ * type, dst_type any type except s32. The elements of a row are contiguous and aligned to their size; rows of less than
+ * I8_CHUNK are readable in src, plus, gamma and beta, and writable in dst, up to that. dst may be src itself, if the
+ * types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`: of
+ * as many rows as are done together, which long ones do not gain by. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 4
 #define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)

@@ -1,5 +1,5 @@
-/* What the CPU and the operating system offer: of x86-64 by CPUID, and by XGETBV for the registers that the system
- * saves; of AArch64 by what the system says. */
+/* The features of the CPU and the operating system. On x86-64, CPUID reports the CPU's features, and XGETBV the
+ * registers that the system saves; on AArch64 the system reports both. */
 #define _GNU_SOURCE
 #include "core/compiler.h"
 #include "isa/cpu.h"
@@ -29,8 +29,8 @@ static uint64_t xgetbv(void)
 #ifdef I8_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
-/* Linux saves the tile registers of a process only after it has asked for them, once; it refuses where a thread has an
- * alternate signal stack that is too small for them. */
+/* Linux saves tile registers only after the process has requested them once. It refuses if the alternate signal stack
+ * of a thread is too small for them. */
 static int may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -78,7 +78,7 @@ static int detect(void)
     return found;
 }
 
-/* CPUID takes microseconds where a hypervisor answers it: each thread asks once. */
+/* CPUID takes microseconds under a hypervisor: each thread calls it once. */
 int i8_cpu_features(void)
 {
     static I8_THREAD_LOCAL int features = -1;
@@ -168,7 +168,7 @@ const char *i8_cpu_name(void)
     return sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) == 0 ? name : "";
 }
 
-/* Of the fast cores, where there are others. */
+/* The caches of the fast cores, if the CPU has two kinds. */
 void i8_cpu_caches(int64_t bytes[3])
 {
     const int64_t sharing = control("hw.perflevel0.cpusperl2");

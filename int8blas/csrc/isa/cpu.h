@@ -1,4 +1,4 @@
-/* What the CPU and the operating system offer. */
+/* The features of the CPU and the operating system. */
 #ifndef I8_CPU_H
 #define I8_CPU_H
 
@@ -14,8 +14,8 @@ enum { I8_SETS(I8_NUMBER) I8_NUMBER_avx512vbmi };
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 
-/* Bytes of the L1 and L2 data caches, of the part of one core where cores share one, and of the L3 cache; 0 where the
- * CPU and the operating system do not say. */
+/* Set the bytes of the L1, L2 and L3 data caches; of a shared L2, the part of one core; 0 if the CPU and the operating
+ * system do not report one. */
 void i8_cpu_caches(int64_t bytes[3]);
 
 #endif

@@ -17,7 +17,7 @@
 #include "isa/dots_neon.h"
 I8_BY_DWORD_FUNCTION(i8_dot_by_dword, "sdot")
 
-/* acc + the sums of four s8; and 128 times those. */
+/* acc + the sums of four s8; and acc + 128 times these sums. */
 I8_INLINE i8_vec i8_add_fours(i8_vec acc, i8_vec b) { return i8_dot_signed(acc, i8_set_8(1), b); }
 I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 {

@@ -1,9 +1,9 @@
-/* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. Instructions are assembly, as
- * compilers copy sums from register to register around intrinsics where a loop fills them all.
+/* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. Instructions are assembly:
+ * compilers copy sums between registers around intrinsics in a loop that fills all registers.
  *
- * A dword of A that all lanes are multiplied by stays in a register of its own, of which instructions take element 0:
- * loading it costs no more than a load, where repeating it would take a place on the multiplier's ports as well. */
-typedef float i8_dword; /* of any bits: a float is what compilers load into such a register */
+ * A dword of A for all lanes stays in its own register, whose element 0 instructions read. This costs one load;
+ * repeating the dword would also occupy a multiplier port. */
+typedef float i8_dword; /* any bits: compilers load a float into a vector register */
 
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -12,7 +12,7 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
     return x;
 }
 
-/* The same with the sign bit of every byte flipped, without the multiplier's ports too. */
+/* Load a dword with the sign bit of every byte flipped, also without a multiplier port. */
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
 {
     uint32_t bytes;
@@ -23,8 +23,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* acc + the dots of x and y; and of y and the dword x in every lane, in the order that loops of tiles have them in:
- * compilers would load more operands before than there are registers for. */
+/* acc + the dots of x and y; and acc + the dots of y and the dword x in every lane. The latter stay in the order of the
+ * loops of tiles: compilers would load more operands ahead than there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

@@ -1,6 +1,6 @@
-/* Elements of vectors by turns, within units of 128 bits, whatever the width: vectors_<width>.h includes this file
- * after defining i8_low_8(x, y) to i8_low_64(x, y), the elements of the low halves of the units of x and y by turns,
- * and i8_high_8 to i8_high_64, those of the high halves. */
+/* Interleaving of vectors within units of 128 bits, for all widths. vectors_<width>.h includes this file after defining
+ * i8_low_8(x, y) to i8_low_64(x, y), which interleave the low halves of the units of x and y, and i8_high_8 to
+ * i8_high_64, which interleave the high halves. */
 
 /* The bytes of 4 vectors interleaved: dwords of one byte from each (few_rows_body.h). */
 I8_INLINE void i8_interleave(i8_vec *v)
@@ -18,24 +18,24 @@ I8_INLINE void i8_interleave_words(i8_vec *v)
     v[3] = i8_high_8(high, i8_zero());
 }
 
-/* 4 vectors, in each unit of 128 bits of them a matrix of 4 x 4 lanes, which is transposed. */
+/* Transpose the matrix of 4 x 4 lanes in each unit of 128 bits of 4 vectors. */
 I8_INLINE void i8_transpose_lanes(i8_vec *v)
 {
     I8_ZIP_4(i8_vec, v, i8_low_32, i8_high_32, i8_low_64, i8_high_64);
 }
 
-/* Bytes of x and y by turns: columns of each unit, the first or the last 8. */
+/* Interleave bytes of x and y: the first or the last 8 columns of each unit. */
 I8_INLINE i8_vec i8_interleave_pair(i8_vec x, i8_vec y, const int half)
 {
     return half ? i8_high_8(x, y) : i8_low_8(x, y);
 }
-/* Pairs of bytes of x and y by turns: the first or the last 4 of each unit. */
+/* Interleave pairs of bytes of x and y: the first or the last 4 pairs of each unit. */
 I8_INLINE i8_vec i8_interleave_quad(i8_vec x, i8_vec y, const int half)
 {
     return half ? i8_high_16(x, y) : i8_low_16(x, y);
 }
 
-/* The first two vectors of i8_interleave, or the last two. */
+/* Compute the first two vectors of i8_interleave, or the last two. */
 I8_INLINE void i8_interleave_half(i8_vec *v, const int half)
 {
     const i8_vec v01 = i8_interleave_pair(v[0], v[1], half), v23 = i8_interleave_pair(v[2], v[3], half);

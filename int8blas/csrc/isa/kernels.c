@@ -1,5 +1,5 @@
-/* The list of kernels that were built, and which of them a thread uses. "Built" is this list, "supported" a table's own
- * answer, "selected" the state below. */
+/* The list of built kernel tables, and the table that a thread uses. A table is "built" if the list has it, "supported"
+ * if its own function says so, and "selected" by the state below. */
 #include "isa/names.h"
 
 #define I8_ADDRESS(set) &i8_kernels_##set,

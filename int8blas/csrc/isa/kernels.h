@@ -11,8 +11,8 @@
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* `ref` fills every slot that a driver may call without asking. Families that multiply belong to an instruction set;
- * all instruction sets of a vector width share the other families. isa/table.c fills the table in. */
+/* `ref` fills every slot that a driver calls without a check. Families that multiply belong to an instruction set; all
+ * instruction sets of a vector width share the other families. isa/table.c fills the table in. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* by this CPU and operating system */
@@ -32,7 +32,7 @@ typedef struct {
 /* kernels.c: every table that was built, best first, ending in NULL. */
 extern const i8_kernels *const i8_all_kernels[];
 
-/* The table of the calling thread: what i8_select chose last in it, else the process's default. */
+/* The table of the calling thread: the last choice of i8_select in the thread, else the process's default. */
 const i8_kernels *i8_current(void);
 void i8_select(const i8_kernels *kernels); /* NULL: back to the default */
 void i8_set_default(const i8_kernels *kernels);

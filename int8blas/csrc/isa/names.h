@@ -1,4 +1,4 @@
-/* Names that are made of parts, and the declarations of all tables. Every file with kernels includes it first. */
+/* Names composed of parts, and the declarations of all tables. Every file with kernels includes it first. */
 #ifndef I8_NAMES_H
 #define I8_NAMES_H
 

@@ -28,7 +28,7 @@ I8_INLINE i8_vec i8_dot_unsigned(i8_vec acc, i8_vec x, i8_vec y)
     return I8_VEC(I8_HALF_DOT_UNSIGNED(acc.low, I8_U8(x.low), I8_U8(y.low)),
                   I8_HALF_DOT_UNSIGNED(acc.high, I8_U8(x.high), I8_U8(y.high)));
 }
-/* acc + the sums of four s8; and 128 times those. */
+/* acc + the sums of four s8; and acc + 128 times these sums. */
 #define I8_HALF_FOURS(acc, b) vpadalq_s16(acc, vpaddlq_s8(I8_S8(b)))
 I8_INLINE i8_vec i8_add_fours(i8_vec acc, i8_vec b)
 {
@@ -40,7 +40,7 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
     return I8_VEC(I8_HALF_SHIFT(acc.low, b.low), I8_HALF_SHIFT(acc.high, b.high));
 }
 
-/* A dword of A over and over; the same less 128. */
+/* A dword of A in all lanes; and the same less 128 for each byte. */
 typedef i8_unit i8_dword;
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -50,9 +50,9 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
 }
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p) { return i8_xor_unit(i8_load_dword(p), i8_set_unit(0x80)); }
 
-/* Instructions that stay in the order that they have in the loops of tiles, where sums fill the registers: compilers
- * would begin more products than there are registers for. Products of the low and the high halves, s8; the latter added
- * to others; neighbours added to sums. */
+/* Assembly keeps these instructions in the order of the loops of tiles, whose sums fill the registers: compilers would
+ * start more products than there are registers. The functions: products of the low and of the high halves, s8; products
+ * of the high halves added to other products; neighbours added to sums. */
 I8_INLINE int16x8_t i8_smull(i8_unit x, i8_unit y)
 {
     int16x8_t z;
@@ -76,7 +76,7 @@ I8_INLINE int32x4_t i8_sadalp(int32x4_t acc, int16x8_t z)
     return acc;
 }
 
-/* acc + a dword of A less 128 by 4 columns of a group: two lanes for each. */
+/* acc + a dword of A less 128 times 4 columns of a group: two lanes for each column. */
 I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
 {
     const int16x8_t low = i8_smull(a, b), high = i8_smull2(a, b);
@@ -85,7 +85,7 @@ I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
     return acc;
 }
 
-/* For few_rows_body.h: one pair of bytes of a, everywhere, by those of 4 columns in each half of a unit of b. */
+/* For few_rows_body.h: one pair of bytes of a, repeated, times the pairs of 4 columns in each half of a unit of b. */
 #define I8_PAIR_FUNCTION(name, sign)                                                                                   \
     I8_INLINE void name(i8_vec *acc, i8_vec a, i8_vec b)                                                               \
     {                                                                                                                  \
@@ -112,7 +112,7 @@ I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
 #define I8_BY_PAIRS 1
 #define I8_INTERLEAVED_BODY "gemm/products_body.h"
 #define I8_INTERLEAVED_FLIP 0x80
-/* Two products in 16 bits, which serve one SADALP. */
+/* Add two products in 16 bits before one SADALP. */
 #define I8_HALF_STEP(acc, a, b) vpadalq_s16(acc, vmlal_high_s8(i8_low_products(I8_S8(a), I8_S8(b)), I8_S8(a), I8_S8(b)))
 #define I8_PEAK_STEP(acc, a, b)                                                                                        \
     (acc) = I8_VEC(I8_HALF_STEP(acc.low, a.low, b.low), I8_HALF_STEP(acc.high, a.high, b.high))

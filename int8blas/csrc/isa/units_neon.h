@@ -19,7 +19,7 @@ I8_INLINE i8_unit i8_unit_of_dwords(uint32_t x, uint32_t y, uint32_t z, uint32_t
 }
 I8_INLINE i8_unit i8_xor_unit(i8_unit x, i8_unit y) { return veorq_u8(x, y); }
 I8_INLINE i8_unit i8_and_unit(i8_unit x, i8_unit y) { return vandq_u8(x, y); }
-/* Elements of x and y by turns: of the low halves of both, or of the high ones. */
+/* Interleave elements of the low halves of x and y, or of the high halves. */
 #define I8_ZIP(name, zip, type)                                                                                        \
     I8_INLINE i8_unit name(i8_unit x, i8_unit y) { return (i8_unit)zip((type)x, (type)y); }
 I8_ZIP(i8_zip_low_8, vzip1q_u8, uint8x16_t)
@@ -36,7 +36,7 @@ I8_INLINE i8_unit i8_first_bytes(const int count)
 {
     return vcltq_u8(i8_unit_of_qwords(0x0706050403020100u, 0x0f0e0d0c0b0a0908u), vdupq_n_u8((uint8_t)count));
 }
-/* Adds the bytes of each half of x, u8, to an s64. */
+/* Add the bytes of each half of x, u8, to an s64. */
 I8_INLINE i8_unit i8_add_bytes(i8_unit sums, i8_unit x)
 {
     return (i8_unit)vpadalq_u32((uint64x2_t)sums, vpaddlq_u16(vpaddlq_u8(x)));
@@ -50,7 +50,7 @@ I8_INLINE i8_unit i8_larger_bytes(i8_unit x, i8_unit y) { return vmaxq_u8(x, y);
 I8_INLINE int i8_smallest_byte(i8_unit x) { return vminvq_u8(x); }
 I8_INLINE int i8_largest_byte(i8_unit x) { return vmaxvq_u8(x); }
 /* For pair sums: the larger of `most` and the sums of the positive parts of two bytes, s8; the smaller of `least` and
- * those of the negative parts; the largest magnitude in both. */
+ * the sums of the negative parts; the largest magnitude in both. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     return (i8_unit)vmaxq_s16((int16x8_t)most, vpaddlq_s8(vmaxq_s8((int8x16_t)x, vdupq_n_s8(0))));

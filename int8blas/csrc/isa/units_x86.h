@@ -23,7 +23,7 @@ I8_INLINE i8_unit i8_unit_of_dwords(uint32_t x, uint32_t y, uint32_t z, uint32_t
 }
 I8_INLINE i8_unit i8_xor_unit(i8_unit x, i8_unit y) { return _mm_xor_si128(x, y); }
 I8_INLINE i8_unit i8_and_unit(i8_unit x, i8_unit y) { return _mm_and_si128(x, y); }
-/* Elements of x and y by turns: of the low halves of both, or of the high ones. */
+/* Interleave elements of the low halves of x and y, or of the high halves. */
 I8_INLINE i8_unit i8_zip_low_8(i8_unit x, i8_unit y) { return _mm_unpacklo_epi8(x, y); }
 I8_INLINE i8_unit i8_zip_high_8(i8_unit x, i8_unit y) { return _mm_unpackhi_epi8(x, y); }
 I8_INLINE i8_unit i8_zip_low_16(i8_unit x, i8_unit y) { return _mm_unpacklo_epi16(x, y); }
@@ -38,7 +38,7 @@ I8_INLINE i8_unit i8_first_bytes(const int count)
     const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm_cmpgt_epi8(_mm_set1_epi8((char)count), number);
 }
-/* Adds the bytes of each half of x, u8, to an s64. */
+/* Add the bytes of each half of x, u8, to an s64. */
 I8_INLINE i8_unit i8_add_bytes(i8_unit sums, i8_unit x)
 {
     return _mm_add_epi64(sums, _mm_sad_epu8(x, _mm_setzero_si128()));
@@ -58,7 +58,7 @@ I8_INLINE int i8_smallest_byte(i8_unit x)
 }
 I8_INLINE int i8_largest_byte(i8_unit x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
 /* For pair sums: the larger of `most` and the sums of the positive parts of two bytes, s8; the smaller of `least` and
- * those of the negative parts; the largest magnitude in both. */
+ * the sums of the negative parts; the largest magnitude in both. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     const __m128i positive = _mm_max_epi8(x, _mm_setzero_si128());
