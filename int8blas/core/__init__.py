@@ -1,7 +1,7 @@
-"""What every other room stands on: arrays, memory, threads, kernels. It imports no other room.
+"""The foundation of all rooms: arrays, memory, threads, kernels. It imports no other room.
 
-arrays          NumPy arrays and those of other libraries, or an error, by its words; results, new arrays
-cnumpy          what is used of NumPy's C API, declared once
+arrays          NumPy arrays from arguments, or an error of words; results, new arrays
+cnumpy          our part of NumPy's C API, declared once
 parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
 kernels         the registry of instruction sets; the one module that links the kernels of csrc/
 machine         the sizes of the caches and the number of cores, which plans are made for; caches, how they are found

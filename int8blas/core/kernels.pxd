@@ -533,5 +533,5 @@ cdef const i8_kernels *current_kernels() noexcept nogil
 
 
 cdef inline int tile_panels(const i8_kernels *kernels, int64_t rows) noexcept nogil:
-    """Panels of a full tile of a product with so many rows."""
+    """Return the panels of a full tile of a product with `rows` rows."""
     return kernels.gemm.np if rows > 1 else kernels.gemm.row_np

@@ -1,4 +1,4 @@
-"""Memory that begins on a cache line (csrc/core/memory.h), NULL where there is none."""
+"""Memory that begins on a cache line (csrc/core/memory.h); functions return NULL without memory."""
 
 cdef extern from "core/memory.h" nogil:
     void *i8_allocate(size_t size)

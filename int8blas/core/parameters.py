@@ -1,4 +1,4 @@
-"""Scales and zero points: what they are, how they follow from a range of values, and the file that keeps them."""
+"""Scales and zero points: their checks, their computation from a range of values, and the file that keeps them."""
 
 from __future__ import annotations
 

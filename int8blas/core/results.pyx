@@ -1,12 +1,12 @@
 """New arrays for results, the large ones from the start of a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or a multiple of 16 bytes after anything. A C whose rows are whole cache
-lines then has each of them across two, and every store of a vector writes two lines. So large results get memory from
-memory.pyx, through a handler as NumPy has them (NEP 49): the arrays own it, and resize and trace it, as any others.
-Where a program has set a handler of its own, that one is used.
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C are whole cache lines, each
+row then lies across one line more, and every store of a vector writes two lines. So large results get memory from
+memory.pyx, through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. Where a program
+has set a handler of its own, that one is used.
 
 A size below which nothing is gained is NumPy's from the start: changing the handler takes as long as a small product.
-And views of arrays, which NumPy finds in a microsecond each.
+The module also keeps known views of arrays, each of which takes NumPy a microsecond.
 """
 
 from cpython.object cimport PyObject

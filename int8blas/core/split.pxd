@@ -5,8 +5,8 @@ cdef enum:
     MAX_PIECES = 3
 
 
-# A grid of rows x columns units of work, and the parts that it falls into: row_parts x column_parts rectangles, or, if
-# `stretches`, row_parts stretches of units, one column after the other.
+# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles, or, if `stretches`, into
+# row_parts stretches of units, one column after the other.
 cdef struct Grid:
     int64_t rows, columns
     int row_parts, column_parts

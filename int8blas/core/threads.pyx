@@ -65,7 +65,7 @@ cdef bint forked = False
 # Whether a region that ends late makes the thread run without regions for a while.
 cdef bint looks_at_ends = True
 
-# Seconds: waits that are shorter are none for others' time slices; the longest time without regions.
+# Seconds: shorter waits are not caused by other processes' time slices; and the longest pause without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000

@@ -1,8 +1,8 @@
 """An element-wise kernel applied to arrays of any strides, with parameters for all elements or by dimensions.
 
-The dimensions of `x` and `out`, in the order in which `out` lies in memory, fall into an inner run, whose elements are
-evenly spaced in both, and the outer dimensions. A run is as long as the parameters allow: either they are the same for
-all of it, or, where that would make runs short, they are written out for a stretch of it and repeat.
+The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
+evenly spaced in both arrays, and outer dimensions. A run is as long as the parameters allow: they are constant in a
+run, or, if such runs would be short, they are stored for a stretch of it and repeat.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -277,7 +277,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
         job.n *= shape[d]
     job.each = d > first and job.n < SHORT_RUN
     if job.each:
-        # They are written out for the dimensions from `d` on, and repeat over those from job.dims to d - 1.
+        # Parameters are stored for the dimensions from `d` on, and repeat over the dimensions from job.dims to d - 1.
         outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
         d, job.n = inner, shape[inner]
         while d > outermost and job.n < STRETCH:

@@ -1,4 +1,4 @@
-"""Element-wise functions of quantized tensors, and concatenation, as oneDNN's primitives of these names have them."""
+"""Element-wise operators on quantized tensors, and concatenation, after oneDNN's primitives of these names."""
 
 from math import prod
 from sys import maxsize

@@ -78,7 +78,7 @@ def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np
 
 
 def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
-    """An error that says what comes next, for dtypes of an InnerProduct that are not given, or ask for `dynamic`."""
+    """Raise an error with a remedy if dtypes of an InnerProduct are missing, or ask for `dynamic`."""
     shortcut = "InnerProduct.dynamic(weights, bias) has all that float32 in and out needs"
     quantized, real = either(list(map(str, INT8_DTYPES))), "float32, float16 or bfloat16"
     if src_dtype is None:
@@ -187,8 +187,8 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 
 def int8_weights(
     weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...], group: Any = 0
 ) -> Any:
-    """Weights (see `in_float32`) as integers: those in float32 are quantized, and `scales` gets the values; `group` as
-    of `quantize_weights`."""
+    """Return weights (see `in_float32`) as integers: float32 weights are quantized, and their scales are stored in
+    `scales`; `group` is an argument of `quantize_weights`."""
     if weights.dtype == np.bool_ and np.dtype(np.uint8) in allowed:
         weights = weights.view(np.uint8)
     if weights.dtype == np.float32:
@@ -209,8 +209,8 @@ def int8_weights(
 def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
-    """Integer weights (oc, ...) less their zero points, one or one for each oc, as int8, and None. Where int8 has no
-    room for all of these, the weights and their zero points themselves, both less 128 for uint8."""
+    """Return integer weights (oc, ...) less their zero points, one or one for each oc, as int8, and None. If a
+    difference does not fit int8, return the weights and their zero points, both less 128 for uint8."""
     zeros = zero_point_values(zero_points, "zero_points['weights']", weights.dtype)
     if zeros.shape not in ((), (1,), (len(weights),)):
         raise ValueError(

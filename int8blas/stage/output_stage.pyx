@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
 
-A ``Layer`` is what a primitive knows when it is created: attributes, bias, types, and the values that are the same for
-every execution. It binds them, with those of one execution, into a ``Bound``: C structures, and the arrays they point
-to. Where nothing is left to an execution, one ``Bound`` serves all of them.
+A ``Layer`` has the values that a primitive knows when it is created: attributes, bias, types, and all constant values.
+It binds them with the values of one execution to a ``Bound``: C structures, and the arrays that they point to. If
+executions supply no values, one ``Bound`` serves all of them.
 """
 
 from types import MappingProxyType
@@ -29,7 +29,7 @@ cnp.import_array()
 # The kernels have post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# Masks that a primitive with one output channel for each column can have, and the length that each stands for.
+# The masks of a primitive with one output channel for each column, and the length of values for each mask.
 cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -174,12 +174,12 @@ cdef class Layer:
         return one_integer(value, self.zero_point_type(tensor))
 
     cdef object zero_point_type(self, str tensor):
-        """Whose range a zero point is in. The destination's may be any int32, as the range of its real values need not
-        contain 0, but where it is added to what has been rounded."""
+        """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
+        range of its real values need not contain 0, unless it is added after rounding."""
         return INT32 if tensor == "dst" and self.attributes.requantization != "onnx" else self.dtypes[tensor]
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """Return the masks that the attributes declare, and for other tensors those that the values have."""
+        """Return the masks that the attributes declare, and for all other tensors the masks that fit the values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             masks.setdefault(tensor, 3 if array.ndim == 2 else 0 if array.size == 1 else 2 if tensor == "dst" else 1)

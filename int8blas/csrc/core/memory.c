@@ -41,8 +41,8 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* Of a thread: its number, 0 before it has one; how many calls hold blocks; and those that they have released, the last
- * one behind the others. */
+/* The state of a thread: its number, 0 before it has one; its open arena scopes; and the blocks released in them, the
+ * last released block last. */
 static THREAD_LOCAL struct {
     unsigned number;
     int holds, count;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* `size` bytes; NULL if there are none. */
+/* Return `size` bytes, or NULL without memory. */
 void *i8_allocate(size_t size);
 /* Resize a block of i8_allocate, or NULL, to `size` bytes; it may move. Return NULL if there is no memory; the old
  * block then stays valid. */

@@ -1,11 +1,11 @@
-/* How many threads a parallel region of the calling thread can have. OpenMP runtimes end the process where a thread
- * cannot be made: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS).
- * So before the first region of each larger size its threads are tried: as many are asked for as the cgroup allows,
- * threads of our own with stacks of the runtime's size are made and joined, and the runtime makes its own from what
- * has worked. Where all threads of the process together have had as many at some time, nothing is tried.
+/* How many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they cannot
+ * make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS). So
+ * before the first region of each larger size a trial makes and joins threads of our own, with stacks of the runtime's
+ * size, at most as many as the cgroup allows. The runtime then makes the number that worked. The trial is skipped if
+ * the process has run this many threads before.
  *
- * The runtime ends threads that a smaller region does not ask for, and makes them again for the next larger one, while
- * the system still counts those that end. So the trial asks for room for both. Without that room a region never asks
+ * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
+ * the system still counts the ending threads. So the trial needs room for both. Without that room a region never asks
  * the runtime for fewer threads than the last one: the additional threads stay and do nothing (see threads.pyx). No
  * region waits for threads that end. */
 #ifndef I8_TEAM_H
@@ -22,7 +22,7 @@ enum { I8_MOST_THREADS = 1024 };
 
 /* Of the calling thread. */
 typedef struct {
-    int limit;  /* that num_threads has set; 0: none */
+    int limit;  /* limit that num_threads has set; 0: no limit */
     int tried;  /* the largest region that has run, or was found possible */
     int last;   /* threads of the last region, and its threads without work */
     int most;   /* the most threads that a trial could make; 0: unknown */

@@ -8,7 +8,7 @@
 #define I8_PANEL 16 /* columns of B that are packed together */
 #define I8_GROUP 4  /* consecutive k that are multiplied together */
 
-/* A value for each column at values + column (step 1), or 16 equal ones (step 0). A whole chunk of values is readable
+/* A value for each column at values + column (step 1), or 16 equal values (step 0). A whole chunk of values is readable
  * behind the last column, as epilogues read I8_CHUNK values at a time. */
 #define I8_CHUNK 16
 typedef struct {

@@ -21,19 +21,20 @@ typedef struct {
 
 typedef void (*i8_elements_fn)(const i8_elements_args *);
 
-/* A pooling kernel takes the maximum or the average over a window for each byte of `runs` runs of n contiguous ones, as
- * pool_body.h says. Byte j of run r has its window at src + r * src_step + j, and out is written at out + r * out_step,
- * contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for the sums. What
- * an average is divided by is at divisors + r * divisor_step + j if `each`, else it is the same for all, I8_CHUNK
- * times. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most I8_POOL_WINDOW: 255 *
- * 2**23 < 2**31. src and out do not overlap, and need no alignment.
+/* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
+ * bytes, as pool_body.h describes. Byte j of run r has its window at src + r * src_step + j, and out is written at out
+ * + r * out_step, contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for
+ * the sums. The divisor of an average is at divisors + r * divisor_step + j if `each`; else one divisor, repeated
+ * I8_CHUNK times, serves all. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most
+ * I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
  * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute
  * in u16
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
  *
- * which is the same: the sum in brackets, modulo 2**16, is that of unsigned elements (s8 + 128) and what rounds. */
+ * with the same result: the sum in brackets, modulo 2**16, is the sum of unsigned elements (s8 + 128) plus the rounding
+ * terms. */
 #define I8_POOL_RUN 64
 #define I8_POOL_WINDOW (1 << 23)
 #define I8_POOL_PART 255 /* elements whose sum fits 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15 */
@@ -57,9 +58,9 @@ typedef void (*i8_pool_fn)(const i8_pool_args *);
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
  *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is a byte then
  *
- * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and
- * everything must be known to stay well within s32 and to be finite. The n bytes of out are those of x[0] or x[1], or
- * apart. */
+ * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and all
+ * values must be known to be finite and well within s32. The n bytes of out are x[0] or x[1] themselves, or do not
+ * overlap them. */
 enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
 typedef struct {
     int64_t n;
@@ -75,8 +76,8 @@ typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 /* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type is any
  * type, dst_type any type except s32. The elements of a row are contiguous and aligned to their size; rows of less than
  * I8_CHUNK are readable in src, plus, gamma and beta, and writable in dst, up to that. dst may be src itself, if the
- * types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`: of
- * as many rows as are done together, which long ones do not gain by. */
+ * types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`,
+ * enough for the rows that are computed together; long rows are computed one by one. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 4
 #define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)
@@ -114,7 +115,7 @@ typedef struct {
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* out[i] = table[x[i]]; out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
-    /* [I8_ADD_BYTES and so on][whether there is a ReLU][I8_U8 or I8_S8, of out]; may be NULL. */
+    /* [I8_ADD_BYTES and so on][with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
 
     i8_normalize_fn softmax, layer_norm;

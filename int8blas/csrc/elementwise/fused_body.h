@@ -6,8 +6,8 @@
  *   apply     a post-op, as in stage_body.h
  *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN; y * scale, rounded to the type, for floats
  *
- * Two kinds of fused steps have a shorter way to the same bits: functions of one byte are looked up in a table, and the
- * sum or the product of bytes stays in registers. */
+ * Two kinds of fused steps compute the same bits faster: a table has the functions of one byte, and sums or products of
+ * bytes stay in registers. */
 
 /* ------------------------------------------------------------------------------------------------------- floats --- */
 
@@ -54,8 +54,8 @@ I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 
 /* -------------------------------------------------------------------------------------------------------- bytes --- */
 
-/* With vectors the table is 16 vectors of 16 bytes, each of which is indexed by the low bits of x; the high bits choose
- * among the results in four rounds. */
+/* With vectors the table is 16 vectors of 16 bytes. The low bits of x index each vector; the high bits select one of
+ * the results in four rounds. */
 static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
 {
     int64_t i = 0;

@@ -8,7 +8,7 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
- *                where that would overflow, or lose what f32 has, as i8_is_ordinary says:
+ *                where that would overflow or lose precision of f32, as i8_is_ordinary decides:
  *                x = f32(src) * 2**-k                  2**k from the largest |x|
  *                d = x - sum(x) / n; d = d - sum(d) / n
  *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))        in f64
@@ -17,14 +17,14 @@
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
- * where src is src + plus, if there is such a summand. A zero point of src would cancel in both. The sum over a row is
- * of I8_PARTS partial sums: element j is added to number j % I8_PARTS, in order; then the second half of them is added
- * to the first, until one is left.
+ * where src is src + plus, if there is such a summand. A zero point of src would cancel in both. A row has I8_PARTS
+ * partial sums: element j is added to partial sum j % I8_PARTS, in order; then the second half of the partial sums is
+ * added to the first, until one is left.
  *
- * What is between src and dst is rows of f32 in the workspace. A row is a chain of steps that wait for one another: a
- * sum, a division, another sum. So each step is done for some rows, one after the other, before the next step. The last
- * chunk of a row begins early enough to end with it, and writes what the one before it wrote once more; sums are of
- * whole chunks, with what does not count behind the last element. */
+ * Between src and dst the workspace has rows of f32. A row is a chain of dependent steps: a sum, a division, another
+ * sum. So each step is computed for some rows before the next step. The last chunk of a row starts early enough to end
+ * with the row, and stores some elements twice; sums take whole chunks, with neutral elements behind the last
+ * element. */
 
 /* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)

@@ -4,8 +4,8 @@
  *   SADALP .4s                  sums of two s16 added to s32; latency 4, or 1 for the sum; one a cycle (A72: F1)
  *   MUL .8h                     8 products of which the low 16 bits are kept; one every cycle or two
  *
- * Two products of s8 fit s16 unless all four factors are -128. So tiles take A less 128, and a column has lanes of its
- * own for each pair of its k, until these are added up at the end.
+ * Two products of s8 fit s16 unless all four factors are -128. So tiles take A less 128, and a column has separate
+ * lanes for each pair of its k, which are added at the end.
  */
 #ifdef I8_AARCH64
 #include "isa/vectors_neon.h"

@@ -2,10 +2,10 @@
  * cache. Formulas and arguments: i8_cell_args in recurrent.h. Loops over 16 units, which the compiler turns into whole
  * vectors.
  *
- * A tanh or a logistic is a chain of some 30 dependent operations, and where one is the argument of the next, the
- * chains of a cell fill the reorder buffer of a CPU before those of the next cell begin. So the first are computed for
- * all cells, then the others. Where a chunk is several registers, LSTMs have a gate of all cells as a run
- * (eltwise_runs.h), which takes longer where a chunk is one register. */
+ * A tanh or a logistic is a chain of some 30 dependent operations, and if one function is the argument of the next, the
+ * chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the inner functions are computed
+ * for all cells, then the outer functions. If a chunk takes several registers, an LSTM computes a gate of all cells as
+ * one run (eltwise_runs.h), which would be slower if a chunk is one register. */
 #include "stage/eltwise_body.h"
 
 #define I8_CELLS_IN_RUNS (I8_LANES == 8)
@@ -62,8 +62,8 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 
 #if I8_CELLS_IN_RUNS
 
-/* Arrays of one chunk are between loops and what may overlap, or GCC 12 does not make vectors of the loops; they are
- * loaded and stored as vectors, which a memcpy of GCC is not. */
+/* Copy a chunk between memory that may overlap and a local array, or GCC 12 does not vectorize the loops. The copies
+ * are vectors, which GCC does not make of a memcpy. */
 
 /* Compute the new memory of n units, and y, from the gates, all in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)

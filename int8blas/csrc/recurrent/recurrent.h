@@ -15,9 +15,10 @@
  *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
  *     before = (state - data_shift) * data_reciprocal
  *
- * in f32, in this order. `memory` is c, or u where a GRU has it from one call to the next; NULL for I8_GRU_LINEAR. The
- * recurrent bias is that of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are in elements;
- * there are values for 16 units also where a layer ends before. rows * panels is at most I8_MAX_CELLS. */
+ * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; NULL for I8_GRU_LINEAR. The
+ * recurrent bias is stored as the bias of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are
+ * in elements; values are readable for 16 units even behind the end of a layer. rows * panels is at most
+ * I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
@@ -43,9 +44,9 @@ typedef void (*i8_cell_fn)(const i8_cell_args *);
  *     gate = (f32(sum) * (state_scale * h_scale) + f32(source) * (source_scale * x_scale)) + bias
  *     c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)
  *
- * in f32, in this order. h_sums are those of the columns of the state's weights. x_zero and h_zero, zero points of
- * weights, are NULL if all are 0; an excess is the sum of what they multiply, less its zero point. Vectors lie gate
- * after gate for each 16 units. y is stored in `output`. panels is at most I8_MAX_CELLS. */
+ * in f32, in this order. h_sums are the column sums of the state's weights. x_zero and h_zero, zero points of weights,
+ * are NULL if all are 0; an excess is the sum of their factors, the source or the state less its zero point. Vectors
+ * are stored gate after gate for each 16 units. y is stored in `output`. panels is at most I8_MAX_CELLS. */
 typedef struct {
     int panels;
     const int32_t *x, *h;

@@ -2,8 +2,8 @@
  * vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the order written,
  * so that every instruction set gives the same bits. NaN stays NaN.
  *
- * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1,
- * tanh 3, logistic 3, erfc 8. Those of the functions made of them are in the docstring of Eltwise (attributes.py), and
+ * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1, tanh
+ * 3, logistic 3, erfc 8. The docstring of Eltwise (attributes.py) has the errors of composed functions, which are
  * asserted in tests/elementwise/test_eltwise.py; benchmarks/function_errors.py measures them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
@@ -139,8 +139,8 @@ I8_INLINE float i8_times_logistic(float x, float y)
 I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.044715f * (x * x * x)); }
 
 /* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
- * e**(-z * z) times a polynomial in t, fitted to 7e-8 for z up to 10. z * z is x * x / 2, whose rounding error is
- * computed by halves of x and corrected, as e**-s would multiply it by s. */
+ * e**(-z * z) times a polynomial in t, fitted to 7e-8 for z up to 10. z * z is x * x / 2, whose rounding error, which
+ * e**-s would multiply by s, is computed from halves of x and corrected. */
 I8_INLINE float i8_normal_distribution(float x)
 {
     float a = fabsf(x);
@@ -164,8 +164,8 @@ I8_INLINE float i8_normal_distribution(float x)
     return x < 0 ? tail : 1.0f - tail;
 }
 
-/* f32 to f16, half to even: normal numbers by integer rounding of the low 13 bits, subnormal ones by adding 0.5, whose
- * last place is that of the smallest f16. */
+/* f32 to f16, half to even: normal numbers by integer rounding of the low 13 bits, subnormal numbers by adding 0.5,
+ * whose last place is the smallest f16. */
 I8_INLINE uint16_t i8_to_half(float x)
 {
     const uint32_t bits = i8_bits_of(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
@@ -176,7 +176,7 @@ I8_INLINE uint16_t i8_to_half(float x)
     return (uint16_t)(sign | (magnitude >= 0x477ff000u ? special : finite));
 }
 
-/* f16 to f32, exact: the bits shifted are a number 2**112 times too small, subnormal ones included. */
+/* f16 to f32, exact: the shifted bits are a number 2**112 times too small, for subnormal numbers too. */
 I8_INLINE float i8_from_half(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = (uint32_t)(half & 0x7fff) << 13;

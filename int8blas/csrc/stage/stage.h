@@ -10,14 +10,13 @@
  * saturate. */
 #define I8_ROUNDER 12582912.0f
 
-/* The epilogue of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its
- * registers (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without
- * row_scale; s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. The values of
- * the columns begin with the tile's first and are readable up to 4 vectors; those of `offset`, which may be NULL,
- * are added to the sums before. If `integral`, C is of s32 and that is all. With `row_squares` C is of s32 and has
- * squared distances, row_squares[i] + offset[j] - 2 * sum, modulo 2**32. Or C is of s64, for the sums as they
- * are: then there is no more than c, c_row and `stream`, which says to write past the caches, whole lines of 64
- * bytes, aligned ones. */
+/* The epilogue of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its registers
+ * (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without row_scale;
+ * s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. Values for columns start at
+ * the tile's first column and are readable up to 4 vectors. `offset`, if not NULL, is added to the sums first. If
+ * `integral`, C is s32 and nothing else happens. With `row_squares` C is s32 and has squared distances, row_squares[i]
+ * + offset[j] - 2 * sum, modulo 2**32. An s64 C has the plain sums: then only c, c_row and `stream` are read. `stream`
+ * writes whole aligned lines of 64 bytes past the caches. */
 typedef struct {
     const int32_t *offset, *row_squares;
     i8_column_values scale, bias, dst_scale, dst_zero;
@@ -37,9 +36,9 @@ enum {
     I8_ELTWISES(I8_ELTWISE_NAME) I8_ELTWISE = I8_RELU
 };
 
-/* One post-op. The operand of PReLU and the binary ones is f32, element (i, j) of the destination's at
- * operand + i * operand_row + j * operand_col; the sum's is the destination's old value, of type `type`, whose zero
- * point is alpha. */
+/* One post-op. The operand of PReLU and of binary post-ops is f32; for element (i, j) of the destination it is at
+ * operand + i * operand_row + j * operand_col. The operand of a sum is the destination's old value, of type `type`,
+ * whose zero point is alpha. */
 typedef struct {
     int kind, type;
     float alpha, beta, scale;
@@ -53,7 +52,7 @@ typedef struct {
  *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
  *     C[i, j] = min(max(y, low[j]), high[j])                                      u8, s8 or s32: both are of its type
  *
- * All have a value for each column, and a whole chunk of them behind the last one. */
+ * All vectors have a value for each column, and are readable for a whole chunk behind the last. */
 typedef struct {
     int scheme;
     const int32_t *multiplier, *exponent, *zero_point, *low, *high;
@@ -69,13 +68,13 @@ typedef struct {
  *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
  *
  * in f32, in this order. The rounder is -0.0, which changes nothing, or I8_ROUNDER for bytes whose zero point is added
- * after rounding: dst_zero is less by it. Where the tile has a row_scale, scale[j] is row_scale[i] * scale[j]. What
- * there is none of is 1 for a scale and -0.0 for what is added: both leave every y as it is.
+ * after rounding: dst_zero then has the rounder subtracted. If the tile has a row_scale, scale[j] is row_scale[i] *
+ * scale[j]. Defaults are scale 1 and addend -0.0: both leave every y unchanged.
  *
- * If `integral`, nothing in the formula is real, and it is another one: C[i, j] = sat_s32(X + offset[j]), in integers.
- * The zero points of C are part of co then, or the `offset` where s32 has no room for their sums; else that is NULL.
+ * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
+ * co, or are the `offset` if their sums do not fit s32; else `offset` is NULL.
  *
- * With a `requantization` other than I8_FLOAT it is that one's formula, and nothing else is looked at but `type`. */
+ * With a `requantization` other than I8_FLOAT its formula applies, and only `type` is read besides. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -97,11 +96,11 @@ typedef struct {
  *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
  *
- * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. Both of co_row and co_col are
- * given for squared distances alone: alpha is -2 then and beta 0, and C, which is known to fit, is computed modulo
- * 2**32. X is exact in s64 where acc64 is given; where acc32 is given it is taken modulo 2**32, and must fit.
- * ao and col_sum come together, so do bo and row_term; NULL stands for zeros. C is read only if beta is not 0, and
- * shares no memory with what is read besides. Where a value is saturated, `saturated` becomes 1, if it is not NULL.
+ * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. Only squared distances have
+ * both co_row and co_col: then alpha is -2, beta 0, and C, which is known to fit, is computed modulo 2**32. With acc64
+ * X is exact in s64; with acc32 X is computed modulo 2**32, and must fit. ao and col_sum come together, so do bo and
+ * row_term; NULL stands for zeros. C is read only if beta is not 0, and overlaps no other operand. If a value is
+ * saturated, `saturated`, unless NULL, becomes 1.
  *
  * If `to_s64`, C is of s64 and C[i, j] = X, alpha is 1, beta 0, and no co is given; or it is a distance, exactly.
  *
@@ -155,8 +154,8 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *
  * where the integers are taken modulo 2**32 and their sum must fit s32, and what follows is f32 in the order written.
  * ao[i] is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or
- * are NULL (zeros); without row_scale the factor is scale[j]. There are whole panels of columns: scale and col_sum have
- * the 16 values of each panel_step elements after those of the one before. */
+ * are NULL (zeros); without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16
+ * values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -194,22 +193,22 @@ typedef struct {
     void (*transpose_store)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
                             int cols, int size);
 
-    /* Of a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart: the smallest and the largest of them and
-     * 0, NaN both if not all of it is finite; and its bytes sat(rne(src * reciprocal + zero)), in u8, with the
-     * zero point for NaN. */
+    /* For a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart. source_range: the smallest and the largest
+     * of the numbers and 0, both NaN if a number is not finite. quantize_source: the bytes sat(rne(src * reciprocal +
+     * zero)), u8, the zero point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero);
     /* sat(rne(src / scale) + zero) of k contiguous f32, in u8, for a zero point of 0 to 255; 0 for NaN. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
-    /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if not all of it is
-     * finite; and rne(src * reciprocal) ^ flip where that is known to be in [-127, 127]. */
+    /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if a number is not
+     * finite; and rne(src * reciprocal) ^ flip, where the rounded value is known to be in [-127, 127]. */
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
 
-    /* The most rows and panels of a tile of real numbers. real_panel makes f32 of `groups` groups of 4 k of a panel of
-     * packed weights, whose rows are dst_k apart. */
+    /* The most rows and panels of a tile of real numbers. real_panel converts `groups` groups of 4 k of a panel of
+     * packed weights to f32, in rows that are dst_k apart. */
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);

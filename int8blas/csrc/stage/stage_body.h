@@ -2,8 +2,8 @@
  * L1 cache. Formula and arguments: i8_stage in stage.h. Chunks of 16 columns in loops of that length, which the
  * compiler turns into whole vectors; f32 in the order written, each operation rounded once.
  *
- * Sums, and the values for columns, are readable up to a whole chunk; what lies beyond the last column changes nothing
- * that is stored. */
+ * Sums, and the values for columns, are readable up to a whole chunk; values beyond the last column do not change
+ * stored results. */
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
 
@@ -64,7 +64,7 @@ typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
     int rounds;              /* whether the rounder is not -0.0 */
     const int32_t *col_sums; /* if only multiples of them are subtracted from the sums, */
-    const int64_t *factors;  /* by such a factor for each row */
+    const int64_t *factors;  /* with a factor for each row */
     const int32_t *less;     /* if only these are subtracted */
     int compensated;         /* where more is */
 } i8_stage_chunk;
@@ -174,8 +174,9 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
     i8_store_chunk(i8_stage_shifted(x, t), type, c, count);
 }
 
-/* All rows of a chunk of columns. Constants, for variants of their own: whether there are post-ops or row scales, and
- * the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never NaN. */
+/* Compute all rows of a chunk of columns. Constants, which select a variant: whether there are post-ops or row scales,
+ * and the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never
+ * NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
 {
     const i8_stage *s = o->stage;

@@ -1,13 +1,13 @@
 /* The epilogue of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
  *
- *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that of a primitive alone
+ *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that for primitives
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
  * from row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
 
-/* row_scale is that of the first row, or NULL. Without `shifts` dst_zero is 0. If y is not negative, y * dst_scale +
- * zero point is not below the zero point, so relu is a lower bound of integer results. */
+/* row_scale points to the scale of the first row, or is NULL. Without `shifts` dst_zero is 0. If y is not negative, y *
+ * dst_scale + zero point is not below the zero point, so relu is a lower bound of integer results. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)

@@ -61,7 +61,7 @@ I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_outer, ptrdiff_t dst_inner
             memcpy(dst + i * dst_inner, src + i * src_inner, (size_t)size);
 }
 
-/* dst[i, j] = src[i, j], elements of `size` bytes; steps in bytes, any. The inner loop is that of the shorter steps. */
+/* dst[i, j] = src[i, j], elements of `size` bytes; any steps, in bytes. The inner loop takes the shorter steps. */
 static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
                              ptrdiff_t src_col, int rows, int cols, int size)
 {
