@@ -16,7 +16,7 @@ from int8blas.layers.real_attention import real_attention, takes
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
-from int8blas.onnx.patterns import Pattern
+from int8blas.onnx.patterns import Pattern, sole_producer
 from int8blas.onnx.table import DOMAIN, SAME_TYPE, Operator
 
 
@@ -37,15 +37,6 @@ def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
     (q, q_scale), (k, k_scale) = (scaled(pattern, factor) for factor in product.inputs)
     scales = q_scale, k_scale, scale
     return Node("Attention", DOMAIN, (q, k, last.inputs[1], mask), last.outputs, {"scales": scales}, node.name)
-
-
-def sole_producer(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
-    """Return the producer of a tensor if its kind is in `kinds`, it has one consumer, and the graph does not return
-    it.
-    """
-    producer = pattern.producers.get(name)
-    alone = len(pattern.consumers.get(name, [])) == 1 and name not in pattern.kept
-    return producer if producer is not None and producer.kind in kinds and alone else None
 
 
 def scores(pattern: Pattern, name: str) -> tuple[Node, float] | None:

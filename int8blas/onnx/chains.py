@@ -105,8 +105,8 @@ def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndi
         return None
     if node.inputs[0] != name and algorithm not in SYMMETRIC:
         return None
-    value = pattern.constant(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
-    if value is None or value.dtype != np.float32 or not np.isfinite(value).all():
+    value = pattern.floats(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
+    if value is None:
         return None
     return as_operand(value, ndim, 1, channels) if channels else as_operand(value, 1, 0, 1)
 

@@ -30,7 +30,7 @@ Float patterns are functions that exporters spell out, and weights that the file
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,8 +42,8 @@ from int8blas.onnx.integer import regular, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other
-from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, is_number, other, sole_producer
+from int8blas.onnx.table import DOMAIN, attributes_of
 from int8blas.onnx.types import FLOAT32
 from int8blas.onnx.views import moved_graph, viewed_graph
 from int8blas.stage.attributes import Binary
@@ -56,73 +56,69 @@ INPUTS = "not all of its inputs are dequantized with constant scales that the op
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
-TABLES = {"Sigmoid": "QLinearSigmoid", "LeakyRelu": "QLinearLeakyRelu"}
-
+FLOAT_STEPS = [
+    name
+    for (domain, name), rows in TABLE.rows.items()
+    if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function)
+]
 
 # Given a node and the QuantizeLinear behind it, return the node that replaces both, or several nodes in their order.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
-def rewritten_conv(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    x, w = (pattern.dequantized(name) for name in node.inputs[:2])
-    weights = None if w is None else pattern.constant(w.name)
-    if x is None or w is None or weights is None or not 3 <= weights.ndim <= 5 or not pattern.along(w, 0, weights.ndim):
-        return None
-    scale = pattern.constant(x.scale)
-    if scale is None or scale.size != 1:
-        return None
-    inputs = [*pattern.triple(x), *pattern.triple(w), *pattern.ending(last)]
-    if len(node.inputs) > 2 and node.inputs[2]:
-        bias = pattern.int32_bias(node.inputs[2], x, w, 1)
-        if bias is None:
-            return pattern.refuse(node, BIAS)
-        inputs.append(bias)
-    return Node("QLinearConv", "", tuple(inputs), last.outputs, node.attributes, node.name)
-
-
-def operands(pattern: Pattern, node: Node, columns: int) -> tuple[Quantized, Quantized] | None:
-    """Return both factors of a product with a constant matrix whose scales are one number or lie along `columns`."""
+def operands(pattern: Pattern, node: Node, ndims: Sequence[int], axis: int) -> tuple[Quantized, Quantized] | None:
+    """Return both factors of a product. The second is constant, has `ndims` dimensions, and one scale or several along
+    `axis`; the first has one scale."""
     a, b = (pattern.dequantized(name) for name in node.inputs[:2])
     weights = None if b is None else pattern.constant(b.name)
-    if a is None or b is None or weights is None or weights.ndim != 2 or not pattern.along(b, columns, 2):
+    if a is None or b is None or weights is None or weights.ndim not in ndims or a.axis is not None:
         return None
-    scale = pattern.constant(a.scale)
-    return (a, b) if scale is not None and scale.size == 1 else None
+    return (a, b) if b.along(axis, weights.ndim) else None
+
+
+def rewritten_conv(pattern: Pattern, node: Node, last: Node) -> Node | None:
+    found = operands(pattern, node, (3, 4, 5), 0)
+    if found is None:
+        return None
+    bias = pattern.int32_bias(node.input(2), *found, 1)
+    if bias is None:
+        return pattern.refuse(node, BIAS)
+    inputs = (*pattern.triples(found), *pattern.ending(last), *([bias] if bias else []))
+    return Node("QLinearConv", "", inputs, last.outputs, node.attributes, node.name)
 
 
 def rewritten_matmul(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    found = operands(pattern, node, 1)
+    found = operands(pattern, node, (2,), 1)
     if found is None:
         return None
-    inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), *pattern.ending(last))
+    inputs = (*pattern.triples(found), *pattern.ending(last))
     return Node("QLinearMatMul", "", inputs, last.outputs, {}, node.name)
 
 
 def rewritten_gemm(pattern: Pattern, node: Node, last: Node) -> Node | None:
     attributes = dict(node.attributes)
     alpha, beta = attributes.get("alpha", 1.0), attributes.pop("beta", 1.0)
-    found = operands(pattern, node, 0 if attributes.get("transB") else 1)
+    found = operands(pattern, node, (2,), 0 if attributes.get("transB") else 1)
     if found is None or alpha <= 0:
         return None
-    bias: str | None = ""
-    if len(node.inputs) > 2 and node.inputs[2]:
-        bias = pattern.int32_bias(node.inputs[2], *found, alpha) if beta == 1 else None
-    if bias is None:
+    bias = pattern.int32_bias(node.input(2), *found, alpha)
+    if bias is None or (bias and beta != 1):
         return pattern.refuse(node, BIAS)
-    inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), bias, *pattern.ending(last))
+    inputs = (*pattern.triples(found), bias, *pattern.ending(last))
     return Node("QGemm", MICROSOFT, inputs, last.outputs, attributes, node.name)
 
 
-def of_one_input(operator: str) -> Rewrite:
-    """Return the rewrite of an operator with one quantized input."""
+def of_inputs(operator: str) -> Rewrite:
+    """Return the rewrite to an operator that takes int8 tensors with one scale each."""
 
     def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
-        x = pattern.dequantized(node.inputs[0])
-        scale = None if x is None else pattern.constant(x.scale)
-        if x is None or scale is None or scale.size != 1:
+        parts = [pattern.dequantized(name) for name in node.inputs]
+        found = [x for x in parts if x is not None and x.axis is None]
+        if len(found) != len(parts):
             return None
-        inputs = (*pattern.triple(x), *pattern.ending(last))
-        return Node(operator, MICROSOFT, inputs, last.outputs, {**node.attributes, **STEPS}, node.name)
+        inputs = pattern.triples(found), pattern.ending(last)
+        names = (*inputs[1], *inputs[0]) if operator == "QLinearConcat" else (*inputs[0], *inputs[1])
+        return Node(operator, MICROSOFT, names, last.outputs, {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
@@ -137,29 +133,6 @@ def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
     if len(values) < 4 or not same_quantization(*values):
         return None
     return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs)
-
-
-def of_two_inputs(operator: str) -> Rewrite:
-    """Return the rewrite of an operator with two quantized inputs."""
-
-    def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
-        pair = [pattern.dequantized(name) for name in node.inputs]
-        found = [x for x in pair if x is not None and pattern.is_one(x.scale)]
-        if len(found) != 2:
-            return None
-        inputs = (*pattern.triple(found[0]), *pattern.triple(found[1]), *pattern.ending(last))
-        return Node(operator, MICROSOFT, inputs, last.outputs, dict(STEPS), node.name)
-
-    return rewrite
-
-
-def rewritten_concat(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    parts = [pattern.dequantized(name) for name in node.inputs]
-    found = [x for x in parts if x is not None and pattern.is_one(x.scale)]
-    if len(found) != len(parts):
-        return None
-    inputs = (*pattern.ending(last), *(name for x in found for name in pattern.triple(x)))
-    return Node("QLinearConcat", MICROSOFT, inputs, last.outputs, {**node.attributes, **STEPS}, node.name)
 
 
 def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None:
@@ -177,15 +150,10 @@ def pooled(pattern: Pattern, node: Node, last: Node) -> Node | list[Node] | None
     return [first, replace(node, inputs=(name, *node.inputs[1:]), outputs=last.outputs)]
 
 
+PRODUCTS: dict[str, Rewrite] = {"Conv": rewritten_conv, "MatMul": rewritten_matmul, "Gemm": rewritten_gemm}
 STATIC: dict[str, Rewrite] = {
-    "Add": of_two_inputs("QLinearAdd"),
-    "Mul": of_two_inputs("QLinearMul"),
-    "Concat": rewritten_concat,
-    "Conv": rewritten_conv,
-    "MatMul": rewritten_matmul,
-    "Gemm": rewritten_gemm,
-    "GlobalAveragePool": of_one_input("QLinearGlobalAveragePool"),
-    **{name: of_one_input(operator) for name, operator in TABLES.items()},
+    **PRODUCTS,
+    **{name.removeprefix("QLinear"): of_inputs(name) for name in FLOAT_STEPS},
     **{kind: moved for kind, traits in TABLE.traits.items() if traits.moves},
     "MaxPool": pooled,
 }
@@ -200,28 +168,22 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
     """Return the Add of a constant vector behind a node, and the vector's name; the node itself and "" without one."""
     plus = chained(pattern, node, "Add")
-    value = None if plus is None else pattern.constant(plus[1])
-    if plus is None or value is None or value.ndim != 1 or value.dtype != np.float32 or not np.isfinite(value).all():
-        return node, ""
-    return plus
+    value = None if plus is None else pattern.floats(plus[1])
+    return (node, "") if plus is None or value is None or value.ndim != 1 else plus
 
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
     """Return the float tensor that is quantized for a node alone, and the name and value of the weights' constant
     scale. `scale` names the product of both scales."""
-    producer, product = pattern.producers.get(node.inputs[0]), pattern.producers.get(scale)
-    if producer is None or producer.kind != "DynamicQuantizeLinear" or node.inputs[0] in pattern.kept:
-        return None
-    if len(pattern.consumers[node.inputs[0]]) != 1:
-        return None
-    zero = node.inputs[2] if len(node.inputs) > 2 else ""
-    if product is None or product.kind != "Mul" or zero != producer.outputs[2]:
+    producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
+    product = pattern.producers.get(scale)
+    if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:
         return None
     weights_scale = other(product, producer.outputs[1])
-    value = None if weights_scale is None else pattern.constant(weights_scale)
-    if weights_scale is None or value is None or value.dtype != np.float32:
+    value = None if weights_scale is None else pattern.floats(weights_scale)
+    if weights_scale is None or value is None or not regular(value):
         return None
-    return (producer.inputs[0], weights_scale, value) if (np.isfinite(value) & (value > 0)).all() else None
+    return producer.inputs[0], weights_scale, value
 
 
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
@@ -238,11 +200,6 @@ def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) 
     return scales_fit and zeros_fit and (not bias or vector(pattern.constant(bias), 1, 0, columns) is not None)
 
 
-def is_constant(pattern: Pattern, *names: str) -> bool:
-    """Return whether each name is a constant or ""."""
-    return all(not name or pattern.constant(name) is not None for name in names)
-
-
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and the source is
     quantized for them alone, the element-wise operators behind become post-ops."""
@@ -250,7 +207,7 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     if found is None:
         return None
     last, scale = found
-    zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
+    zeros = node.input(2), node.input(3)
     last, bias = bias_behind(pattern, last)
     source = source_of(pattern, node, scale)
     if source is not None and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
@@ -270,9 +227,9 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
     if found is None or weights is None or weights.ndim < 3:
         return None
     last, scale = found
-    zeros = [node.inputs[i] if len(node.inputs) > i else "" for i in (2, 3)]
+    zeros = node.input(2), node.input(3)
     plus = chained(pattern, last, "Add")
-    bias = None if plus is None else by_channel(pattern.constant(plus[1]), weights)
+    bias = None if plus is None else vector(pattern.floats(plus[1]), weights.ndim, 1, len(weights))
     if plus is not None and bias is not None:
         last = plus[0]
     factor = None
@@ -291,7 +248,8 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
         factor = bias = None
     name = constant_named(pattern, node, "bias", bias)
     attributes = {**node.attributes, "ops": chain.ops}
-    source = source_of(pattern, node, scale) if is_constant(pattern, zeros[1]) else None
+    known = not zeros[1] or pattern.constant(zeros[1]) is not None
+    source = source_of(pattern, node, scale) if known else None
     own = None if source is None else as_operand(source[2], weights.ndim, 1, len(weights))
     if source is not None and own is not None:
         weights_scale = constant_named(pattern, node, "scale", own if factor is None else own * factor)
@@ -299,12 +257,6 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
                     chain.last.outputs, attributes, node.name)  # fmt: skip
     names = (*node.inputs[:2], scale, *zeros, name, constant_named(pattern, node, "factor", factor))
     return Node("ConvIntegerToFloat", DOMAIN, names, chain.last.outputs, attributes, node.name)
-
-
-def by_channel(value: Array | None, weights: Array) -> Array | None:
-    """Return a float32 constant with one value for each output channel as a vector, or None."""
-    found = vector(value, weights.ndim, 1, len(weights))
-    return found if found is not None and found.dtype == np.float32 and np.isfinite(found).all() else None
 
 
 def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None) -> str:
@@ -376,34 +328,16 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
 
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite an Add of two variable tensors before a LayerNormalization over the last axis."""
-    plus = pattern.producers.get(node.inputs[0])
-    if plus is None or plus.kind != "Add" or pattern.only_consumer(plus, {"LayerNormalization"}) is not node:
-        return None
+    plus = sole_producer(pattern, node.inputs[0], {"Add"})
     others = len([name for name in node.outputs if name]) > 1 or node.attributes.get("axis", -1) != -1
-    if others or any(pattern.constant(name) is not None for name in plus.inputs):
+    if plus is None or others or any(pattern.constant(name) is not None for name in plus.inputs):
         return None
     attributes = {name: value for name, value in node.attributes.items() if name == "epsilon"}
     inputs = (*plus.inputs, *node.inputs[1:])
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-def nothing(pattern: Pattern, node: Node) -> None:
-    """Keep a node."""
-
-
-OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
-    "MatMulInteger": rewritten_dynamic,
-    "ConvInteger": rewritten_convolution,
-}
-# Each formula's rewrite, by one of the nodes of the formula.
-FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
-    "Erf": rewritten_gelu,
-    "Softmax": rewritten_attention,
-    "LayerNormalization": rewritten_residual,
-}
-
-
-def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None:
+def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite a product with f32(int8) * scale, both constant, with one scale or one for each column, and the
     element-wise operators behind it."""
     product = pattern.producers.get(node.inputs[1])
@@ -413,20 +347,34 @@ def rewritten_stored(pattern: Pattern, node: Node, dynamic: bool) -> Node | None
         cast, scale_name = pattern.producers.get(name), other(product, name)
         if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
             continue
-        weights, scale = pattern.constant(cast.inputs[0]), pattern.constant(scale_name)
+        weights, scale = pattern.constant(cast.inputs[0]), pattern.floats(scale_name)
         if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8 or not weights.size:
             continue
-        of_matrix = as_operand(scale, 2, 1, weights.shape[1]) is not None
-        if scale.dtype == np.float32 and of_matrix and (np.isfinite(scale) & (scale > 0)).all():
-            last, bias = bias_behind(pattern, node)
-            value = pattern.constant(bias) if bias else None
-            if value is not None and vector(value, 1, 0, weights.shape[1]) is None:
-                last, bias = node, ""
-            chain = chain_behind(pattern, last)
-            inputs = (node.inputs[0], cast.inputs[0], scale_name, bias)
-            attributes = {"dynamic": int(dynamic), "ops": chain.ops}
-            return Node("StoredMatMul", DOMAIN, inputs, chain.last.outputs, attributes, node.name)
+        if not regular(scale) or as_operand(scale, 2, 1, weights.shape[1]) is None:
+            continue
+        last, bias = bias_behind(pattern, node)
+        if bias and vector(pattern.constant(bias), 1, 0, weights.shape[1]) is None:
+            last, bias = node, ""
+        chain = chain_behind(pattern, last)
+        inputs = (node.inputs[0], cast.inputs[0], scale_name, bias)
+        attributes = {"dynamic": int(pattern.dynamic), "ops": chain.ops}
+        return Node("StoredMatMul", DOMAIN, inputs, chain.last.outputs, attributes, node.name)
     return None
+
+
+# The rewrites of nodes without a QuantizeLinear behind them.
+OTHERS: dict[str, Callable[[Pattern, Node], Node | None]] = {
+    "MatMulInteger": rewritten_dynamic,
+    "ConvInteger": rewritten_convolution,
+    "MatMul": rewritten_stored,
+    "Conv": rewritten_float_conv,
+}
+# Each formula's rewrite, by one of the nodes of the formula.
+FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
+    "Erf": rewritten_gelu,
+    "Softmax": rewritten_attention,
+    "LayerNormalization": rewritten_residual,
+}
 
 
 def fused(network: Network) -> Network:
@@ -440,14 +388,16 @@ def fused_graph(graph: Graph, dynamic: bool) -> Graph:
     patterns, moves of int8 elements, chains of element-wise operators, and views."""
     graph = replace(graph, nodes=[inside(node, dynamic) for node in graph.nodes], constants=dict(graph.constants))
     if any(node.kind in FORMULAS for node in graph.nodes):
-        graph = rewritten_graph(graph, lambda pattern, node: FORMULAS.get(node.kind, nothing)(pattern, node))
-    graph = rewritten_graph(graph, lambda pattern, node: rewritten(pattern, node, dynamic))
+        graph = rewritten_graph(graph, formula)
+    graph = rewritten_graph(graph, rewritten, dynamic)
     return viewed_graph(chained_graph(moved_graph(graph)))
 
 
-def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Graph:
+def rewritten_graph(
+    graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None], dynamic: bool = False
+) -> Graph:
     """Replace nodes of a graph. Return a graph in order, without the nodes that nobody needs any more."""
-    pattern = Pattern.of(graph)
+    pattern = Pattern.of(graph, dynamic)
     for node in graph.nodes:
         pattern.quantize_constant(node)
         pattern.reshape_constant(node)
@@ -472,18 +422,19 @@ def rewritten_graph(graph: Graph, rewrite: Callable[[Pattern, Node], Node | list
     return replace(graph, nodes=needed(ordered(graph, around), graph.outputs))
 
 
-def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] | None:
+def formula(pattern: Pattern, node: Node) -> Node | None:
+    """Return the node that replaces a formula around a node; None to keep it."""
+    return FORMULAS[node.kind](pattern, node) if node.kind in FORMULAS else None
+
+
+def rewritten(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     """Return the node, or nodes, that replace a pattern around a node; None to keep it."""
     new: Node | list[Node] | None = None
     if node.kind in STATIC and len(node.outputs) == 1:
         last = pattern.end(node)
         new = None if last is None else STATIC[node.kind](pattern, node, last)
-    elif node.kind in OTHERS:
+    if new is None and node.kind in OTHERS:
         new = OTHERS[node.kind](pattern, node)
-    if new is None and node.kind == "MatMul":
-        new = rewritten_stored(pattern, node, dynamic)
-    if new is None and node.kind == "Conv":
-        new = rewritten_float_conv(pattern, node)
     if new is None:
         explain_refusal(pattern, node)
     return new
@@ -491,14 +442,13 @@ def rewritten(pattern: Pattern, node: Node, dynamic: bool) -> Node | list[Node] 
 
 def explain_refusal(pattern: Pattern, node: Node) -> None:
     """Note why a node stays in float, if it could be a quantized operator."""
-    if node.kind in ("MatMulInteger", "ConvInteger"):
+    if node.kind in OTHERS.keys() - PRODUCTS.keys():
         pattern.refuse(node, SUMS)
     elif node.kind in STATIC and len(node.outputs) == 1:
         producers = [pattern.producers.get(name) for name in node.inputs]
-        dequantized = any(producer is not None and producer.operator == "DequantizeLinear" for producer in producers)
-        if dequantized:
+        if any(producer is not None and producer.operator == "DequantizeLinear" for producer in producers):
             pattern.refuse(node, ENDING if pattern.end(node) is None else INPUTS)
-        elif node.kind in ("Conv", "MatMul", "Gemm"):
+        elif node.kind in PRODUCTS:
             pattern.refuse(node, REAL)
 
 

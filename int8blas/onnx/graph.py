@@ -69,6 +69,10 @@ class Node:
     def __str__(self) -> str:
         return f"node {self.label!r} ({self.kind})"
 
+    def input(self, place: int) -> str:
+        """Return the name of an input, "" if it is absent."""
+        return self.inputs[place] if place < len(self.inputs) else ""
+
     def subgraphs(self) -> Iterator[Graph]:
         """Yield the graphs among the attributes: branches and bodies."""
         for value in self.attributes.values():

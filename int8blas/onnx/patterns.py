@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +19,16 @@ MICROSOFT = "com.microsoft"
 
 @dataclass
 class Quantized:
-    """A quantized tensor: its name, the names of its scale and zero point ("" for 0), and their axis."""
+    """The names of a quantized tensor, its scale and its zero point ("" for 0), and the axis of several scales."""
 
     name: str
     scale: str
     zero_point: str
-    axis: int
+    axis: int | None = None
+
+    def along(self, axis: int, ndim: int) -> bool:
+        """Return whether there is one scale, or the scales lie along this axis."""
+        return self.axis is None or self.axis % ndim == axis
 
 
 @dataclass
@@ -34,14 +39,16 @@ class Pattern:
     producers: dict[str, Node] = field(default_factory=dict)
     consumers: dict[str, list[Node]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    # Whether products with stored int8 weights are computed in int8.
+    dynamic: bool = False
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
     # The reason why a node stays in float, by its first output.
     reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph) -> Pattern:
-        pattern = cls(graph)
+    def of(cls, graph: Graph, dynamic: bool = False) -> Pattern:
+        pattern = cls(graph, dynamic=dynamic)
         for node in graph.nodes:
             pattern.producers.update((name, node) for name in node.outputs if name)
             for name in node.reads():
@@ -78,10 +85,10 @@ class Pattern:
         value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
         return value if isinstance(value, np.ndarray) else None
 
-    def is_one(self, name: str) -> bool:
-        """Return whether a tensor is a constant of one element."""
+    def floats(self, name: str) -> Array | None:
+        """Return a constant of finite float32 numbers, or None."""
         value = self.constant(name)
-        return value is not None and value.size == 1
+        return value if value is not None and value.dtype == np.float32 and np.isfinite(value).all() else None
 
     def number(self, name: str | None) -> float | None:
         """Return the value of a float32 constant of one element, or None."""
@@ -143,14 +150,14 @@ class Pattern:
         scale, zero = self.constant(node.inputs[1]), self.zero_of(node)
         if scale is None or scale.dtype != np.float32 or zero is None or zero.dtype not in dtypes or scale.ndim > 1:
             return None
-        zero_point = node.inputs[2] if len(node.inputs) > 2 else ""
-        return Quantized(node.inputs[0], node.inputs[1], zero_point, node.attributes.get("axis", 1))
+        axis = None if scale.size == 1 else node.attributes.get("axis", 1)
+        return Quantized(node.inputs[0], node.inputs[1], node.input(2), axis)
 
     def zero_of(self, node: Node) -> Array | None:
         """Return the zero point of QuantizeLinear or DequantizeLinear; a 0 of the quantized type if it is absent; None
         if unknown."""
-        if len(node.inputs) > 2 and node.inputs[2]:
-            return self.constant(node.inputs[2])
+        if node.input(2):
+            return self.constant(node.input(2))
         value = self.constant(node.inputs[0]) if node.operator == "DequantizeLinear" else np.zeros((), np.uint8)
         return None if value is None or node.attributes.get("output_dtype") else np.zeros((), value.dtype)
 
@@ -169,32 +176,29 @@ class Pattern:
         saturates = regular(scale) and zero.item() == np.iinfo(zero.dtype).min
         return last if relu is None or saturates else None
 
-    def zero_name(self, quantized: Quantized, dtype: Any = np.uint8) -> str:
+    def zero_name(self, quantized: Quantized) -> str:
         """Return the name of a zero point. Add a constant 0 to the graph if there is none."""
         if quantized.zero_point:
             return quantized.zero_point
         value = self.constant(quantized.name)
-        zero = np.zeros((), dtype if value is None else value.dtype)
+        zero = np.zeros((), np.uint8 if value is None else value.dtype)
         name = f"zero point {zero.dtype.name} of int8blas"
         self.graph.constants.setdefault(name, zero)
         return name
 
-    def triple(self, quantized: Quantized) -> tuple[str, str, str]:
-        return quantized.name, quantized.scale, self.zero_name(quantized)
+    def triples(self, tensors: Iterable[Quantized]) -> list[str]:
+        """Return the names of tensors, each with its scale and zero point, as quantized operators take them."""
+        return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
     def ending(self, last: Node) -> tuple[str, str]:
         """Return the names of a QuantizeLinear's scale and zero point."""
-        zero_point = last.inputs[2] if len(last.inputs) > 2 else ""
-        return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], zero_point, 1))
-
-    def along(self, quantized: Quantized, axis: int, ndim: int) -> bool:
-        """Return whether there is one scale, or the scales lie along this axis."""
-        scale = self.constant(quantized.scale)
-        assert scale is not None
-        return scale.size == 1 or quantized.axis % ndim == axis
+        return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], last.input(2)))
 
     def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float) -> str | None:
-        """Return the name of the int32 bias that is dequantized, if its scale equals the scale of the sums, or None."""
+        """Return the name of the int32 bias that is dequantized, if its scale equals the scale of the sums, or None.
+        Without a bias, return ""."""
+        if not name:
+            return ""
         bias = self.dequantized(name, (np.dtype(np.int32),))
         value = None if bias is None else self.constant(bias.name)
         if bias is None or value is None or value.ndim != 1:
@@ -227,3 +231,12 @@ def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
         return None
     second = other(consumers[0], name)
     return None if second is None else (consumers[0], second)
+
+
+def sole_producer(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
+    """Return the producer of a tensor if its kind is in `kinds`, it has one consumer, and the graph does not return
+    it.
+    """
+    producer = pattern.producers.get(name)
+    alone = len(pattern.consumers.get(name, [])) == 1 and name not in pattern.kept
+    return producer if producer is not None and producer.kind in kinds and alone else None

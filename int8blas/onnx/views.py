@@ -47,8 +47,7 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
     quantize it."""
     name = node.outputs[0]
     found = pattern.dequantized(name)
-    scale = None if found is None else pattern.constant(found.scale)
-    if scale is None or scale.size != 1 or name in pattern.kept:
+    if found is None or found.axis is not None or name in pattern.kept:
         return False
     return all(
         (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or is_move(pattern, consumer))
