@@ -8,20 +8,19 @@ The inputs are the source, the weights, their scale and zero point, and a bias. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import ConvolutionSums, source_given
+from int8blas.onnx.integer import ConvolutionSums, Sizes, source_given
 from int8blas.onnx.operands import as_operand
-from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Factors, Operator, Site
 from int8blas.onnx.windows import TURNS
 from int8blas.stage.by_range import quantize_whole
 
-Sizes = Sequence[int]
 UINT8 = np.dtype(np.uint8)
 
 
@@ -66,6 +65,8 @@ def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
 
 
 OPERATORS = [
-    Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
-    Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
-]
+    Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True,
+             traits=replace(SAME_TYPE, factors=Factors(0, 1, "windows", dynamic=True))),
+    Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True,
+             traits=replace(SAME_TYPE, factors=Factors(0, 1, dynamic=True))),
+]  # fmt: skip

@@ -258,40 +258,43 @@ def at_least(y: Array, ndim: int) -> Array:
 
 # ------------------------------------------------------------------------------------------------ operators ------
 
-# From an operator's attributes to post-ops whose results have the same bits as the operator's function.
-POST_OPS: dict[str, Callable[..., list[Eltwise]]] = {
-    "Relu": lambda: [post_op("relu")],
-    "LeakyRelu": lambda alpha=0.01: [post_op("relu", alpha)],
-    "Sigmoid": lambda: [post_op("logistic")],
-    "Tanh": lambda: [post_op("tanh")],
-    "Elu": lambda alpha=1.0: [post_op("elu", alpha)],
-    "Gelu": lambda approximate="none": [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")],
-    "Swish": lambda alpha=1.0: [post_op("swish", alpha)],
-    "HardSwish": lambda: [post_op("hardswish")],
-    "HardSigmoid": lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)],
-    "Abs": lambda: [post_op("abs")],
-    "Sqrt": lambda: [post_op("sqrt")],
-}
-ALGORITHMS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
 OTHER_TYPE = Traits(elementwise=True, sized_by=())
 OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())
 
+# Binary operators whose post-op has the operator's name, and operators whose post-ops have the bits of the function.
+BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
+    ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7),
+    ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8),
+]  # fmt: skip
+FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
+    ("Relu", relu, 6, lambda: [post_op("relu")]),
+    ("LeakyRelu", leaky_relu, 6, lambda alpha=0.01: [post_op("relu", alpha)]),
+    ("Sigmoid", sigmoid, 6, lambda: [post_op("logistic")]),
+    ("Tanh", tanh, 6, lambda: [post_op("tanh")]),
+    ("Elu", elu, 6, lambda alpha=1.0: [post_op("elu", alpha)]),
+    ("Gelu", gelu, 20, lambda approximate="none": [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")]),
+    ("Swish", swish, 24, lambda alpha=1.0: [post_op("swish", alpha)]),
+    ("HardSwish", hard_swish, 14, lambda: [post_op("hardswish")]),
+    (
+        "HardSigmoid",
+        hard_sigmoid,
+        6,
+        lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)],
+    ),
+    ("Abs", np.abs, 6, lambda: [post_op("abs")]),
+    ("Sqrt", np.sqrt, 6, lambda: [post_op("sqrt")]),
+]
 ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (ELEMENTWISE, (
-        ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7), ("Mod", mod, 10),
-        ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11), ("BitwiseAnd", np.bitwise_and, 18),
-        ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18), ("BitwiseNot", np.bitwise_not, 18),
-        ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8), ("Sum", folded(np.add), 8), ("Mean", mean, 8),
-        ("Abs", np.abs, 6), ("Neg", np.negative, 6), ("Ceil", np.ceil, 6), ("Floor", np.floor, 6),
-        ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Sqrt", np.sqrt, 6), ("Exp", np.exp, 6), ("Log", np.log, 6),
-        ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7), ("Cos", np.cos, 7),
-        ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9), ("Asin", np.arcsin, 7),
+        ("Mod", mod, 10), ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11),
+        ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
+        ("BitwiseNot", np.bitwise_not, 18), ("Sum", folded(np.add), 8), ("Mean", mean, 8), ("Neg", np.negative, 6),
+        ("Ceil", np.ceil, 6), ("Floor", np.floor, 6), ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Exp", np.exp, 6),
+        ("Log", np.log, 6), ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7),
+        ("Cos", np.cos, 7), ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9), ("Asin", np.arcsin, 7),
         ("Acos", np.arccos, 7), ("Atan", np.arctan, 7), ("Asinh", np.arcsinh, 9), ("Acosh", np.arccosh, 9),
-        ("Atanh", np.arctanh, 9), ("Relu", relu, 6), ("LeakyRelu", leaky_relu, 6), ("Sigmoid", sigmoid, 6),
-        ("Tanh", tanh, 6), ("Elu", elu, 6), ("Gelu", gelu, 20), ("Swish", swish, 24), ("HardSigmoid", hard_sigmoid, 6),
-        ("HardSwish", hard_swish, 14), ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12),
-        ("Softplus", softplus, 1), ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9),
-        ("ThresholdedRelu", thresholded_relu, 10),
+        ("Atanh", np.arctanh, 9), ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12), ("Softplus", softplus, 1),
+        ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9), ("ThresholdedRelu", thresholded_relu, 10),
     )),
     (OTHER_TYPE, (
         ("And", np.logical_and, 7), ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Not", np.logical_not, 1),
@@ -302,17 +305,12 @@ ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (OF_CONDITION, [("Where", where, 9)]),
 ]  # fmt: skip
 OPERATORS = [
-    *(
-        Operator(
-            name,
-            function,
-            since,
-            traits=replace(traits, post_op=POST_OPS.get(name), algorithm=ALGORITHMS.get(name, "")),
-        )
-        for traits, rows in ROWS
-        for name, function, since in rows
-    ),
+    *(Operator(name, function, since, traits=replace(ELEMENTWISE, algorithm=name.lower()))
+      for name, function, since in BINARY),
+    *(Operator(name, function, since, traits=replace(ELEMENTWISE, post_op=post_ops))
+      for name, function, since, post_ops in FUSED),
+    *(Operator(name, function, since, traits=traits) for traits, rows in ROWS for name, function, since in rows),
     Operator("Chain", chain, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
     Operator("Table", table, domain=DOMAIN, prepared=True, traits=SHAPED),
     Operator("ChainOfTwo", chain_of_two, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
-]
+]  # fmt: skip

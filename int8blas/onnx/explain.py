@@ -11,16 +11,14 @@ from int8blas.onnx.graph import Node
 from int8blas.onnx.plan import Plan
 from int8blas.onnx.table import DOMAIN
 
-# Operators with quantized inputs or results.
-OF_BYTES = {(row.domain, row.name) for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} - {
-    (microsoft.DOMAIN, name) for name in ("Gelu", "BiasGelu", "FastGelu")
-} | {(DOMAIN, "Table")}
+# Operators with quantized inputs or results, and their domains.
+INT8 = {row.kind for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} | {f"{DOMAIN}.Table"}
+INT8 -= {row.kind for row in microsoft.FLOATS}
 
 
-def is_of_bytes(node: Node) -> bool:
+def is_int8(node: Node) -> bool:
     """Return whether a node's operator takes or returns int8 tensors, or multiplies in int8."""
-    multiplies = (node.domain, node.operator) == (DOMAIN, "StoredMatMul") and node.attributes.get("dynamic")
-    return bool(multiplies) or (node.domain, node.operator) in OF_BYTES
+    return node.kind in INT8 or (node.kind == f"{DOMAIN}.StoredMatMul" and bool(node.attributes.get("dynamic")))
 
 
 class Call(NamedTuple):
@@ -89,7 +87,7 @@ def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
         if times is not None:
             inside = sum(times.get(id(inner.node), 0.0) for each in plans for inner in each.steps)
             seconds = max(times.get(id(node), 0.0) - inside, 0.0)
-        arithmetic = "int8" if is_of_bytes(node) else "other"
+        arithmetic = "int8" if is_int8(node) else "other"
         yield Call(node.label, node.kind, arithmetic, seconds, node.parts or (node.label,), node.reason)
         for each in plans:
             yield from calls_of(each, times)

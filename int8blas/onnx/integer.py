@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,22 +27,15 @@ from int8blas.gemm.matmul import matmul
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
-from int8blas.onnx.table import DOMAIN, SHAPED, Call, Operator, Site, Traits
+from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits
 from int8blas.onnx.types import BYTES, FLOAT32, dtype_of, is_short
-from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of, windows
+from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 Sizes = Sequence[int]
 # The largest scale for which 255 * scale is finite in float32.
 LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
-
-
-def aligned(values: Array, ndim: int, axis: int | None) -> Array:
-    """Reshape one value, or one for each index of an axis, so that it broadcasts."""
-    if values.size == 1:
-        return values.reshape(())
-    return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
 def along(values: Array, ndim: int, axis: int, name: str) -> int | None:
@@ -95,10 +89,11 @@ def prepared_quantize(
     general = functools.partial(
         quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
     )
-    scale, zero = (site.constants.get(i) for i in (1, 2))
-    if scale is None or zero is None or not plain(scale, zero) or block_size or precision not in (0, FLOAT32):
+    numbers = constant_numbers(site, 1, 2)
+    if numbers is None or block_size or precision not in (0, FLOAT32):
         return general
-    factor, shift, dtype = scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype
+    factor, zero = numbers
+    shift, dtype = int(zero), zero.dtype
 
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
@@ -115,19 +110,24 @@ def is_broadcast(x: Array) -> bool:
     return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
-def plain(scale: Array, zero: Array) -> bool:
-    """Return whether scale and zero point are one value each, of types that int8blas takes."""
-    one = scale.size == zero.size == 1
-    return one and scale.dtype == np.float32 and zero.dtype in BYTES and regular(scale)
+def constant_numbers(site: Site, *places: int) -> list[Any] | None:
+    """Return scales and zero points, which alternate at some inputs, if each one is a constant number that int8blas
+    takes; else None."""
+    values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
+    scales, zeros = values[::2], values[1::2]
+    if len(values) < len(places) or not all(scale.dtype == np.float32 and regular(scale) for scale in scales):
+        return None
+    return [value.reshape(-1)[0] for value in values] if all(zero.dtype in BYTES for zero in zeros) else None
 
 
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
     """Check a constant scale and zero point once, at load."""
     general = functools.partial(dequantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
-    scale, zero = (site.constants.get(i) for i in (1, 2))
-    if scale is None or zero is None or not plain(scale, zero) or block_size or output_dtype not in (0, FLOAT32):
+    numbers = constant_numbers(site, 1, 2)
+    if numbers is None or block_size or output_dtype not in (0, FLOAT32):
         return general
-    factor, shift, dtype = scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype
+    factor, zero = numbers
+    shift, dtype = int(zero), zero.dtype
 
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != dtype:
@@ -167,7 +167,7 @@ def spread(values: Array, x: Array, axis: int, block_size: int) -> Array:
     axis = axis + x.ndim if axis < 0 else axis
     if block_size:
         return np.repeat(values, block_size, axis)[tuple(slice(size) for size in x.shape)]
-    return aligned(values, x.ndim, axis)
+    return values.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
 
 
 def dequantize_linear(
@@ -212,7 +212,7 @@ class Numbers(NamedTuple):
 
 
 def rounding_product(
-    site: Site, numbers: Sequence[Array | None], bias: Array | None, turned: bool = False, alpha: float = 1.0
+    site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
     """Return the layer of a quantized product with a matrix, or a transposed one, if all its :class:`Numbers` are
     constant; None without such a layer."""
@@ -220,7 +220,7 @@ def rounding_product(
     if len(known) < len(Numbers._fields):
         return None
     n = Numbers(*known)
-    matrix = n.b if turned else n.b.T
+    matrix = n.b if transposed else n.b.T
     one = n.a_scale.size == n.a_zero.size == n.y_scale.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
     if not one or matrix.ndim != 2 or not matrix.size:
         return None
@@ -243,12 +243,7 @@ def rounding_product(
 
 def matmul_integer(site: Site) -> Call:
     """Multiply matrices. Pack a constant matrix once."""
-    multiply = multiplication(site, site.constants.get(1))
-
-    def call(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
-        return multiply(a, b, a_zero_point, b_zero_point)
-
-    return call
+    return multiplication(site, site.constants.get(1))
 
 
 def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
@@ -256,7 +251,7 @@ def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
     constant."""
     packed = site.packed.matrix(weights) if weights is not None and weights.ndim == 2 and weights.size else None
 
-    def multiply(a: Array, b: Array, a_zero_point: Array | None, b_zero_point: Array | None) -> Array:
+    def multiply(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
         left = zero_vector(a_zero_point, a, -2)
         right = zero_vector(b_zero_point, b, -1)
         if left is None or right is None:
@@ -358,11 +353,7 @@ def conv_integer(
     kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (1, 3), auto_pad, dilations, group, pads, strides)
-
-    def call(x: Array, w: Array, x_zero_point: Array | None = None, w_zero_point: Array | None = None) -> Array:
-        return sums(x, w, x_zero_point, w_zero_point, None)
-
-    return call
+    return lambda x, w, x_zero_point=None, w_zero_point=None: sums(x, w, x_zero_point, w_zero_point, None)
 
 
 def qlinear_conv(
@@ -371,9 +362,9 @@ def qlinear_conv(
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
     if sums.constants is not None and {1, 2, 3, 4, 5, 6, 7} <= {*site.constants}:
-        layers = RoundingConvolutions(sums, site)
-        if layers.usable:
-            return layers
+        layer = rounding_convolution(sums, site)
+        if layer is not None:
+            return layer
 
     def call(
         x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array, w_zero_point: Array, y_scale: Array,
@@ -402,7 +393,14 @@ def conv_to_float(
     attributes = source_given(ops)
     factor = site.constants.get(6)
     scales = {} if factor is None else {"weights": factor}
-    layers: dict[np.dtype[Any], Convolution] = {}
+
+    @functools.cache
+    def layer_of(dtype: np.dtype[Any]) -> Convolution:
+        w, w_zero, bias = sums.constants or (None, None, None)
+        assert w is not None
+        return sums.layer(
+            w, w_zero, bias, dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}, scales=scales
+        )  # fmt: skip
 
     def call(
         x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
@@ -415,11 +413,7 @@ def conv_to_float(
             y = acc * (scale if factor is None else scale * factor.reshape(shape))
             y = y if bias is None else y + bias.reshape(shape)
             return np.moveaxis(eltwise(np.moveaxis(y, 1 - x.ndim, -1), ops), -1, 1 - x.ndim) if len(ops) else y
-        layer = layers.get(x.dtype)
-        if layer is None:
-            layer = layers[x.dtype] = sums.layer(
-                w, w_zero, bias, x.dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}, scales=scales
-            )
+        layer = layer_of(x.dtype)
         sums.check(x, w)
         zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
         return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
@@ -460,7 +454,7 @@ class ConvolutionSums:
         """Return a layer to int32 whose source's zero point comes with each call, or a layer with the given
         attributes.
         """
-        padding: Any = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}.get(self.auto_pad)
+        padding: Any = SAME.get(self.auto_pad)
         n = w.ndim - 2
         if padding is None:
             padding = padding_of((0,) * n, (1,) * n, (1,) * n, self.pads, self.auto_pad)
@@ -509,41 +503,35 @@ class ConvolutionSums:
         return channels_last(layer, x, zero_points={"src": zero_point})
 
 
-class RoundingConvolutions:
-    """QLinearConv with constant scales and zero points: the layer computes all of it."""
+def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
+    """Return a QLinearConv with constant scales and zero points, which the layer computes completely; None if the layer
+    does not take them."""
+    x_scale, x_zero, w_scale, y_scale, y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
+    factor = (x_scale * w_scale / y_scale).astype(np.float32)
+    if not regular(factor) or y_zero.dtype not in BYTES or y_zero.size != 1 or sums.constants is None:
+        return None
+    w, zero_point, bias = sums.constants
+    assert w is not None
 
-    def __init__(self, sums: ConvolutionSums, site: Site) -> None:
-        x_scale, x_zero, w_scale, y_scale, self.y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
-        factor = (x_scale * w_scale / y_scale).astype(np.float32)
-        self.factor = factor.reshape(-1) if factor.size != 1 else factor.reshape(())
-        self.x_zero = int(x_zero.reshape(-1)[0])
-        self.sums = sums
-        self.layers: dict[np.dtype[Any], Convolution] = {}
-        self.usable = regular(factor) and self.y_zero.dtype in BYTES and self.y_zero.size == 1
-        self.dtype = np.dtype(x_zero.dtype)
-        # The expected source type.
-        self.usual = self.layer(self.dtype) if self.usable and self.dtype in BYTES else None
+    @functools.cache
+    def layer_of(dtype: np.dtype[Any]) -> Convolution:
+        return sums.layer(
+            w, zero_point, bias, dtype, dst_dtype=y_zero.dtype, attributes=Attributes(requantization="onnx"),
+            scales={"weights": factor.reshape(-1) if factor.size != 1 else factor.reshape(())},
+            zero_points={"src": int(x_zero.reshape(-1)[0]), "dst": int(y_zero.reshape(-1)[0])},
+        )  # fmt: skip
 
-    def layer(self, dtype: np.dtype[Any]) -> Convolution:
-        """Return the layer for a source type, created once."""
-        if dtype not in self.layers:
-            assert self.sums.constants is not None
-            w, zero_point, bias = self.sums.constants
-            assert w is not None
-            self.layers[dtype] = self.sums.layer(
-                w, zero_point, bias, dtype, dst_dtype=self.y_zero.dtype, scales={"weights": self.factor},
-                zero_points={"src": self.x_zero, "dst": int(self.y_zero.reshape(-1)[0])},
-                attributes=Attributes(requantization="onnx"),
-            )  # fmt: skip
-        return self.layers[dtype]
+    expected = np.dtype(x_zero.dtype)
+    usual = layer_of(expected) if expected in BYTES else None
 
-    def __call__(self, x: Array, *constants: Any) -> Array:
-        """Apply the layer as :func:`channels_last` does, but inline: in a small convolution the calls would cost as
-        much as the convolution itself."""
-        layer = self.usual if x.dtype is self.dtype else None
+    def call(x: Array, *constants: Any) -> Array:
+        # As channels_last, but inline: in a small convolution the calls would cost as much as the convolution itself.
+        layer = usual if usual is not None and x.dtype is expected else layer_of(x.dtype)
         to, back = TURNS[x.ndim]
-        y: Array = (layer or self.layer(x.dtype))(np.ascontiguousarray(x.transpose(to)))
+        y: Array = layer(np.ascontiguousarray(x.transpose(to)))
         return y.transpose(back)
+
+    return call
 
 
 QUANTIZING = Traits(elementwise=True, sized_by=())
@@ -554,9 +542,12 @@ OPERATORS = [
     Operator("QuantizeLinear", prepared_quantize, 10, prepared=True, traits=QUANTIZING),
     Operator("DequantizeLinear", prepared_dequantize, 10, prepared=True, traits=DEQUANTIZING),
     Operator("DynamicQuantizeLinear", dynamic_quantize_linear, 11, traits=SHAPED),
-    Operator("MatMulInteger", matmul_integer, 10, prepared=True, traits=SHAPED),
-    Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True, traits=SHAPED),
-    Operator("ConvInteger", conv_integer, 10, prepared=True, traits=SHAPED),
-    Operator("QLinearConv", qlinear_conv, 10, prepared=True, traits=SHAPED),
-    Operator("ConvIntegerToFloat", conv_to_float, domain=DOMAIN, prepared=True, traits=SCALED),
-]
+    Operator("MatMulInteger", matmul_integer, 10, prepared=True, traits=replace(SHAPED, factors=Factors(0, 1))),
+    Operator("QLinearMatMul", qlinear_matmul, 10, prepared=True, traits=replace(SHAPED, factors=Factors(0, 3))),
+    Operator("ConvInteger", conv_integer, 10, prepared=True,
+             traits=replace(SHAPED, factors=Factors(0, 1, "windows", 2))),
+    Operator("QLinearConv", qlinear_conv, 10, prepared=True,
+             traits=replace(SHAPED, factors=Factors(0, 3, "windows", 2))),
+    Operator("ConvIntegerToFloat", conv_to_float, domain=DOMAIN, prepared=True,
+             traits=replace(SCALED, factors=Factors(0, 1, "windows", 3))),
+]  # fmt: skip

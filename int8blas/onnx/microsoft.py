@@ -33,10 +33,9 @@ from int8blas.onnx.integer import (
     DEQUANTIZING,
     QUANTIZING,
     SCALED,
-    dequantize_linear,
+    constant_numbers,
     dynamic_quantize_linear,
     multiplication,
-    plain,
     prepared_dequantize,
     prepared_quantize,
     quantize_linear,
@@ -46,8 +45,9 @@ from int8blas.onnx.integer import (
     same_quantization,
     zero_of,
 )
+from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.operands import combined, of_columns
-from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
+from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
 from int8blas.onnx.types import BYTES, wide
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
@@ -63,31 +63,18 @@ LARGEST_COUNT = 1 << 22
 Sizes = Sequence[int] | None
 
 
-def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
-    return dequantize_linear(x, scale, zero_point)
-
-
 # --------------------------------------------------------------------------------------------- elements ------
 
 
-def binary(site: Site, name: str, function: Callable[[Array, Array], Array], float_steps: int) -> Call:
+def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
     """Return an element-wise operator on two tensors. Choose its kernel once if scales and zero points are constant."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
     constant = len(numbers) == len(fixed)
     if float_steps and constant and all(map(regular, numbers[::2])):
         return fused_binary(name, numbers)
-
-    def in_steps(
-        a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
-        zero: Array | None = None,
-    ) -> Array:  # fmt: skip
-        end = np.zeros((), a.dtype) if zero is None else zero
-        return quantize_linear(function(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), scale, end)
-
-    if float_steps:
-        return in_steps
-    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed) if constant and exact.takes(*fixed) else None
+    exactly = constant and not float_steps and exact.takes(*fixed)
+    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed) if exactly else None
 
     def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
@@ -96,8 +83,9 @@ def binary(site: Site, name: str, function: Callable[[Array, Array], Array], flo
         if known is not None and a.dtype == numbers[1].dtype and b.dtype == numbers[3].dtype:
             return known(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
-        if a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
-            return in_steps(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero)
+        if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
+            y = function(real(a, a_scale, a_zero), real(b, b_scale, b_zero))
+            return quantize_linear(y, scale, zero_of(zero, a.dtype))
         return of_pair(name, a.dtype, b.dtype, given)(a, b)
 
     return call
@@ -124,20 +112,12 @@ def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
     return call
 
 
-def add_bytes(site: Site, *, float_steps: int = 0) -> Call:
-    return binary(site, "add", np.add, float_steps)
-
-
-def multiply_bytes(site: Site, *, float_steps: int = 0) -> Call:
-    return binary(site, "mul", np.multiply, float_steps)
-
-
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
     """Return an operator on one tensor: compute its 256 values once, then look them up. `table_of` computes them
     exactly."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
-        end = np.zeros((), dtype) if y_zero is None else y_zero
+        end = zero_of(y_zero, dtype)
         if table_of is not None and exact.takes(scale, zero, y_scale, end):
             return table_of(dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
         return quantize_linear(in_steps(real(exact.bytes_of(dtype), scale, zero)), y_scale, end)
@@ -173,9 +153,9 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         y = function(real(x, scale, zero), axis=axis)
-        return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
+        return quantize_linear(y, y_scale, zero_of(y_zero, x.dtype))
 
-    numbers = constant_numbers(site)
+    numbers = constant_numbers(site, 1, 2, 3, 4)
     if numbers is None:
         return call
     scale, zero, y_scale, y_zero = numbers
@@ -207,55 +187,39 @@ def concat(scale: Array, zero: Array | None, *triples: Array, axis: int, float_s
 
 
 def average(
-    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *,
-    auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
-    kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
-) -> Array:  # fmt: skip
-    """Average quantized windows as f32(sum) / count."""
-    image = np.moveaxis(x, -1, 1) if channels_last else x
-    if count_include_pad or ceil_mode or x.dtype not in BYTES or image.ndim not in TURNS or scale.size > 1:
-        y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
-                         count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
-    else:
-        at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad)
-        y = pooled(avg_pool, image, at, dst_dtype=np.float32)
-        y = (y - np.float32(0 if zero is None else zero.item())) * scale.reshape(())
-    y = np.moveaxis(y, 1, -1) if channels_last else y
-    return quantize_linear(y, y_scale, np.zeros((), x.dtype) if y_zero is None else y_zero)
-
-
-def prepared_average(
     site: Site, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
-    """Check constant scales and zero points once, at load."""
-    general = functools.partial(
-        average, auto_pad=auto_pad, ceil_mode=ceil_mode, channels_last=channels_last,
-        count_include_pad=count_include_pad, kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
-    numbers = constant_numbers(site)
+    """Average quantized windows as f32(sum) / count. Check constant scales and zero points once, at load."""
+
+    def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
+        image = np.moveaxis(x, -1, 1) if channels_last else x
+        if count_include_pad or ceil_mode or x.dtype not in BYTES or image.ndim not in TURNS or scale.size > 1:
+            y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad,
+                             ceil_mode=ceil_mode, count_include_pad=count_include_pad, pads=pads,
+                             strides=strides)  # fmt: skip
+        else:
+            at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad)
+            y = pooled(avg_pool, image, at, dst_dtype=np.float32)
+            y = (y - np.float32(0 if zero is None else zero.item())) * scale.reshape(())
+        y = np.moveaxis(y, 1, -1) if channels_last else y
+        return quantize_linear(y, y_scale, zero_of(y_zero, x.dtype))
+
+    numbers = constant_numbers(site, 1, 2, 3, 4)
     if numbers is None or ceil_mode or channels_last or count_include_pad:
-        return general
+        return call
     scale, zero, y_scale, y_zero = numbers
 
-    def call(x: Array, *constants: Array) -> Array:
+    def call_constant(x: Array, *constants: Array) -> Array:
         if x.dtype != zero.dtype or x.ndim not in TURNS:
-            return general(x, *constants)
+            return call(x, *constants)
         at = windows(x.shape[2:], kernel_shape, strides, pads, None, auto_pad)
         y = pooled(avg_pool, x, at, dst_dtype=np.float32)
         y -= np.float32(zero)
         y *= scale
         return np.asarray(quantize(y, y_scale, int(y_zero), y_zero.dtype, scheme="onnx"))
 
-    return call
-
-
-def constant_numbers(site: Site) -> list[Any] | None:
-    """Return scale and zero point of the source and the result, inputs 1 to 4, if each one is a constant number."""
-    values = [value for i in range(1, 5) if (value := site.constants.get(i)) is not None]
-    if len(values) < 4 or not plain(*values[:2]) or not plain(*values[2:]):
-        return None
-    return [value.reshape(-1)[0] for value in values]
+    return call_constant
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.int64) -> Array:
@@ -287,7 +251,7 @@ def mean_of_bytes(
 
 
 def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) -> Call:
-    numbers = None if channels_last else constant_numbers(site)
+    numbers = None if channels_last else constant_numbers(site, 1, 2, 3, 4)
 
     def call(
         x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
@@ -350,8 +314,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
         factor = np.float32(alpha) * a_scale * b_scale
         if y_scale is None:
             return scaled(sums, factor, None)
-        zero = np.zeros((), a.dtype) if y_zero is None else y_zero
-        return requantized(sums, np.asarray(factor / y_scale, np.float32), zero)
+        return requantized(sums, np.asarray(factor / y_scale, np.float32), zero_of(y_zero, a.dtype))
 
     return call
 
@@ -396,7 +359,8 @@ def dynamic_lstm(
     if usual and 7 not in given and given.intersection({1, 2, 3, 8, 9, 10, 11}) <= site.constants.keys():
         return packed_lstm(site, direction, hidden_size, outputs)
     f = recurrent.functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
-    of_inputs, of_states = ([product_of(site, i, d) for d in range(n)] for i in (1, 2))
+    constant = (site.constants.get(i) for i in (1, 2))
+    of_inputs, of_states = ([multiplication(site, w if w is None else w[d]) for d in range(n)] for w in constant)
 
     def call(
         x: Array, w: Array, r: Array, b: Array | None, lengths: Array | None, h: Array | None, c: Array | None,
@@ -442,12 +406,6 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
         return (y.reshape(*y.shape[:2], n, size).transpose(0, 2, 1, 3), h_t, c_t)[:outputs]
 
     return call
-
-
-def product_of(site: Site, position: int, direction: int) -> Callable[..., Array]:
-    """Return the product with the weights of a direction. Pack them if they are constant."""
-    weights = site.constants.get(position)
-    return multiplication(site, None if weights is None else weights[direction])
 
 
 def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero: Array) -> recurrent.Product:
@@ -548,6 +506,15 @@ def gelu(x: Array) -> Array:
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 
+# Operators on floats.
+FLOATS = [
+    Operator(name, function, domain=DOMAIN, traits=traits)
+    for name, function, traits in (
+        ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
+        ("BiasGelu", bias_gelu, SAME_TYPE),
+        ("FastGelu", fast_gelu, SAME_TYPE),
+    )
+]
 OPERATORS = [
     *(
         Operator(name, function, domain=DOMAIN, prepared=True, traits=traits)
@@ -556,16 +523,16 @@ OPERATORS = [
             ("DequantizeLinear", prepared_dequantize, DEQUANTIZING),
             ("QLinearSigmoid", sigmoid_table, BY_TABLE),
             ("QLinearLeakyRelu", leaky_relu_table, BY_TABLE),
-            ("QLinearAdd", add_bytes, OF_TWO),
-            ("QLinearMul", multiply_bytes, OF_TWO),
-            ("QLinearAveragePool", prepared_average, SHAPED),
+            ("QLinearAdd", functools.partial(binary, "add", np.add), OF_TWO),
+            ("QLinearMul", functools.partial(binary, "mul", np.multiply), OF_TWO),
+            ("QLinearAveragePool", average, SHAPED),
             ("QLinearGlobalAveragePool", global_average, SHAPED),
             ("QLinearSoftmax", softmax, SHAPED),
-            ("QGemm", qgemm, SHAPED),
-            ("QAttention", qattention, SHAPED),
-            ("MatMulIntegerToFloat", matmul_to_float, SCALED),
-            ("DynamicQuantizeMatMul", dynamic_matmul, SAME_TYPE),
-            ("DynamicQuantizeLSTM", dynamic_lstm, SAME_TYPE),
+            ("QGemm", qgemm, replace(SHAPED, factors=Factors(0, 3))),
+            ("QAttention", qattention, replace(SHAPED, factors=Factors(0, 1))),
+            ("MatMulIntegerToFloat", matmul_to_float, replace(SCALED, factors=Factors(0, 1))),
+            ("DynamicQuantizeMatMul", dynamic_matmul, replace(SAME_TYPE, factors=Factors(0, 1, dynamic=True))),
+            ("DynamicQuantizeLSTM", dynamic_lstm, replace(SAME_TYPE, factors=Factors(0, 1, "steps", dynamic=True))),
         )
     ),
     *(
@@ -574,9 +541,7 @@ OPERATORS = [
             ("QLinearConcat", concat, SHAPED),
             ("QLinearReduceMean", reduce_mean, SHAPED),
             ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),
-            ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
-            ("BiasGelu", bias_gelu, SAME_TYPE),
-            ("FastGelu", fast_gelu, SAME_TYPE),
         )
     ),
+    *FLOATS,
 ]

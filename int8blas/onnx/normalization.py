@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from int8blas.elementwise import normalization as rows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
+from int8blas.onnx.shape import flatten
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
 
@@ -35,20 +37,6 @@ def softmax_along(x: Array, axis: int, log: bool) -> Array:
     return np.asarray(e / np.sum(e, axis, keepdims=True))
 
 
-def softmax_of_rows(x: Array, *, axis: int = 1) -> Array:
-    """Apply softmax as before version 13: all dimensions from `axis` on count as one."""
-    return softmax_along(rows_from(x, axis), -1, False).reshape(x.shape)
-
-
-def log_softmax_of_rows(x: Array, *, axis: int = 1) -> Array:
-    return softmax_along(rows_from(x, axis), -1, True).reshape(x.shape)
-
-
-def rows_from(x: Array, axis: int) -> Array:
-    axis = axis + x.ndim if axis < 0 else axis
-    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
-
-
 def hardmax(x: Array, *, axis: int = -1) -> Array:
     result = np.zeros_like(x)
     if not x.size:
@@ -57,8 +45,16 @@ def hardmax(x: Array, *, axis: int = -1) -> Array:
     return result
 
 
-def hardmax_of_rows(x: Array, *, axis: int = 1) -> Array:
-    return hardmax(rows_from(x, axis)).reshape(x.shape)
+def before_13(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return an operator as before version 13: all dimensions from `axis` on count as one."""
+
+    def operator(x: Array, *, axis: int = 1) -> Array:
+        return function(flatten(x, axis=axis)).reshape(x.shape)
+
+    return operator
+
+
+softmax_of_rows = before_13(softmax)
 
 
 def layer_normalization(
@@ -181,9 +177,9 @@ OPERATORS = [
     Operator("ResidualNormalization", residual_normalization, domain=DOMAIN, traits=SAME_TYPE),
     Operator("Softmax", softmax_of_rows, 1, 12, traits=SAME_TYPE),
     Operator("Softmax", softmax, 13, traits=SAME_TYPE),
-    Operator("LogSoftmax", log_softmax_of_rows, 1, 12, traits=SAME_TYPE),
+    Operator("LogSoftmax", before_13(log_softmax), 1, 12, traits=SAME_TYPE),
     Operator("LogSoftmax", log_softmax, 13, traits=SAME_TYPE),
-    Operator("Hardmax", hardmax_of_rows, 1, 12, traits=SAME_TYPE),
+    Operator("Hardmax", before_13(hardmax), 1, 12, traits=SAME_TYPE),
     Operator("Hardmax", hardmax, 13, traits=SAME_TYPE),
     Operator("LayerNormalization", layer_normalization, 17, traits=FIRST),
     Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),

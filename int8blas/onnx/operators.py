@@ -20,21 +20,8 @@ from int8blas.onnx import (
 )
 from int8blas.onnx.table import Table
 
-TABLE = Table(
-    integer.OPERATORS,
-    dynamic.OPERATORS,
-    microsoft.OPERATORS,
-    elementwise.OPERATORS,
-    shape.OPERATORS,
-    reduction.OPERATORS,
-    linear.OPERATORS,
-    attention.OPERATORS,
-    windows.OPERATORS,
-    normalization.OPERATORS,
-    resize.OPERATORS,
-    recurrent.OPERATORS,
-    generators.OPERATORS,
-    control.OPERATORS,
-    sequences.OPERATORS,
-    reference.OPERATORS,
-)
+FAMILIES = (
+    integer, dynamic, microsoft, elementwise, shape, reduction, linear, attention, windows, normalization, resize,
+    recurrent, generators, control, sequences, reference,
+)  # fmt: skip
+TABLE = Table(*(family.OPERATORS for family in FAMILIES))

@@ -9,6 +9,7 @@ import numpy as np
 
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
+from int8blas.onnx.shape import reverse_sequence
 from int8blas.onnx.table import SAME_TYPE, Operator
 from int8blas.onnx.types import wide
 
@@ -65,14 +66,9 @@ def directions_of(direction: str) -> list[bool]:
     return kinds[direction]
 
 
-def turned(x: Array, lengths: Array | None) -> Array:
+def backwards(x: Array, lengths: Array | None) -> Array:
     """Reverse each sequence up to its length; keep the rest in place."""
-    if lengths is None:
-        return x[::-1]
-    result = x.copy()
-    for row, length in enumerate(lengths.tolist()):
-        result[:length, row] = x[:length, row][::-1]
-    return result
+    return x[::-1] if lengths is None else reverse_sequence(x, lengths)
 
 
 def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, backward: bool) -> tuple[Array, States]:
@@ -85,7 +81,7 @@ def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, b
     states : tuple of Array
         The initial states, of shape (rows, hidden size) each.
     """
-    gates = turned(gates, lengths) if backward else gates
+    gates = backwards(gates, lengths) if backward else gates
     outputs = np.zeros((gates.shape[0], *states[0].shape), states[0].dtype)
     for step, gate in enumerate(gates):
         new = cell(gate, states)
@@ -95,7 +91,7 @@ def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, b
             going = (step < lengths)[:, None]
             states = tuple(np.where(going, after, before) for after, before in zip(new, states, strict=True))
             outputs[step] = np.where(going, new[0], 0)
-    return (turned(outputs, lengths) if backward else outputs), states
+    return (backwards(outputs, lengths) if backward else outputs), states
 
 
 def clipped(clip: float | None) -> Function:

@@ -26,7 +26,7 @@ def referred(site: Site, **attributes: Any) -> Call:
         proto.attribute.append(onnx.helper.make_attribute(name, value))
     parameters = {"log": lambda *_: None, "opsets": {node.domain: site.opset}, "verbose": 0, "new_ops": None}
     run = load_op(node.domain, node.operator, site.opset)(proto, parameters).run
-    accepted: Callable[..., tuple[Any, ...]] = ACCEPTED.get(node.operator, as_given)
+    accepted: Callable[..., tuple[Any, ...]] = ACCEPTED.get(node.operator, lambda *given: given)
 
     def call(*inputs: Any) -> Any:
         shape = EMPTY[node.operator](attributes, *inputs) if node.operator in EMPTY else ()
@@ -42,10 +42,6 @@ def of_objects(result: Any) -> Any:
     """Return strings in arrays of objects, as other operators do."""
     text = isinstance(result, (str, np.ndarray)) and np.asarray(result).dtype.kind in "UT"
     return np.asarray(result, object) if text else result
-
-
-def as_given(*inputs: Any) -> tuple[Any, ...]:
-    return inputs
 
 
 def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from int8blas.convolution.im2col import im2col
 from int8blas.gemm.saturation import would_saturate
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import dynamic_quantize_linear
-from int8blas.onnx.microsoft import DOMAIN as MICROSOFT
+from int8blas.onnx.operators import TABLE
 from int8blas.onnx.plan import Plan, Step
-from int8blas.onnx.recurrent import directions_of, turned
-from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.recurrent import backwards, directions_of
+from int8blas.onnx.table import Factors
 from int8blas.onnx.windows import LAYOUTS, padding_of
 
 Pairs = Iterator[tuple[Array, Array]]
@@ -37,16 +37,6 @@ class Saturations(dict[str, int]):
         self.not_counted: dict[str, str] = {}
 
 
-class Product(NamedTuple):
-    """The positions of a node's factors, and the function that yields its pairs of matrices."""
-
-    a: int
-    b: int
-    pairs: Callable[[Product, Node, Sequence[Any], Array], Pairs]
-    # The input that holds A's zero point, with which a convolution pads images; None if the node quantizes A itself.
-    a_zero: int | None = None
-
-
 def matrices(a: Array, b: Array) -> Pairs:
     """Yield the pairs of matrices that numpy.matmul multiplies."""
     a, b = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
@@ -59,21 +49,18 @@ def matrices(a: Array, b: Array) -> Pairs:
         yield a[i], b[i]
 
 
-def of_matrices(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
-    a, b = inputs[product.a], inputs[product.b]
-    turned_a, turned_b = (node.attributes.get(name, 0) for name in ("transA", "transB"))
-    return matrices(a.T if turned_a else a, b.T if turned_b else b)
+def of_matrices(factors: Factors, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
+    """Yield the matrices of a product, transposed as the node's attributes say."""
+    a, b = inputs[factors.a], inputs[factors.b]
+    a = dynamic_quantize_linear(a)[0] if factors.dynamic else a
+    return matrices(a.T if node.attributes.get("transA") else a, b.T if node.attributes.get("transB") else b)
 
 
-def of_quantized(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
-    return matrices(dynamic_quantize_linear(inputs[product.a])[0], inputs[product.b])
-
-
-def of_windows(product: Product, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
+def of_windows(factors: Factors, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
     """Yield the windows of each image and the weights, channels last, for each group of channels."""
-    x, w = inputs[product.a], inputs[product.b]
-    zero: Any = inputs[product.a_zero] if product.a_zero is not None and product.a_zero < len(inputs) else None
-    if product.a_zero is None:
+    x, w = inputs[factors.a], inputs[factors.b]
+    zero: Any = inputs[factors.zero] if factors.zero is not None and factors.zero < len(inputs) else None
+    if factors.dynamic:
         x, _scale, zero = dynamic_quantize_linear(x)
     n, groups = w.ndim - 2, node.attributes.get("group", 1)
     strides, dilations = (node.attributes.get(name) or (1,) * n for name in ("strides", "dilations"))
@@ -89,42 +76,33 @@ def of_windows(product: Product, node: Node, inputs: Sequence[Any], _: Array) ->
         yield from matrices(rows.reshape(groups, -1, filters.shape[2]), filters.swapaxes(1, 2))
 
 
-def of_steps(product: Product, node: Node, inputs: Sequence[Any], y: Array) -> Pairs:
+def of_steps(factors: Factors, node: Node, inputs: Sequence[Any], y: Array) -> Pairs:
     """Yield the source, then the state before each step, which is the result of the step before."""
     x, w, r = inputs[:3]
     lengths, h = (*inputs[4:6], None, None)[:2]
     source = dynamic_quantize_linear(x)[0]
     for d, backward in enumerate(directions_of(node.attributes.get("direction", "forward"))):
         yield from matrices(source, w[d])
-        results = turned(y[:, d], lengths) if backward else y[:, d]
+        results = backwards(y[:, d], lengths) if backward else y[:, d]
         state = np.zeros_like(results[0]) if h is None else h[d]
         for step, result in enumerate(results):
             yield dynamic_quantize_linear(state)[0], r[d]
             state = result if lengths is None else np.where((step < lengths)[:, None], result, state)
 
 
-PRODUCTS = {
-    "MatMulInteger": Product(0, 1, of_matrices), f"{MICROSOFT}.MatMulIntegerToFloat": Product(0, 1, of_matrices),
-    "QLinearMatMul": Product(0, 3, of_matrices), f"{MICROSOFT}.QGemm": Product(0, 3, of_matrices),
-    f"{MICROSOFT}.QAttention": Product(0, 1, of_matrices),
-    f"{MICROSOFT}.DynamicQuantizeMatMul": Product(0, 1, of_quantized),
-    f"{DOMAIN}.DynamicMatMul": Product(0, 1, of_quantized),
-    "ConvInteger": Product(0, 1, of_windows, 2), f"{DOMAIN}.ConvIntegerToFloat": Product(0, 1, of_windows, 3),
-    "QLinearConv": Product(0, 3, of_windows, 2), f"{DOMAIN}.DynamicConv": Product(0, 1, of_windows),
-    f"{MICROSOFT}.DynamicQuantizeLSTM": Product(0, 1, of_steps),
+PAIRS: dict[str, Callable[[Factors, Node, Sequence[Any], Array], Pairs]] = {
+    "matrices": of_matrices, "windows": of_windows, "steps": of_steps,
 }  # fmt: skip
 
 
-def reason_against(product: Product, node: Node, inputs: Sequence[Any]) -> str:
+def reason_against(factors: Factors, node: Node, inputs: Sequence[Any]) -> str:
     """Return why the sums of a node are not counted; "" if they are."""
-    a, b = (inputs[place].dtype for place in (product.a, product.b))
+    a, b = (inputs[place].dtype for place in (factors.a, factors.b))
     if a == np.int8 or b != np.int8:
         kind = a.name if a.itemsize == 1 else "uint8"
         return f"its factors are {kind} and {b.name}, whose products are not added in 16 bits"
-    weights = inputs[product.b]
-    alone = (
-        product.pairs is of_windows and weights.shape[1] == 1 and weights.shape[0] == node.attributes.get("group", 1)
-    )
+    weights, group = inputs[factors.b], node.attributes.get("group", 1)
+    alone = factors.pairs == "windows" and weights.shape[1] == 1 and weights.shape[0] == group
     return "it is depthwise: channels are convolved alone, by no product of matrices" if alone else ""
 
 
@@ -133,20 +111,20 @@ def saturations(plan: Plan, arguments: Sequence[Any]) -> Saturations:
     counts = Saturations()
 
     def around(step: Step) -> Any:
-        product = PRODUCTS.get(step.node.kind)
-        if product is None:
+        factors = TABLE.traits_of(step.node).factors
+        if factors is None:
             return step.call
         name = step.node.origin or step.node.label
 
         def call(*inputs: Any) -> Any:
             results = step.call(*inputs)
-            reason = reason_against(product, step.node, inputs)
+            reason = reason_against(factors, step.node, inputs)
             if reason:
                 counts.not_counted[name] = reason
                 return results
             first = results[0] if isinstance(results, tuple) else results
-            found = (would_saturate(*pair, limit=0).count for pair in product.pairs(product, step.node, inputs, first))
-            counts[name] = counts.get(name, 0) + sum(found)
+            pairs = PAIRS[factors.pairs](factors, step.node, inputs, first)
+            counts[name] = counts.get(name, 0) + sum(would_saturate(*pair, limit=0).count for pair in pairs)
             return results
 
         return call

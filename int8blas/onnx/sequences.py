@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array
-from int8blas.onnx.shape import ints
+from int8blas.onnx.shape import identity, ints
 from int8blas.onnx.table import Operator
 
 List = list[Array]
@@ -64,10 +64,6 @@ def has_element(value: Any = None) -> Array:
     return np.array(value is not None)
 
 
-def get_element(value: Any) -> Any:
-    return value
-
-
 OPERATORS = [
     Operator("SequenceConstruct", construct, 11),
     Operator("SequenceEmpty", empty, 11, pure=False),
@@ -78,5 +74,5 @@ OPERATORS = [
     Operator("ConcatFromSequence", concat, 11),
     Operator("SplitToSequence", split, 11),
     Operator("OptionalHasElement", has_element, 15),
-    Operator("OptionalGetElement", get_element, 15),
+    Operator("OptionalGetElement", identity, 15),
 ]

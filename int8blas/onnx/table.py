@@ -39,6 +39,28 @@ signature_of = functools.cache(inspect.signature)
 Call = Callable[..., Any]
 
 
+class Factors(NamedTuple):
+    """The two factors of a product of 8-bit integers.
+
+    Parameters
+    ----------
+    a, b : int
+        The positions of the factors.
+    pairs : str
+        What the node multiplies: "matrices", the "windows" of images, or the "steps" of a recurrent layer.
+    zero : int, optional
+        The position of the zero point of A.
+    dynamic : bool
+        Whether the node quantizes A itself.
+    """
+
+    a: int
+    b: int
+    pairs: str = "matrices"
+    zero: int | None = None
+    dynamic: bool = False
+
+
 @dataclass(frozen=True)
 class Traits:
     """The properties of an operator that rewriting uses.
@@ -65,6 +87,8 @@ class Traits:
         Returns the post-ops of a node from its attributes.
     algorithm : str
         The name of the binary post-op of a node with two operands.
+    factors : Factors, optional
+        The factors of a product of 8-bit integers.
     """
 
     elementwise: bool = False
@@ -77,6 +101,7 @@ class Traits:
     sized_by: Sequence[int] | None = None
     post_op: Callable[..., list[Any]] | None = None
     algorithm: str = ""
+    factors: Factors | None = None
 
 
 UNKNOWN = Traits()
