@@ -1,4 +1,4 @@
-"""Tests of ONNX files are for where the package onnx is installed, which the extra "test" brings."""
+"""Tests of ONNX files need the package onnx, which the extra "test" installs."""
 
 from importlib.util import find_spec
 

@@ -1,7 +1,8 @@
-"""Empty inputs: each operator of the table, and each pattern that becomes one node, with 0 for each size in turn.
+"""Empty inputs: each operator of the table, and each pattern that becomes one node, with size 0 for each dimension in
+turn.
 
-A case is a graph whose sizes are letters. Those in lower case may be 0; the rule for the results is in the graph's
-outputs, whose sizes are expressions. The rule is tried without an empty size first.
+A case is a graph whose sizes are letters. Sizes in lower case may be 0. The sizes of the graph's outputs are
+expressions, which state the expected shapes. Each case first runs without an empty size.
 """
 
 import re
@@ -21,7 +22,7 @@ KINDS = {"float": "float32", "double": "float64", "string": "object"}
 
 
 def each(names, text):
-    """The same graph for several operators, as OP."""
+    """Return the graph for several operators; OP stands for the operator."""
     return {name: text.replace("OP", name) for name in names.split()}
 
 
@@ -56,7 +57,7 @@ CASES = {
     "Cast": "float[n,m] x => uint8[n,m] y { y = Cast<to = 2>(x) }",
     "CastLike": "float[n,m] x, int64[k] z => int64[n,m] y { y = CastLike(x, z) }",
     "Dropout": "float[n,m] x => float[n,m] y, bool[n,m] z { y, z = Dropout(x) }",
-    # what moves elements
+    # moves
     "Flatten": "float[n,m,k] x => float[n*m,k] y { y = Flatten<axis = 2>(x) }",
     "Reshape": "float[n,m,4] x => float[n,4,m] y <int64[3] s = {$n, 4, $m}> { y = Reshape<allowzero = 1>(x, s) }",
     "Transpose": "float[n,m,k] x => float[k,n,m] y { y = Transpose<perm = [2, 0, 1]>(x) }",
@@ -91,7 +92,7 @@ CASES = {
     "NonZero": "float[n,m] x => int64[2,n*m] y { y = NonZero(x) }",
     "Shape": "float[n,m] x => int64[2] y { y = Shape(x) }",
     "Size": "float[n,m] x => int64[] y { y = Size(x) }",
-    # what makes tensors
+    # generators
     "Constant": "float[n,m] x => float[n,m] y { c = Constant<value = float {1}>() y = Add(x, c) }",
     "ConstantOfShape": "int64[2] s => float[0,0] y { y = ConstantOfShape(s) }",
     "Range": "int64 f, int64 l => int64[0] y { o = Constant<value = int64 {1}>() y = Range(f, l, o) }",
@@ -240,7 +241,7 @@ CASES = {
                                               "{ y, z = com.microsoft.QEmbedLayerNormalization"
                                               "(x, , e, p, , g, g, , s, s, , s, s, q, q, , q, q) }",
 }  # fmt: skip
-# Patterns, and the operator that a graph of each is computed by.
+# Patterns, and the operator that computes a graph of each.
 DYNAMIC = "q, t, z = DynamicQuantizeLinear(x)"
 SCALED = "f = Cast<to = 1>(i) u = Mul(t, s) p = Mul(f, u)"
 WEIGHTS = "int8[K,M] v = {$ints}, float[M] s = {$ones}, float[M] a = {$ones}"
@@ -300,7 +301,7 @@ PATTERNS = {
             "{ p = Conv(x, v) y = BatchNormalization(p, s, s, s, s) }",
 }  # fmt: skip
 
-# What results are made of where they are not empty though an input is: a reduction of nothing, a product over nothing.
+# The values of nonempty results of empty inputs: a reduction or product over nothing.
 OF_NOTHING = {
     "ReduceSum": 0, "ReduceSumSquare": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceProd": 1, "ReduceMax": -np.inf,
     "ReduceMin": np.inf, "ReduceMean": np.nan, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf, "MatMul": 0,
@@ -311,7 +312,7 @@ PORT = re.compile(r"(\w+)(?:\[([^\]]*)\])? (\w+)")
 
 
 def parsed(ports, sizes):
-    """Of each tensor its name, type and shape."""
+    """Return the name, type and shape of each tensor."""
     found = []
     for kind, dims, name in PORT.findall(ports):
         shape = tuple(eval(dim, {}, sizes) for dim in dims.split(",")) if dims else ()
@@ -320,7 +321,7 @@ def parsed(ports, sizes):
 
 
 def case(text, empty):
-    """A model, its feeds, and what comes out, where one size is 0."""
+    """Return a model, its feeds and its expected outputs, with one size 0."""
     sizes = {name: 0 if name == empty else size for name, size in SIZES.items()}
     version, ports, results, body = GRAPH.fullmatch(text).groups()
     inputs, outputs = parsed(ports, sizes), parsed(results, sizes)
@@ -333,21 +334,21 @@ def case(text, empty):
 
 
 def filled(found, sizes):
-    """A constant of a shape, all of whose elements are the same."""
+    """Return a constant with equal elements."""
     shape = [eval(dim, {}, sizes) for dim in found[1].split(",")]
     number = {"ints": "1", "ones": "0.5"}[found[3]]
     return f"{shape} {found[2]} = {{{', '.join([number] * int(np.prod(shape)))}}}"
 
 
 def value(dtype, shape):
-    """Numbers from 1 on; integers are 0, an index of all that has elements."""
+    """Return numbers from 1 on; integers are 0, a valid index of every nonempty dimension."""
     if dtype.hasobject:
         return np.full(shape, "a", object)
     return np.asarray(np.arange(np.prod(shape)).reshape(shape) % 7 + 1 if dtype.kind == "f" else np.zeros(shape), dtype)
 
 
 def sizes_of(text):
-    """None, and each size that may be 0."""
+    """Return None, and each size that may be 0."""
     ports = GRAPH.fullmatch(text)[2]
     return [None, *sorted({name for _, dims, _ in PORT.findall(ports) for name in re.findall("[a-z]", dims)})]
 
@@ -384,7 +385,7 @@ def test_patterns_take_empty_inputs(name, text, empty):
 
 @pytest.mark.parametrize("sizes", ["2,3", "2,d"])
 def test_a_loop_without_turns_has_the_type_and_sizes_of_its_body(sizes):
-    """As in onnxruntime, sizes that the body does not say are 0."""
+    """As in onnxruntime, sizes that the body leaves open are 0."""
     model = model_of(f"""g (int64 l, int8[2,3] x) => (y, z) {{ y, z = Loop(l, , x) <
         body = b (int64 i, bool c, int8[2,3] p)
         => (bool d, int8[2,3] q, int8[{sizes}] r) {{ d = Identity(c) q = Identity(p) r = Identity(p) }}> }}""")

@@ -1,4 +1,4 @@
-"""new_ops: onnx's evaluator computes what a model does."""
+"""new_ops: onnx's evaluator gives the same results as a model."""
 
 import numpy as np
 import pytest

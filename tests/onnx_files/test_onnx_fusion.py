@@ -1,4 +1,4 @@
-"""Patterns of nodes that become one operator of bytes: which do, with the bits of that operator, and which do not."""
+"""Patterns of nodes that become one int8 operator keep that operator's bits; other nodes stay."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def numbers(array):
 
 
 def unfused(text, feeds, **options):
-    """What the nodes compute one by one."""
+    """Return the results of the nodes, computed one by one."""
     network = read(model_of(text, **{"microsoft": True, **options}))
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr("int8blas.onnx.lookups.Tables.follow", lambda *arguments: None)
@@ -395,7 +395,7 @@ NUMBERS = {"low": one(-0.4), "high": one(0.7), "zero": one(0), "three": one(3), 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *GATES])
 @pytest.mark.parametrize("last", [True, False])
 def test_functions_of_floats_are_one_chain(name, last, isa):
-    """Alone behind another function; bit for bit, but for functions that several nodes are by their formula."""
+    """A chain keeps the bits of its nodes, except where several nodes spell out one function."""
     x = np.concatenate([RNG.normal(0, 3, 500), [0, -3, 3, 6]]).astype(F).reshape(2, 12, 21)
     body = FUNCTIONS.get(name) or GATES[name]
     body = body if last else body.replace("b =", "c1 =") + " b = Max(c1, low)"
@@ -464,7 +464,7 @@ VIEW_TYPES = ("float", F), ("uint8", np.uint8), ("bool", np.bool_)
 @pytest.mark.parametrize("kind", VIEW_TYPES, ids=lambda kind: kind[0])
 @pytest.mark.parametrize("name", VIEWS)
 def test_what_moves_no_element_is_one_view(name, kind):
-    """The same in each run, also of an array that has gaps, and of other elements."""
+    """The view is right in each run, for an array with gaps, and for other elements."""
     text = f"g ({kind[0]}[4,18] x) => ({kind[0]}[k] y) <{constants(**PLACES)}> {{ {VIEWS[name]} y = Tile(e, ones) }}"
     rank = {"a copy": 1, "broadcast": 2, "gaps": 2}.get(name, 3)
     text = text.replace("<int64[5]", f"<int64[{rank}] ones = {numbers(np.ones(rank, I8))}, int64[5]")
@@ -477,7 +477,7 @@ def test_what_moves_no_element_is_one_view(name, kind):
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_bytes_are_moved_before_they_are_dequantized(alone):
-    """If what is dequantized is only moved or quantized again, or its shape is wanted."""
+    """This holds if nodes only move the dequantized tensor, quantize it again, or ask for its shape."""
     values = constants(**PLACES, xs=one(XS), xz=one(119, np.uint8), ys=one(0.02), yz=one(3, np.uint8))
     taker = "w = QuantizeLinear(f, ys, yz)" if alone else "w = Neg(f)"
     text = f"""g (uint8[4,18] x) => (float y, uint8 z, {"uint8" if alone else "float"} w, int64[5] n) <{values}> {{

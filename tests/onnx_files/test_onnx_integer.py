@@ -1,4 +1,4 @@
-"""Operators of 8-bit integers: bits, for every pair of signs, zero points of weights, ties and channels."""
+"""8-bit integer operators: bits for every pair of signs, zero points of weights, ties and channels."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def random_bytes(rng, shape, dtype):
 
 
 def saturated(rounded, zero_point, dtype):
-    """ONNX's order: the zero point is added to what has been rounded."""
+    """Return saturated sums in ONNX's order: round first, then add the zero point."""
     limits = np.iinfo(dtype)
     return np.clip(rounded.astype(np.float64) + zero_point, limits.min, limits.max).astype(dtype)
 
@@ -27,7 +27,7 @@ def rng():
 
 
 def test_an_image_is_quantized_as_it_lies_in_memory(rng):
-    """Channels that are last in memory stay so, whatever the stride of the one image is; broadcast ones are copied."""
+    """Channels stay last in memory for any stride of a single image; broadcast images are copied."""
     model = loaded("g (float[n,c,h,w] x) => (uint8[n,c,h,w] y) <float s = {0.5}, uint8 z = {3}> "
                    "{ y = QuantizeLinear(x, s, z) }")  # fmt: skip
     image = rng.normal(0, 30, (6, 5, 3)).astype(np.float32).transpose(2, 0, 1)[None]
@@ -159,7 +159,7 @@ def test_qlinear_matmul_multiplies_scales_first(a_type, b_type, zero, channels, 
 
 
 def windows_of(x, kernel, zero, pads, strides, dilations):
-    """For each output position the window of a 2-D image, less the zero point: (n, c, oh, ow, kh, kw)."""
+    """Return the window of a 2-D image at each output position, less the zero point: (n, c, oh, ow, kh, kw)."""
     x = x.astype(np.int64) - zero
     x = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -202,7 +202,7 @@ def test_convolutions_of_integers_are_exact(how, x_type, w_type, group, rng, isa
 @pytest.mark.parametrize(("x_type", "w_type"), PAIRS)
 @pytest.mark.parametrize("bias", [False, True])
 def test_sums_that_float32_cannot_hold_are_exact(x_type, w_type, bias, rng, isa):
-    """Beyond 2**24: with the largest values, less a few."""
+    """The values are near the largest ones, so that sums exceed 2**24."""
     x = np.full((1, 96, 5, 5), np.iinfo(x_type).max, x_type) - random_bytes(rng, (1, 96, 5, 5), np.uint8) % x_type(3)
     w = np.full((3, 96, 3, 3), np.iinfo(w_type).max, w_type) - random_bytes(rng, (3, 96, 3, 3), np.uint8) % w_type(3)
     xzp, wzp = np.array(np.iinfo(x_type).min + 1, x_type), np.array(np.iinfo(w_type).min + 1, w_type)
@@ -229,7 +229,7 @@ def test_sums_that_float32_cannot_hold_are_exact(x_type, w_type, bias, rng, isa)
 
 
 def constant(name, value):
-    """A constant in onnx's text form."""
+    """Return a constant in onnx's text form."""
     array = np.asarray(value)
     kind = "float" if array.dtype == np.float32 else array.dtype.name
     return f"{kind}{list(array.shape) if array.ndim else ''} {name} = {{{', '.join(map(str, array.ravel().tolist()))}}}"

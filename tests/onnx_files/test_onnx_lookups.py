@@ -1,4 +1,4 @@
-"""Functions of one byte are looked up, with the bits of the nodes that they are written as; those of two are not."""
+"""A table replaces nodes on one int8 tensor and keeps their bits; nodes on two tensors stay."""
 
 import numpy as np
 import pytest
@@ -143,7 +143,7 @@ def test_means_over_pixels(isa, order):
      "kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1"],
 )  # fmt: skip
 def test_maxima_of_floats_are_those_of_their_ranks(attributes, order):
-    """Bytes of the same order have their maxima at the same places; NaN is above all."""
+    """A monotone table keeps the positions of maxima; NaN exceeds all numbers."""
     ranks = np.random.default_rng(5).permutation(240).astype(np.uint8).reshape(1, 3, 8, 10)
     values = np.sort(np.random.default_rng(6).normal(0, 9, 240)).astype(np.float32)
     values[-1] = np.nan

@@ -1,4 +1,4 @@
-"""onnxruntime's operators of 8-bit integers: bits of the formulas here, and what onnxruntime itself computes."""
+"""onnxruntime's 8-bit integer operators: bits of the formulas here, and onnxruntime's own results."""
 
 import math
 from fractions import Fraction
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(3)
 
 
 def run(operator, inputs, outputs=1, constants=(), **attributes):
-    """The outputs of a model of one node; None among `inputs` is left out, `constants` are positions."""
+    """Return the outputs of a model of one node. None among `inputs` is an absent input; `constants` are positions."""
     return int8blas.onnx.load(model_of(operator, inputs, outputs, constants, **attributes)).run(
         None, {f"i{k}": x for k, x in enumerate(inputs) if x is not None and k not in constants}
     )
@@ -66,13 +66,13 @@ def rounded(y, zero):
 
 
 def stored(value, zero):
-    """A rational number as a byte: rounded to even, then the zero point, then the limits of the type."""
+    """Return a rational number as a byte: round to even, add the zero point, then apply the limits of the type."""
     limits = np.iinfo(zero.dtype)
     return min(max(round(value) + int(zero), limits.min), limits.max)
 
 
 def exactly(operator, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    """QLinearAdd or QLinearMul in integers: scales are integers times powers of 2."""
+    """Compute QLinearAdd or QLinearMul in integers: scales are integers times powers of 2."""
     (p, q, r), (i, j, k) = zip(*(mantissa(scale) for scale in (a_scale, b_scale, y_scale)), strict=True)
     a, b = a.astype(np.int64) - int(a_zero), b.astype(np.int64) - int(b_zero)
     if operator == "QLinearMul":
@@ -89,7 +89,7 @@ def exactly(operator, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
 
 
 def mantissa(scale):
-    """An odd integer and a power of 2 whose product is a scale."""
+    """Return an odd integer and a power of 2 whose product is the scale."""
     numerator, denominator = float(scale).as_integer_ratio()
     twos = (numerator & -numerator).bit_length() - 1
     return numerator >> twos, twos - denominator.bit_length() + 1
@@ -110,7 +110,7 @@ def test_sums_and_products_are_correctly_rounded(operator, dtype, constant, isa)
 
 
 EVERY = np.arange(256, dtype=np.uint8)
-# Scales of which many sums or products are at ties.
+# With these scales, many sums or products are ties.
 RATIOS = [(1, 1, 2), (1, 2, 2), (3, 1, 4), (0.1, 0.1, 0.2), (0.1, 0.2, 0.3), (0.1, 0.1, 0.6), (1 / 3, 1 / 3, 2),
           (0.05, 0.1, 0.1), (0.02, 0.03, 0.05), (0.013, 0.013, 0.026), (0.5, 0.25, 0.125), (1, 1e-4, 1),
           (1e-3, 30, 16), (0.7, 1.1, 1.8)]  # fmt: skip
@@ -119,7 +119,7 @@ RATIOS = [(1, 1, 2), (1, 2, 2), (3, 1, 4), (0.1, 0.1, 0.2), (0.1, 0.2, 0.3), (0.
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
 def test_all_pairs_of_bytes_are_correctly_rounded_with_a_thousand_scales(operator, dtype):
-    """Of two variable tensors, and of one whose scales are known when the model is made."""
+    """Tensors, scales and zero points are all inputs."""
     rng = np.random.default_rng(0)
     a, b = EVERY.view(dtype)[:, None], EVERY.view(dtype)[None]
     model = int8blas.onnx.load(model_of(operator, [a, F(1), scalar(0, dtype), b, F(1), scalar(0, dtype), F(1),
@@ -152,7 +152,7 @@ def test_scales_of_any_sign_and_size_are_numbers(operator, scales):
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 49, 196, 3136, 300000])
 def test_means_of_any_number_of_bytes_are_correctly_rounded(count, constant):
-    """Sums on both sides of where a result changes, and at ties."""
+    """The sums lie at ties, and on both sides of each step of the result."""
     rng = np.random.default_rng(count)
     for scale, y_scale in [(0.1, 0.05), (0.1, 0.2), (1, 1), (0.3, 0.29), *rng.uniform(0.01, 0.02, (3, 2))]:
         zero, end = scalar(rng.integers(256), np.uint8), scalar(rng.integers(256), np.uint8)
@@ -160,7 +160,7 @@ def test_means_of_any_number_of_bytes_are_correctly_rounded(count, constant):
         at = [(Fraction(2 * k + 1, 2) - int(end)) / ratio + count * int(zero) for k in range(255)]
         sums = sorted({total for n in at for total in (math.floor(n), math.ceil(n)) if 0 <= total <= 255 * count})
         sums = np.array(sums[:: 1 + len(sums) * count // 2_000_000])
-        x = np.empty((1, len(sums), count, 1), np.uint8)  # of this sum
+        x = np.empty((1, len(sums), count, 1), np.uint8)  # bytes with this sum
         x[:] = (sums // count)[None, :, None, None]
         x[0, :, :, 0] += np.arange(count) < (sums % count)[:, None]
         inputs = [x, scalar(scale), zero, scalar(y_scale), end]
@@ -172,7 +172,7 @@ def test_means_of_any_number_of_bytes_are_correctly_rounded(count, constant):
 
 
 def test_a_sigmoid_is_correctly_rounded_at_its_tie():
-    """sigmoid(0) is 1/2, its only rational value, and the numbers beside it are nearly."""
+    """sigmoid(0) = 1/2 is the only rational value; its neighbors are close to the tie."""
     x = np.array([6, 7, 8], np.uint8)
     for scale in (1e-6, 1e-20):
         (y,) = run("QLinearSigmoid", [x, scalar(scale), scalar(7, np.uint8), scalar(1), scalar(0, np.uint8)])
@@ -215,7 +215,7 @@ def test_parts_that_are_quantized_alike_are_joined_as_they_are():
     a, b = octets((2, 3)), octets((2, 4))
     like = [scalar(0.3), scalar(5, np.uint8)]
     (y,) = run("QLinearConcat", [*like, a, *like, b, scalar(0.15), scalar(9, np.uint8)], axis=1)
-    ratio = Fraction(float(F(0.15))) / Fraction(float(F(0.3)))  # 1 / 2: every other byte is at a tie
+    ratio = Fraction(float(F(0.15))) / Fraction(float(F(0.3)))  # 1 / 2: every second byte is a tie
     wanted = np.array([stored(ratio * (int(each) - 9), like[1]) for each in b.ravel()]).reshape(b.shape)
     np.testing.assert_array_equal(y, np.concatenate([a, wanted], 1))
 
@@ -308,7 +308,7 @@ def test_an_lstm_of_constants_has_the_bits_of_its_steps(isa, direction, channels
         inputs[1], inputs[2] = (x.view(np.uint8) for x in inputs[1:3])
         inputs[9], inputs[11] = (octets(inputs[8].shape) for _ in range(2))
     constants = (1, 2, 3, 8, 9, 10, 11)
-    inputs[7] = np.zeros((directions, 18), F)  # with peepholes it is computed step by step
+    inputs[7] = np.zeros((directions, 18), F)  # peepholes make the node run step by step
     wanted = run("DynamicQuantizeLSTM", inputs, 3, constants, **LSTM, direction=direction)
     inputs[7] = None
     for actual, each in zip(run("DynamicQuantizeLSTM", inputs, 3, constants, **LSTM, direction=direction), wanted,
@@ -371,7 +371,7 @@ def test_onnxruntime_computes_the_same(name):
     constants = tuple(k for k in (1, 2, 8, 9, 10, 11) if "LSTM" in operator)
     model = model_of(operator, inputs, outputs, constants, **attributes)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # its LSTMs quantize what each thread has
+    options.intra_op_num_threads = 1  # its LSTMs quantize each thread's part separately
     options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     feeds = {f"i{k}": x for k, x in enumerate(inputs) if x is not None and k not in constants}
@@ -379,5 +379,5 @@ def test_onnxruntime_computes_the_same(name):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         if ours.dtype.kind == "f":
             np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
-        else:  # a tie may be rounded the other way
+        else:  # a tie may round the other way
             assert np.abs(ours.astype(int) - theirs).max() <= (1 if ours.dtype.itemsize == 1 else 0)

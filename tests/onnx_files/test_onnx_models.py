@@ -1,4 +1,4 @@
-"""Whole models: what run takes and gives, order, folding, subgraphs, and files that are wrong."""
+"""Whole models: inputs and outputs of run, order, folding, subgraphs, and wrong files."""
 
 import pickle
 import re
@@ -90,7 +90,7 @@ def test_sizes_that_are_not_numbers_can_be_any(sizes):
 
 
 def with_defaults(text, *names, ir_version=8):
-    """A model whose constants of these names are inputs too."""
+    """Return a model that also declares these constants as inputs."""
     proto = model_of(text)
     for tensor in proto.graph.initializer:
         if tensor.name in names:
@@ -104,7 +104,7 @@ WITH_WEIGHTS = """g (uint8[n, 4] x) => (int32[n, 2] y, float[n, 2] r) <int8[4, 2
 
 
 def test_a_feed_replaces_a_constant_that_is_an_input():
-    """Weights that are packed and constants that are folded from a default are not used then."""
+    """The run must not use weights packed, or constants folded, from a default."""
     rng = np.random.default_rng(0)
     model = with_defaults(WITH_WEIGHTS, "w", "s")
     assert model.get_overridable_initializers() == [("w", [4, 2], "tensor(int8)"), ("s", [], "tensor(float)")]
@@ -147,7 +147,7 @@ def test_a_feed_is_as_the_constant_that_it_replaces(feeds, error, text):
 
 
 def test_old_files_have_constants_among_their_inputs_that_stay():
-    """Version 3 of the format wants every constant there; onnxruntime replaces none of these either."""
+    """Version 3 of the format requires every constant among the inputs; onnxruntime replaces none of these either."""
     model = with_defaults(WITH_WEIGHTS, "w", "z", "s", ir_version=3)
     assert model.get_overridable_initializers() == []
     with pytest.raises(ValueError, match=r"\['w'\] unknown"):
@@ -513,7 +513,7 @@ def test_names_that_go_up_or_are_no_names_are_refused(folder, location):
 
 @pytest.fixture
 def cache(tmp_path):
-    """A hub's cache: a model and its tensors are links to files side by side in another folder."""
+    """Create a hub's cache: a model and its tensors are links to files in another folder."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "0123"
     for place in (blobs / "deep", snapshot / "onnx"):
         place.mkdir(parents=True)
@@ -548,14 +548,14 @@ def test_links_beside_a_link_lead_nowhere_else(cache, target):
 
 @pytest.mark.parametrize("location", ["../../blobs/bb", "bb", "deep/bb"])
 def test_the_folder_of_a_link_s_target_is_reached_by_links_alone(cache, location):
-    """A name is looked up beside the link: what lies in the other folder has no name of its own."""
+    """Names resolve beside the link: files in the target's folder have no name of their own."""
     (cache.parents[1] / "blobs" / "aa").write_bytes(external(location))
     with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
         int8blas.onnx.load(cache / "model.onnx")
 
 
 def test_a_link_beside_a_model_that_is_no_link_stays_in_its_folder(cache):
-    """Neither does a link between the model's path and its file widen what may be read."""
+    """A link between the model's path and its file does not widen the readable folders either."""
     (cache / "plain.onnx").write_bytes(external("model.onnx_data"))
     (cache / "model.onnx_data").symlink_to("../../blobs/bb")
     (cache.parents[1] / "blobs" / "first.onnx").symlink_to(cache / "plain.onnx")
@@ -600,7 +600,7 @@ def test_names_are_listed_before_they_are_used():
 
 
 def test_names_of_int8blas_are_looked_up_without_a_hook():
-    """A __getattr__ makes each of them two and a half times as slow."""
+    """A __getattr__ would make each lookup two and a half times slower."""
     assert "__getattr__" not in vars(int8blas)
 
 

@@ -1,4 +1,4 @@
-"""onnx's own tests of every operator of the table."""
+"""onnx's own tests of every operator in the table."""
 
 import numpy as np
 import onnx
@@ -9,7 +9,7 @@ import int8blas.onnx
 from int8blas.core.arrays import bfloat16_dtype
 from int8blas.onnx.operators import TABLE
 
-# Operators of which onnx has no test of one node, or none with types that NumPy has.
+# Operators without a test of one node in onnx, or only with types that NumPy lacks.
 WITHOUT = {
     "Constant", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "SequenceConstruct",
     "SequenceEmpty", "SequenceErase", "SequenceAt", "SequenceLength", "ConcatFromSequence", "OptionalGetElement",
@@ -40,13 +40,15 @@ def test_an_operator_passes_the_tests_of_onnx(operator):
             raise
 
 
-# QuantizeLinear divides in the type of its scale; onnx's tests of Attention round 16-bit floats between its steps.
+# QuantizeLinear divides in its scale's type; onnx's tests of Attention round 16-bit floats between steps.
 ROUNDED_BETWEEN = {"QuantizeLinear", "Attention"}
 FLOAT = onnx.TensorProto.FLOAT
 
 
 def in_short_floats(case, number):
-    """The model of a node test with 16-bit floats in place of float32; None where the operator does not take them."""
+    """Return the model of a node test with 16-bit floats instead of float32; None if the operator does not take
+    them.
+    """
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     for port in (*model.graph.input, *model.graph.output):
@@ -60,7 +62,7 @@ def in_short_floats(case, number):
 
 
 def check_short(case, short):
-    """The results of 16-bit floats are those of the same values in float32, rounded to the type of the output."""
+    """Check that results of 16-bit floats equal float32 results, rounded to the output's type."""
     given = [as_value(data) for data in case.data_sets[0][0]]
     given = [np.asarray(x) if isinstance(x, np.generic) else x for x in given]
     floats = [isinstance(x, np.ndarray) and x.dtype == np.float32 for x in given]
@@ -84,7 +86,7 @@ def check_short(case, short):
     "operator", sorted(name for domain, name in TABLE.rows if not domain and name not in ROUNDED_BETWEEN)
 )
 def test_an_operator_computes_in_float32_and_rounds_16_bit_floats_once(operator):
-    """So sums neither lose digits nor overflow."""
+    """Sums then neither lose digits nor overflow."""
     for case in node_tests(operator):
         for short in (np.dtype(np.float16), np.dtype(bfloat16_dtype())):
             try:

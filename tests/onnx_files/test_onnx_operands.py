@@ -1,4 +1,4 @@
-"""Scales, zero points and biases of every shape that broadcasts: results are those of NumPy's formula, fused or not."""
+"""Scales, zero points and biases of every shape that broadcasts: results equal NumPy's formula, fused or not."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ F = np.float32
 RNG = np.random.default_rng(11)
 A = RNG.integers(0, 256, (3, 4), np.uint8)
 B = RNG.integers(-128, 128, (4, 5), np.int8)
-# Of a result of shape (3, 5), or (5,); the last ones make it larger.
+# Operands of a result of shape (3, 5), or (5,); the last ones enlarge it.
 SHAPES = [(), (1,), (5,), (1, 1), (1, 5), (3, 1), (3, 5), (1, 1, 1), (1, 1, 5), (2, 1, 1), (2, 3, 5), (6, 1, 1, 5)]
 
 
@@ -20,7 +20,7 @@ def real(shape):
 
 
 def run(text, constants, feeds, opset=18):
-    """The outputs of a graph with further constants."""
+    """Return the outputs of a graph with additional constants."""
     model = model_of(text, opset)
     model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
     return int8blas.onnx.load(model).run(None, feeds)
@@ -50,7 +50,7 @@ def test_sums_are_scaled_by_every_shape(shape, a, constant):
 @pytest.mark.parametrize("source", ["matrix", "vector"])
 @pytest.mark.parametrize("at", ["scale", "bias"])
 def test_dynamic_products_take_every_shape(shape, columns, source, at):
-    """255 is the range of the source, so that its scale is 1 and its zero point 0."""
+    """The source has the range 255, so that its scale is 1 and its zero point 0."""
     a = A.astype(F)
     a[0] = (0, 255, 7, 9)
     a, w = a if source == "matrix" else a[0], B[:, :columns].copy()
@@ -84,7 +84,7 @@ def test_convolutions_take_every_shape(shape, at, dynamic):
 
 @pytest.mark.parametrize("shape", [(5, 1, 1), (1, 5, 1, 1)], ids=str)
 def test_operands_of_channels_follow_scales_of_channels(shape):
-    """The scale is not constant, so that the layer does not take it."""
+    """The scale is variable, so that the layer does not take it."""
     s, d = real((5, 1, 1)), real(shape)
     text = """g (uint8[2,3,4,4] x, float[5,1,1] s) => (float y) { i = ConvInteger(x, w) f = Cast<to = 1>(i)
         p = Mul(f, s) n = Relu(p) y = Mul(n, d) }"""
@@ -94,7 +94,7 @@ def test_operands_of_channels_follow_scales_of_channels(shape):
 
 
 def test_the_channels_of_a_normalization_are_those_of_the_larger_result():
-    """A scale of five dimensions makes the images the second axis."""
+    """A scale of five dimensions turns the images into the second axis."""
     s, numbers = real((1, 1, 1, 1, 1)), {name: real(2) for name in "ghmv"}
     text = """g (uint8[2,3,4,4] x) => (float y) { i = ConvInteger(x, w) f = Cast<to = 1>(i) p = Mul(f, s)
         y = BatchNormalization(p, g, h, m, v) }"""
@@ -106,7 +106,7 @@ def test_the_channels_of_a_normalization_are_those_of_the_larger_result():
     np.testing.assert_allclose(y, wanted, 1e-5, 1e-3)
 
 
-# Shapes of the parameters of A, B and the result, for A and B of these shapes: ONNX's "per row" and "per column".
+# Shapes of the parameters of A, B and the result, for these shapes of A and B: ONNX's "per row" and "per column".
 PLACES = {
     "vectors": ((3, 4), (4, 5), (3,), (5,), ()),
     "matrices": ((3, 4), (4, 5), (3, 1), (1, 5), (1, 1)),
@@ -131,7 +131,7 @@ def parameters(shape, dtype):
 
 
 def product(operator, values, fed):
-    """What a node computes of some inputs that are fed and others that are constant."""
+    """Return a node's result for some inputs that are fed and others that are constant."""
     kinds = {F: "float", np.uint8: "uint8", np.int8: "int8"}
     ports = ", ".join(f"{kinds[values[k].dtype.type]}{[*values[k].shape] if values[k].ndim else ''} {k}" for k in fed)
     text = f"g ({ports}) => ({'uint8' if 'sy' in values else 'int32'} y) {{ y = {operator}({', '.join(values)}) }}"
@@ -149,7 +149,7 @@ def test_products_have_parameters_of_rows_and_columns(name, constant):
     sy = sy * F(3000)
     values = {"a": a, "sa": sa, "za": za, "b": b, "sb": sb, "zb": zb, "sy": sy, "zy": zy}
     fed = {"all": ("a",), "all but A": ("a", "sa", "za"), "none": tuple(values)}[constant]
-    # One row, or one column, of a vector is a matrix.
+    # A vector is a matrix of one row or column.
     left, right = a.reshape(-1, a.shape[-1]) if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     rows = [x.reshape(-1, 1) if x.ndim == 1 and x.size != 1 else x for x in (sa, za)]
     sums = (left.astype(np.int64) - rows[1]) @ (right.astype(np.int64) - zb)

@@ -1,4 +1,4 @@
-"""Weights that nodes of a network share are packed once, and nothing else is shared."""
+"""Nodes of a network that share weights pack them once, and share nothing else."""
 
 import gc
 import itertools
@@ -35,7 +35,7 @@ def packed_matrices():
 
 
 def model_of_copies(name, count):
-    """A model of an operator that is there several times, with the same weights."""
+    """Return a model that repeats an operator with the same weights."""
     kind, constants, body = SHARED[name]
     copies = [re.sub(r"\b([qabmftr])\b", rf"\g<1>{k}", body).replace("XK", f"x{k}").replace("YK", f"y{k}")
               for k in range(count)]  # fmt: skip
@@ -63,7 +63,7 @@ def test_weights_that_nodes_share_are_packed_once(name):
 
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_filters_of_different_geometry_share_nothing(group):
-    """Filters are packed by their strides, dilations and zero points too."""
+    """The packed format of filters also depends on strides, dilations and zero points."""
     rng = np.random.default_rng(0)
     weights = rng.integers(-128, 128, (4, 4 // group, 3, 3), np.int8)
     attributes = ["", "strides = [2, 2],", "strides = [3, 1],", "dilations = [1, 2],", "dilations = [2, 2],",

@@ -1,4 +1,4 @@
-"""What depends on the parameters of a quantization: its type beside its numbers, and the sign of its scale."""
+"""The parameters of a quantization: types with equal numbers, and signs of scales."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ TYPES = (np.uint8, np.int8)
 
 
 def number(value):
-    """A number as onnx's text form has it."""
+    """Return a number in onnx's text form."""
     return f"{{{float(value)!r}}}"
 
 
@@ -27,7 +27,7 @@ def every(dtype):
 @pytest.mark.parametrize("result", TYPES)
 @pytest.mark.parametrize("fixed", [True, False])
 def test_parts_of_other_types_are_converted_though_their_numbers_are_the_same(first, second, result, fixed):
-    """The same scale and zero point; `fixed` if they are constant, so that a pattern is found."""
+    """Scales and zero points are equal numbers; `fixed` makes them constant, so that a pattern matches."""
     a, b, y = (np.dtype(kind).name for kind in (first, second, result))
     numbers = f"float s{' = {0.5}' if fixed else ''}, {a} za = {{0}}, {b} zb = {{0}}, {y} zy = {{0}}"
     ports = "" if fixed else ", float s"
@@ -108,7 +108,7 @@ UNUSUAL = {
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @pytest.mark.parametrize("body", UNUSUAL)
 def test_bytes_that_do_not_survive_their_scale_are_not_moved_as_they_are(body, scale, fixed):
-    """Zero, infinity and NaN between two quantizations, or a scale by which some bytes become infinite."""
+    """Zero, infinity or NaN lies between two quantizations, or the scale makes some bytes infinite."""
     x, zero, scale = every(np.int8)[None], np.int8(5), np.array(scale, F)
     text = f"""g (int8[1,1,256] x{"" if fixed else ", float s"}) => (int8 y) <int8 z = {{5}}, int64[2] n = {{1, -1}}> {{
         f = DequantizeLinear(x, s, z) m = {body} y = QuantizeLinear(m, s, z) }}"""

@@ -1,4 +1,5 @@
-"""Sums of two products that do not fit 16 bits are counted for all nodes that multiply uint8 and int8, fused or not."""
+"""The counter finds sums of two products that overflow 16 bits, in all nodes that multiply uint8 and int8, fused or
+not."""
 
 import itertools
 from types import SimpleNamespace
@@ -10,20 +11,21 @@ from onnx_models import model_of
 
 import int8blas.onnx
 from int8blas.onnx import command, microsoft
+from int8blas.onnx.operators import TABLE
 
 F = np.float32
 RNG = np.random.default_rng(13)
 
 
 def octets(shape, dtype=np.uint8):
-    """Most of them are ends, so that many sums do not fit."""
+    """Return bytes that are mostly limits of the type, so that many sums overflow."""
     limits = np.iinfo(dtype)
     ends = np.array([limits.min, limits.max, limits.max], dtype)
     return np.where(RNG.integers(0, 4, shape) > 0, ends[RNG.integers(0, 3, shape)], 1).astype(dtype)
 
 
 def count(a, b):
-    """Of a product of matrices."""
+    """Count the overflowing sums of a product of matrices."""
     products = a.astype(int)[:, :, None] * b.astype(int)
     sums = np.add.reduceat(products, np.arange(0, products.shape[1], 2), axis=1)
     return int(((sums > 32767) | (sums < -32768)).sum())
@@ -54,7 +56,7 @@ NUMBERS = {
 DYNAMIC = "q, t, z = DynamicQuantizeLinear(x)"
 SCALED = "f = Cast<to = 1>(i) u = Mul(t, s) p = Mul(f, u) y = Add(p, c)"
 QUANTIZED = "xf = DequantizeLinear(x, s, zu) wf = DequantizeLinear(w, s, z8)"
-# The graph, its input's type, the product's name, and the operator that the plan has.
+# The graph, its input's type, the product's name, and the plan's operator.
 PRODUCTS = {
     "alone": ("i = MatMulInteger(x, w) y = Identity(i)", "uint8", "i", "MatMulInteger"),
     "named": ("[name] i = MatMulInteger(x, w) y = Identity(i)", "uint8", "name", "MatMulInteger"),
@@ -117,7 +119,7 @@ OUTPUTS = {"alone": "i", "to float": "y, v"}
 
 
 def windows(image, value):
-    """Of each group, the windows of LAYOUT with their channels last."""
+    """Return the windows of each group, with the channels of LAYOUT last."""
     padded = np.pad(image, [(0, 0), (0, 0), (1, 0), (0, 2)], constant_values=value)
     views = np.lib.stride_tricks.sliding_window_view(padded, (2, 5), (2, 3))[:, :, ::2, :, :, ::2]
     return [views[:, g : g + 2].transpose(0, 2, 3, 4, 5, 1).reshape(-1, 12) for g in (0, 2)]
@@ -143,11 +145,17 @@ def test_the_projections_of_attention_count():
     assert model.saturations({"x": x}) == {"y": count(x.reshape(10, 8), w)}
 
 
+def test_every_product_of_the_table_is_counted_here():
+    counted = {operator for *_, operator in (*PRODUCTS.values(), *CONVOLUTIONS.values())}
+    others = {"com.microsoft.QAttention", "com.microsoft.DynamicQuantizeLSTM"}
+    assert {kind for kind, traits in TABLE.traits.items() if traits.factors} == counted | others
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, [4, 0, 2]])
 @pytest.mark.parametrize("states", [True, False])
 def test_an_lstm_counts_source_and_states(direction, lengths, states, monkeypatch):
-    """As many as the products of its steps, where it is computed step by step."""
+    """The count equals the sum over the LSTM's steps, each computed as a product."""
     directions = 2 if direction == "bidirectional" else 1
     values = {
         "w": octets((directions, 5, 24), np.int8),

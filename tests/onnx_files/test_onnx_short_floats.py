@@ -1,4 +1,4 @@
-"""float16 and bfloat16: sums, which are exact in float32 here and rounded once, and quantization of any two types."""
+"""float16 and bfloat16: sums are exact in float32 and rounded once, and any two types can be quantized."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from int8blas.core.arrays import bfloat16_dtype
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(bfloat16_dtype())}
 POOL = "<kernel_shape = [32, 64]>"
-# Operators of x of shape (2048, 8) or (1, 8, 32, 64): their attributes and other inputs, and the result in float64.
+# Operators on x of shape (2048, 8) or (1, 8, 32, 64): attributes, further inputs, and the float64 result.
 SUMS = {
     "ReduceSum": ("", ", rows", lambda x: x.sum(0, keepdims=True)),
     "ReduceSum of a row": ("", ", columns", lambda x: x.sum(1, keepdims=True)),
@@ -43,7 +43,7 @@ def test_sums_of_16_bit_floats_are_rounded_once(name, kind):
     attributes, others, function = SUMS[name]
     image = "Pool" in name or "Conv" in name
     rng, short = np.random.default_rng(0), TYPES[kind]
-    # Multiples of 1 / 64 below 2, or of 1 / 8 where products are summed.
+    # Multiples of 1 / 64 below 2, or of 1 / 8 for sums of products.
     x = (rng.integers(0, 128, (2048, 8)) / 64).astype(np.float64)
     x = (x.T.reshape(1, 8, 32, 64) if image else x).astype(short)
     feeds = {"x": x, "y": x[::-1], "rows": np.array([0]), "columns": np.array([1]), "first": np.array(0),
@@ -127,7 +127,7 @@ def test_a_precision_of_integers_is_refused():
 
 @pytest.mark.parametrize("attributes", [("", "<precision = 10>"), ("<output_dtype = 10>", "")])
 def test_quantizations_of_other_types_stay_as_they_are_written(attributes):
-    """An operator between them computes in that type: an operator of bytes would not."""
+    """An operator between them computes in that type, unlike an int8 operator."""
     first, last = attributes
     kind = "float16" if first else "float"
     model = loaded(f"""g (uint8[n] a, uint8[n] b) => (uint8[n] y) <float s = {{0.37}}, uint8 z = {{3}}> {{

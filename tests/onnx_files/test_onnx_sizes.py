@@ -1,4 +1,4 @@
-"""What follows from the shapes of the inputs alone is computed once for each of them."""
+"""Tensors that depend on the inputs' shapes alone are computed once for each combination of shapes."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +20,7 @@ def image(n, m):
 
 
 def calls_of(model, x):
-    """The calls that a run makes."""
+    """Return the calls of a run."""
     return [call.operator for call in model.explain({"x": x}) if call.seconds]
 
 
@@ -36,7 +36,7 @@ def test_results_are_right_for_shapes_that_take_turns():
 def test_the_second_run_has_only_what_depends_on_values():
     model = loaded(TEXT)
     model.run(None, {"x": image(2, 6)})
-    # An output is the caller's, and so is made anew.
+    # The caller owns an output, so each run creates it.
     assert calls_of(model, image(2, 6)) == ["Reshape", "Mul"]
     assert len(calls_of(model, image(3, 4))) == 5
 

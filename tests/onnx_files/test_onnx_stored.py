@@ -1,4 +1,4 @@
-"""Models in files of int8blas and in pickles, what explain says, and the command line."""
+"""Models in files of int8blas and in pickles, the output of explain, and the command line."""
 
 import pickle
 import subprocess
@@ -80,7 +80,7 @@ def test_explain_tells_each_call_and_its_time():
     timed = model.explain({"x": X, "c": np.array(True)})
     assert [call[:3] for call in timed] == [call[:3] for call in calls]
     assert all(call.seconds > 0 for call in timed[:3])
-    assert timed[3].seconds == 0  # the branch that is not taken
+    assert timed[3].seconds == 0  # the branch that the run skips
     lines = str(timed).splitlines()
     assert len(lines) == len({call.operator for call in calls})
     assert abs(sum(float(line.rsplit(maxsplit=1)[1].rstrip("%")) for line in lines) - 100) < 0.5

@@ -14,7 +14,7 @@ def ints(*values):
     return np.array(values, np.int64)
 
 
-# The newest operators of the table are of this version.
+# The version of the table's newest operators.
 OPSET = 26
 CONSTANTS = {
     "xs": one(0.05), "xz": one(119, U), "ys": one(0.07), "yz": one(31, U), "k": one(1.5), "h": one(0.5), "o": one(2),
@@ -37,7 +37,7 @@ CONSTANTS = {
 FLOATS = np.sin(np.arange(288, dtype=F)).reshape(1, 4, 8, 9) * 4
 MOVED = ("Reshape", "Flatten", "int8blas.View")
 
-# How a node of each operator is written; f is the tensor of floats, an image of 1 x 4 x 8 x 9. The default is y = K(f).
+# The text of a node of each operator. f is a float image of 1 x 4 x 8 x 9. The default is y = K(f).
 BOOLEAN = "b = Cast<to = 9>(f) {} y = Cast<to = 1>(c)"
 INTEGER = "b = Cast<to = 3>(f) {} y = Cast<to = 1>(c)"
 TO_FLOAT = "{} y = Cast<to = 1>(c)"
@@ -101,16 +101,16 @@ WRITTEN = {
     "com.microsoft.QLinearReduceMean": f"{BYTES} c = K<axes = [2], keepdims = 1>(q, ys, yz, xs, xz) {REAL}",
     "com.microsoft.MatMulIntegerToFloat": f"{BYTES} y = K(q, mat8, ys, ys)",
     "com.microsoft.DynamicQuantizeMatMul": "y = K(f, mat8, ys)",
-    # Of inputs that no other operator here has.
+    # These operators take inputs that no other operator here has.
     **dict.fromkeys(["com.microsoft.QAttention", "com.microsoft.QEmbedLayerNormalization",
                      "com.microsoft.DynamicQuantizeLSTM"]),
-    **dict.fromkeys(["RandomNormalLike", "RandomUniformLike"]),  # which make other numbers each time
+    **dict.fromkeys(["RandomNormalLike", "RandomUniformLike"]),  # different numbers in each run
     "Shape": TO_FLOAT.format("c = K(f)"), "Size": TO_FLOAT.format("c = K(f)"),
 }  # fmt: skip
 
 
 def having(trait, domains=("", "com.microsoft")):
-    """The operators whose rows have a trait, by their names in a graph."""
+    """Return the operators whose rows have a trait, by their names in a graph."""
     rows = [row for rows in TABLE.rows.values() for row in rows if row.domain in domains]
     found = {row.kind for row in rows if getattr(row.traits, trait) not in (None, False, "", {})}
     return sorted(kind for kind in found if WRITTEN.get(kind, "") is not None)
@@ -121,7 +121,7 @@ def body_of(kind):
 
 
 def both(body, source="float[1,4,8,9] x", result="float z", feed=FLOATS):
-    """The kinds of a model's nodes, whose results have the bits of the nodes one by one."""
+    """Return the kinds of a model's nodes, and check that results have the bits of single nodes."""
     options = {"opset": OPSET, "microsoft": True, "constants": CONSTANTS}
     text = f"g ({source}) => ({result}) {{ {body} }}"
     model = loaded(text, **options)
@@ -134,7 +134,7 @@ def both(body, source="float[1,4,8,9] x", result="float z", feed=FLOATS):
 
 
 def test_every_operator_with_a_trait_is_written():
-    """A row without a text here would fail as `y = K(f)`, but for operators of one input."""
+    """A row without a text here would fail as `y = K(f)`, except operators of one input."""
     assert WRITTEN.keys() <= TABLE.traits.keys()
     for rows in TABLE.rows.values():
         assert len({row.traits for row in rows if row.domain != "int8blas"}) <= 1  # of all versions of an operator

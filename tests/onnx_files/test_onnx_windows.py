@@ -1,4 +1,4 @@
-"""Windows whose padding follows from sizes: what auto_pad, ceil_mode and count_include_pad mean together."""
+"""Windows whose padding depends on sizes: auto_pad, ceil_mode and count_include_pad in combination."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ PADDINGS = {
 
 
 def attributes_of(spatial, padding, **more):
-    """The attributes of a node, with as many numbers as there are dimensions."""
+    """Return a node's attributes, with one number for each dimension."""
     given = {"kernel_shape": [3, 2, 4][:spatial], "strides": [2, 1, 3][:spatial], **PADDINGS[padding], **more}
     if "pads" in given:
         given["pads"] = [1] * 2 * spatial
@@ -26,7 +26,7 @@ def attributes_of(spatial, padding, **more):
 
 
 def written(attributes):
-    """Attributes in onnx's text form."""
+    """Return attributes in onnx's text form."""
     return ", ".join(f'{name} = "{v}"' if isinstance(v, str) else f"{name} = {v}" for name, v in attributes.items())
 
 
@@ -78,7 +78,7 @@ def test_maxima_are_of_windows_that_auto_pad_lays_out(kind, spatial, padding, ce
     ("AveragePool", F, 0), ("MaxPool", F, -np.inf), ("MaxPool", np.uint8, 0), ("MaxPool", np.int8, -128),
 ])  # fmt: skip
 def test_a_window_without_elements_has_the_mean_0_and_the_lowest_maximum(operator, dtype, wanted):
-    """Its elements are on both sides of the only pixel."""
+    """The window's elements lie on both sides of the only pixel."""
     kind = "float" if dtype is F else np.dtype(dtype).name
     text = f"""g ({kind}[1,1,1] x) => ({kind} y) {{
         y = {operator}<kernel_shape = [4], dilations = [2], auto_pad = "SAME_UPPER">(x) }}"""
