@@ -5,8 +5,11 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_PANEL,
+    I8_TYPE_F32,
+    I8_TYPE_S8,
     I8_TYPE_S32,
     I8_TYPE_S64,
+    I8_TYPE_U8,
     current_kernels,
     i8_image,
     i8_kernels,
@@ -111,7 +114,6 @@ cdef struct Problem:
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil
-cdef bint stores_transposed(const Problem *g) noexcept nogil
 cdef bint can_widen(const Problem *g) noexcept nogil
 cdef bint are_plain_distances(const Problem *g) noexcept nogil
 cdef bint is_plain(const Problem *g) noexcept nogil
@@ -296,6 +298,14 @@ cdef inline double least_work(const Problem *g) noexcept nogil:
 cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
     """Return the bytes of an element of C, without an epilogue of a primitive."""
     return sizeof(int64_t) if g.to_s64 else sizeof(int32_t)
+
+
+cdef inline bint stores_transposed(const Problem *g) noexcept nogil:
+    """Return whether rows of C are not contiguous: an output stage turns its tiles
+    (csrc/stage/transpose_store_body.h)."""
+    if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
+        return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
+    return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
 
 
 cdef inline bint is_product(const Problem *g) noexcept nogil:

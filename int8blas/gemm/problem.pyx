@@ -43,14 +43,6 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
     t.column_squares = NULL
 
 
-cdef bint stores_transposed(const Problem *g) noexcept nogil:
-    """Return whether rows of C are not contiguous: an output stage turns its tiles
-    (csrc/stage/transpose_store_body.h)."""
-    if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
-        return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
-    return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
-
-
 cdef bint can_widen(const Problem *g) noexcept nogil:
     """Return whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
     return (
