@@ -1,12 +1,12 @@
-"""The GEMMs, and the search for nearest rows, for compiled code: by ``cimport``, or by address from Numba, ctypes and
+"""The GEMMs and the search for nearest rows, for compiled code: by ``cimport``, or by address from Numba, ctypes and
 other languages.
 
-The functions, their arguments and error codes are described in ``cython_blas.pxd``, which Cython code uses by
+``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports them by
 
     from int8blas.cython_blas cimport gemm_u8s8s32
 
-``__pyx_capi__`` holds a capsule for each, with its C signature as the name and its address as the pointer. They have no
-Python objects in their signatures, raise nothing and need no GIL.
+``__pyx_capi__`` holds a capsule for each function. The name of a capsule is the C signature, its pointer is the
+address. The functions have no Python objects in their signatures, raise no exceptions and need no GIL.
 
 Examples
 --------
@@ -59,19 +59,19 @@ cdef enum:
 
 
 cdef inline char *aligned(const void *memory, uintptr_t alignment) noexcept nogil:
-    """The first address from `memory` on with this alignment, a power of 2."""
+    """Return the first address from `memory` on with this alignment, a power of 2."""
     return <char *>((<uintptr_t>memory + alignment - 1) & ~(alignment - 1))
 
 
 cdef inline int transposes(char flag) noexcept nogil:
-    """0 or 1 from a transpose flag, -1 if it is none."""
+    """Return 0 or 1 for a transpose flag, -1 for another letter."""
     if flag == c"N" or flag == c"n":
         return 0
     return 1 if flag == c"T" or flag == c"t" or flag == c"C" or flag == c"c" else -1
 
 
 cdef inline int64_t span(int64_t rows, int64_t columns, int64_t ld, int64_t itemsize) noexcept nogil:
-    """Bytes from the start of a matrix in rows to its end, -1 if it cannot have this leading dimension."""
+    """Return the bytes of a row-major matrix, or -1 if its leading dimension is impossible."""
     cdef int64_t most = PTRDIFF_MAX // itemsize
     if ld < max(<int64_t>1, columns) or ld > most:
         return -1
@@ -81,7 +81,7 @@ cdef inline int64_t span(int64_t rows, int64_t columns, int64_t ld, int64_t item
 
 
 cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_bytes) noexcept nogil:
-    """Whether two pieces of memory share none."""
+    """Return whether two pieces of memory do not overlap."""
     return (
         x_bytes == 0 or y_bytes == 0
         or <uintptr_t>x + <uintptr_t>x_bytes <= <uintptr_t>y or <uintptr_t>y + <uintptr_t>y_bytes <= <uintptr_t>x
@@ -89,14 +89,14 @@ cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_
 
 
 cdef inline bint is_int32(const void *values) noexcept nogil:
-    """Whether it may be the address of int32 values."""
+    """Return whether this can be the address of int32 values."""
     return values is not NULL and <uintptr_t>values % sizeof(int32_t) == 0
 
 
 cdef int call(const char *name, char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
               const void *a, int64_t lda, int ao, bint a_signed, const void *b, int64_t ldb, int bo, bint b_unsigned,
               bint b_packed, double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """All GEMMs: check, set up, compute. The result is that of one with a plain B."""
+    """Check the arguments of a GEMM with a plain B, set it up, and compute it; return its result."""
     cdef Problem g
     cdef int a_transposed = transposes(transa), b_transposed = transposes(transb)
     cdef char offset = offsetc & ~0x20  # in upper case
@@ -171,7 +171,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
-        # Operands may be NULL, to which nothing may be added.
+        # Operands may be NULL; no offset may be added to them.
         g.a.row = g.a.column = g.b.row = g.b.column = 0
     return NO_MEMORY if run_nogil(&g, name) else 0
 
@@ -179,7 +179,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
 cdef inline int call_packed(const char *name, char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                             const void *a, int64_t lda, int ao, bint a_signed, const void *b, int bo, bint b_unsigned,
                             double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """The same for a packed B, in arguments and result without transb, the second, and ldb, the twelfth."""
+    """Call a GEMM with a packed B: its arguments and error codes lack transb, the second, and ldb, the twelfth."""
     cdef int status = call(name, transa, c"N", offsetc, m, n, k, alpha, a, lda, ao, a_signed, b, 1, bo, b_unsigned,
                            True, beta, c, ldc, co)
     return status + (status < -2) + (status < -12)
@@ -215,7 +215,7 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
 
 cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k, double alpha, const void *a,
                    int64_t lda, int ao, bint a_signed, double beta, int32_t *c, int64_t ldc) noexcept nogil:
-    """Both products of a matrix and its transpose: check, set up, compute."""
+    """Check the arguments of a product of a matrix with its transpose, set it up, and compute it."""
     cdef Problem g
     cdef int transposes_a = transposes(trans)
     cdef char half = uplo & ~0x20  # in upper case
@@ -299,7 +299,7 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 
 
 cdef inline int64_t vector_span(int64_t n, int64_t inc) noexcept nogil:
-    """Bytes from the first to the last element of a vector, in the order of memory; -1 if there are too many."""
+    """Return the bytes between the first and the last element of a vector in memory, or -1 if there are too many."""
     if n == 0:
         return 0
     if inc < -(<int64_t>PTRDIFF_MAX):
@@ -310,7 +310,7 @@ cdef inline int64_t vector_span(int64_t n, int64_t inc) noexcept nogil:
 
 cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint x_signed, const void *y, int64_t incy,
                   bint y_signed, int64_t *result) noexcept nogil:
-    """All products of two vectors: check, set up, compute."""
+    """Check the arguments of a dot product, set it up, and compute it."""
     cdef Problem g
     cdef Dot d
     cdef int64_t x_bytes = vector_span(n, incx), y_bytes = vector_span(n, incy)
@@ -338,7 +338,7 @@ cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint
         return NO_MEMORY if dot(&d, max_threads(), result) else 0
     start(&g, False)
     g.m, g.n, g.k = 1, 1, n
-    # A vector that is walked backwards begins at its end in memory.
+    # A vector with a negative increment begins at its end in memory.
     g.a.data = <const uint8_t *>x - (0 if incx >= 0 else (n - 1) * incx)
     g.b.data = <const uint8_t *>y - (0 if incy >= 0 else (n - 1) * incy)
     g.a.column, g.b.row = incx, incy
@@ -376,10 +376,10 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
         return -2
     cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
     cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
-    # Rather too large than to exceed an int64 below.
+    # Half of the range, so that the int64 below cannot overflow.
     if panels * panel_bytes >= PTRDIFF_MAX / 2:
         return -2
-    # HEADER_ALIGNMENT and DATA_ALIGNMENT: what may be skipped before header and data.
+    # The alignments may skip bytes before the header and before the data.
     return (
         HEADER_ALIGNMENT + sizeof(PackedMatrix) + DATA_ALIGNMENT
         + ceil_div(n, I8_PANEL) * (round_up(k, I8_GROUP) * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1)
@@ -388,7 +388,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
 
 cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bint unsigned,
               void *packed) noexcept nogil:
-    """Check, and lay out in the memory: header, data, sums, certificates."""
+    """Check the arguments, and store header, data, sums and no-saturation proofs in the memory."""
     cdef int b_transposed = transposes(transb)
     cdef int64_t size, b_bytes, panels
     cdef PackedMatrix *matrix
@@ -434,7 +434,7 @@ cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t 
 
 cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
                            const void *base, int64_t b_bytes) noexcept nogil:
-    """Whether it may be the address of what a search finds, 8 bytes each."""
+    """Return whether this can be the address of results, 8 bytes each."""
     return (
         found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
         and apart(found, found_bytes, base, b_bytes)
@@ -443,7 +443,7 @@ cdef inline bint is_result(const void *found, int64_t found_bytes, const void *q
 
 cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k, const void *queries, int64_t ldq,
                  bint is_signed, const void *base, int64_t count, int64_t *indices, double *scores) noexcept nogil:
-    """Check, set up, search."""
+    """Check the arguments, set up a search, and run it."""
     cdef Search s
     cdef Shard shard
     cdef const PackedMatrix *packed

@@ -1,11 +1,12 @@
-"""Convolutions and deconvolutions, and windows of images. It imports core, gemm and stage.
+"""Convolutions, deconvolutions and im2col. The room imports core, gemm and stage.
 
-convolution, deconvolution    the public layers; layer, what they have in common; im2col, the matrix of an image
-filters         weights as the strategies take them, and the general strategy: a product with the matrix of the image,
-                which the driver gathers block by block
-lines           the strategy that copies lines of the image and multiplies windows where they lie
-groups          the strategy of groups of 4 and 8 channels; depthwise, that of one channel each
-window_sums     sums of windows, for zero points of weights; dynamic_images, images of real numbers
+convolution, deconvolution    the public layers; layer, their common base; im2col, the matrix of an image
+filters         weights and the general strategy: a product with the matrix of the image, gathered block by block
+lines           the strategy that copies lines of the image and multiplies windows in place
+groups          the strategy for groups of 4 and 8 channels
+depthwise       the strategy for groups of one channel
+window_sums     sums of windows, for zero points of weights
+dynamic_images  quantization of float images
 explain         the plan of a convolution
 """
 

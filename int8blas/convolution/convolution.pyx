@@ -1,10 +1,10 @@
-"""Convolution on the GEMM, with its output stage fused, and without the matrix that im2col would make::
+"""Convolution on the GEMM, with a fused epilogue, without storing the matrix of im2col::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src)
                             * (weights[oc, ic, k] - zp_weights[oc])
 
-for positions o and k in each of 1 to 3 spatial dimensions; outside of the image src is zp_src. The sum is an exact
+for positions o and k in each of 1 to 3 spatial dimensions; outside the image, src is zp_src. The sum is an exact
 integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
 """
 
@@ -25,45 +25,46 @@ cdef class Convolution(ConvolutionLayer):
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32
-        Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
-        dimensions. float32 weights are quantized to int8 in [-127, 127] with ``scales["weights"]``, which must be
-        given: "per_channel", "per_tensor" (max|w| / 127), or values.
+        Shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or the same with one or three
+        spatial dimensions. float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
+        "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
-        Of shape (oc,): float32 in real units, int32 in units of the accumulator.
+        Shape (oc,): float32 in real units, int32 in units of the accumulator.
     strides : int or sequence of int, optional
-        From one window to the next, for all spatial dimensions or for each.
+        The step from one window to the next, for all spatial dimensions or for each.
     padding : int, sequence or str, optional
-        Added on both sides of each spatial dimension, or for each an integer or a pair (before, after). Its elements
-        are zero points, so they stand for 0. "same" and "same_lower" are as much as makes ``ceil(size / stride)``
-        outputs, an odd one behind ("same_upper" of ONNX, "SAME" of TensorFlow) or before; "valid" is none.
+        Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
+        Padding has the value of the zero point, which means 0. "same" and "same_lower" pad so that there are
+        ``ceil(size / stride)`` outputs; the larger half of an odd total is behind ("same_upper" of ONNX, "SAME" of
+        TensorFlow) or before. "valid" means no padding.
     dilation : int or sequence of int, optional
-        From one element of a window to the next, in the same way. Dilation 1 is none (oneDNN counts from 0).
+        The step from one element of a window to the next; 1 means no dilation (oneDNN counts from 0).
     groups : int, optional
         Groups of channels, each with filters of its own.
     layout : str, optional
-        Of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three spatial
-        dimensions "nwc", "ncw", "ndhwc", "ncdhw"; in any case.
+        The layout of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three
+        spatial dimensions "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
     src_dtype : dtype
         uint8 or int8; with `dynamic` float32, float16 or bfloat16.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
-        Masks of scales and zero points, post-ops. The mask of the weights' scales is ``1 << 0`` for a value for each
-        output channel, or ``(1 << 0) | (1 << 1)`` if they are given with a dimension of groups. Masks may be left out
-        where values are given here.
+        Masks of scales and zero points, and post-ops. The mask of the weights' scales is ``1 << 0`` for a value for
+        each output channel, or ``(1 << 0) | (1 << 1)`` for values with a dimension of groups. Values that are given
+        here need no mask.
     scales, zero_points : mapping of str to numbers, optional
-        Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
-        execution. The source has one scale and zero point. Zero points of the weights, one value or one for each output
-        channel, are packed with them, so they must be given here.
+        Values for "src", "weights" and "dst" that are the same in every execution; each execution gets the remaining
+        values. The source has one scale and one zero point. Zero points of the weights, one or one for each output
+        channel, must be given here, because they are packed with the weights.
     dynamic : {'per_image', 'per_tensor'}, optional
-        Quantize a float source in each execution, by the range of each image or of all of them. It then has no scale
-        and no zero point of its own; :meth:`dynamic` makes such a layer of float weights in one call.
+        Quantize a float source in each execution, by the range of each image or of all images. The source then has no
+        other scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.
     dynamic_dtype : dtype, optional
-        To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
-        that contains 0).
+        The quantized source: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255,
+        for a range that contains 0).
     numerics : {'exact', 'saturating'}, optional
-        With "saturating", sums are those of a CPU without VNNI. For an int8 source the weights are halved, half to
-        even, when they are packed, and the sums doubled, as oneDNN does there; weights are int8 then, without zero
+        "saturating" computes the sums of a CPU without VNNI. For an int8 source the layer halves the weights, rounding
+        half to even, when it packs them, and doubles the sums, as oneDNN does. Weights must then be int8, without zero
         points.
 
     Attributes
@@ -71,18 +72,18 @@ cdef class Convolution(ConvolutionLayer):
     weights_shape : tuple of int
         The shape in which `weights` were given.
     layout : str
-        As given, in lower case, or the default.
+        As given, in lower case; or the default.
     groups : int
         As given.
     strides, dilation, padding : tuple
-        One element for each spatial dimension; of `padding` a pair. The string "same" or "same_lower" where the padding
-        depends on the size of the source, as it does with strides.
+        One element for each spatial dimension; `padding` has pairs. With strides, "same" and "same_lower" stay strings,
+        because the padding depends on the size of the source.
     src_dtype, dst_dtype : numpy.dtype
         Of source and destination.
     attributes : Attributes
         As given.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
         As given; read-only.
 
@@ -93,17 +94,17 @@ cdef class Convolution(ConvolutionLayer):
 
     Notes
     -----
-    The formula is that of oneDNN's specification, in float32 after an exact sum, or in integers, as
-    :class:`InnerProduct` has it. No matrix of windows is ever whole in memory: workspace is bounded per thread, for any
-    size of image.
+    The formula is that of oneDNN's specification, computed as in :class:`InnerProduct`. The matrix of windows is never
+    in memory as a whole: each thread has a workspace of bounded size, for images of any size.
 
-    Weights less their zero points are packed where int8 has room for all of these, as for uint8 and 128: then they cost
-    nothing. Where it has not, each execution adds up the windows of the source, once for all outputs of a group, in
-    8 bytes for each pixel and group; filters of single channels are packed as two, or three, whose sum they are.
+    The layer packs the differences of weights and zero points if int8 can hold them, as it can for uint8 weights with
+    zero point 128; such zero points cost no time. Otherwise each execution sums the windows of the source, once for all
+    outputs of a group, in 8 bytes for each pixel and group. A filter of a single channel is then packed as the sum of
+    two or three int8 filters.
 
-    A float source is quantized to an array of its size in 8 bits; one that has gaps in memory is copied before. Padding
-    is 0.0. Where a number is infinite or NaN, all results of its image, or of all of them, are NaN, which an integer
-    destination has as its zero point.
+    A float source is quantized to an int8 or uint8 array of its size; a source with gaps in memory is copied first.
+    Padding is 0.0. If an image (with 'per_tensor', any image) is not finite, all of its results are NaN; an integer
+    destination gets its zero point instead.
 
     Examples
     --------
@@ -143,7 +144,7 @@ cdef class Convolution(ConvolutionLayer):
         before, after = self.padding[d]
         room = size + before + after - dilation * (kernel - 1) - 1
         if room < 0:
-            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # its error
+            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # raises the error
         return room // stride + 1
 
 

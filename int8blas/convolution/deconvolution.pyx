@@ -4,9 +4,9 @@
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
-in each of 1 to 3 spatial dimensions. Outputs whose o + before leaves the same remainder when it is divided by the
-stride see the same k: each of these phases is a convolution without strides, and no product with an inserted zero is
-computed. Where a stride is larger than the kernel, what lies between the phases has sums of nothing.
+in each of 1 to 3 spatial dimensions. Outputs with the same remainder of o + before, divided by the stride, see the same
+elements k of the kernel. Each such phase is a convolution without strides, so no product with an inserted zero is
+computed. If a stride is larger than the kernel, the outputs between the phases have empty sums.
 """
 
 from itertools import product
@@ -22,14 +22,14 @@ from int8blas.core.spatial import halves, per_dimension
 
 cnp.import_array()
 
-# Sizes of a destination for which a layer keeps its phases.
+# Number of destination sizes for which a layer keeps its phases.
 cdef enum:
     MOST_DIVIDED = 4
 
 
 def _phases(kernel, stride, dilation, before):
-    """For each phase of one dimension: its first output, the taps in the order of the source, their distance there, and
-    how far before that output's number the first of them is."""
+    """Return for each phase of one dimension: its first output, its taps in the order of the source, the distance of
+    its taps in the source, and its padding before the source."""
     taps = {}
     for k in range(kernel)[::-1]:
         taps.setdefault((k * dilation - before) % stride, []).append(k)
@@ -44,21 +44,21 @@ cdef class Deconvolution(ConvolutionLayer):
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32
-        Of shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or with one or three spatial
-        dimensions; quantized as by :class:`Convolution`.
+        Shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or the same with one or three
+        spatial dimensions; quantized as by :class:`Convolution`.
     bias
         As for :class:`Convolution`.
     strides : int or sequence of int, optional
-        In the destination, from what one source element adds to to what the next one does, in all spatial dimensions or
-        in each.
+        The step in the destination between the windows of neighbouring source elements, for all spatial dimensions or
+        for each.
     padding : int, sequence or str, optional
-        Elements that are left out on both sides of each spatial dimension of the destination, or for each an integer or
-        a pair (before, after). "same" and "same_lower" are as many as leave ``size * stride``, an odd one behind or
-        before, as ONNX's `auto_pad` has it; "valid" is none.
+        Elements of the destination that are cropped on both sides of all spatial dimensions, or for each dimension an
+        integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements; the larger half of
+        an odd total is behind or before, as with ONNX's `auto_pad`. "valid" crops nothing.
     output_padding : int or sequence of int, optional
-        Elements that the destination has more behind, in all spatial dimensions or in each.
+        Additional elements at the end of the destination, for all spatial dimensions or for each.
     dilation : int or sequence of int, optional
-        In the destination, from one element of the kernel to the next, in the same way. Dilation 1 is none.
+        The step in the destination from one element of the kernel to the next; 1 means no dilation.
     groups, layout, src_dtype, dst_dtype, attributes, scales, zero_points, dynamic, dynamic_dtype, numerics
         As for :class:`Convolution`.
 
@@ -67,17 +67,17 @@ cdef class Deconvolution(ConvolutionLayer):
     weights_shape : tuple of int
         The shape in which `weights` were given.
     layout : str
-        As given, in lower case, or the default.
+        As given, in lower case; or the default.
     groups : int
         As given.
     strides, dilation, padding, output_padding : tuple
-        One element for each spatial dimension; of `padding` a pair.
+        One element for each spatial dimension; `padding` has pairs.
     src_dtype, dst_dtype : numpy.dtype
         Of source and destination.
     attributes : Attributes
         As given.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
         As given; read-only.
 
@@ -89,8 +89,8 @@ cdef class Deconvolution(ConvolutionLayer):
     Notes
     -----
     In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
-    output_padding elements. It is the formula of oneDNN's deconvolution, with its weights, in float32 after an exact
-    sum, or in integers, as :class:`InnerProduct` has it.
+    output_padding elements. Formula and weights are those of oneDNN's deconvolution, computed as in
+    :class:`InnerProduct`.
 
     Examples
     --------
@@ -104,9 +104,9 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef readonly tuple output_padding
     cdef object _output_padding
-    cdef list _dimensions       # the phases of each
-    cdef Filters _nothing       # for outputs that no element of the kernel reaches; None if all are reached
-    cdef dict _divided          # phases by the sizes of a destination, up to the strides; a few of these
+    cdef list _dimensions       # phases of each dimension
+    cdef Filters _nothing       # for outputs that no tap reaches; None if taps reach all outputs
+    cdef dict _divided          # phases by the sizes of a destination, each at most the stride; MOST_DIVIDED entries
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
@@ -133,7 +133,7 @@ cdef class Deconvolution(ConvolutionLayer):
         reached = [{first for first, *_ in phases} for phases in self.find_phases()]
         if len(weights.packed) != prod(self.strides):
             return weights.of(prod(map(len, reached)))
-        # Files of version 0.2 have one for each remainder, also where no tap is.
+        # Files of version 0.2 have a matrix for each remainder, even for remainders without taps.
         return tuple([packed for remainders, packed in zip(product(*map(range, self.strides)), weights.packed)
                       if all(map(set.__contains__, reached, remainders))])
 
@@ -154,7 +154,7 @@ cdef class Deconvolution(ConvolutionLayer):
                                         True)
             phases.append(self.phase_of(filters, taps, first, self.strides))
         if len(phases) < prod(self.strides):
-            # One channel, of an element of the source that does not count, as the weight is zero, or its zero point.
+            # One tap and one channel. The tap adds 0: its weight is 0 or the zero point of the weights.
             self._nothing = Filters((1, shape[0] * shape[1]) + (1,) * 4, (1,) * 3, (1,) * 3, (0,) * 3, self._saturating,
                                     False, True)
             self._nothing.zeros = self._zeros
@@ -166,7 +166,7 @@ cdef class Deconvolution(ConvolutionLayer):
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
     cdef list phases_in(self, const Images *whole):
-        """Those of the taps; then, by the first dimension in which no tap reaches them, the other outputs."""
+        """Return the phases with taps, then the phases of outputs that no tap reaches."""
         cdef int d
         if self._nothing is None:
             return self._phases
@@ -180,7 +180,10 @@ cdef class Deconvolution(ConvolutionLayer):
         return phases
 
     cdef list phases_between(self, tuple sizes):
-        """Those that no tap reaches of a destination that has, or begins with, these sizes."""
+        """Return phases for the outputs without taps, in a destination of these sizes or one that begins with them.
+
+        Each phase has outputs that taps reach in the dimensions before d and do not reach in dimension d.
+        """
         cdef int d
         phases, reached = [], [[first for first, *_ in found] for found in self._dimensions]
         for d, size in enumerate(sizes):

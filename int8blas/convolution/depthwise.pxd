@@ -1,4 +1,4 @@
-# Filters of single channels (see depthwise.pyx).
+# The strategy for groups of one channel (see depthwise.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
@@ -11,24 +11,24 @@ from int8blas.stage.output_stage cimport Bound
 
 # An execution.
 cdef struct DepthwiseJob:
-    Problem g                      # the output stage and zero points; C of the first pixel
+    Problem g                   # epilogue and zero points; C of the first pixel
     i8_image image
     int64_t channels, multiplier
-    int64_t repeats             # of the weights, each for a line of the output further down
-    int64_t together            # lines of the output in a unit of work
+    int64_t repeats             # copies of the weights, each shifted by one more line of the output
+    int64_t together            # output lines in a unit of work
     int64_t size[4]             # n, d, h, w of the destination
-    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
-    int64_t pixels              # of a stretch
-    int64_t block               # lines of a unit of work, or steps of lines together
+    ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
+    int64_t pixels              # outputs of a stretch
+    int64_t block               # lines, or runs of `together` lines, in a unit of work
     bint plain, copies
-    bint strided                # by the kernel for stride 2
+    bint strided                # whether the kernel for stride 2 runs
     Windows windows
 
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
-    cdef int parts                  # filters whose sum the weights less their zero points are; 1 for the weights alone
-    cdef int64_t together           # output lines that are computed from the same interleaved lines
+    cdef int parts                  # int8 filters whose sum is weights minus zero points; 1: the weights alone
+    cdef int64_t together           # output lines computed from the same interleaved lines
 
     cdef object split_weights(self, weights)
     cdef bint is_strided(self, const Problem *g) noexcept

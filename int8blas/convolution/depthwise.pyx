@@ -1,13 +1,12 @@
-"""Filters that see one channel each, by kernels of their own (depthwise_body.h and depthwise_pairs_body.h in csrc/).
+"""The strategy for groups of one channel, by the kernels in csrc/convolution/depthwise_body.h (VNNI) and
+depthwise_pairs_body.h (without VNNI).
 
 The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
-unit of work is lines of the output for as many channels as the kernel takes, and goes from stretch to stretch of them.
-Where the channels of a pixel are not side by side in memory, or have several filters each, the stretch of the image is
-copied first.
+unit of work is some output lines of the channels of one kernel call, computed stretch by stretch. If the channels of a
+pixel are not contiguous, or have several filters each, the stretch of the image is copied first.
 
-Weights less their zero points, which int8 may have no room for, are the sum of two filters of int8 that see the same
-lines: a window that is two planes deep, both of them the same plane of the image. Where a weight can be 255 above its
-zero point, there are three.
+Weights minus zero points may exceed int8. They are then the sum of two int8 filters that see the same lines: a window
+two planes deep in which both planes are the same plane of the image. Weights 255 above their zero point need three.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -37,19 +36,19 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Lines of a window, and columns that it spans, that the kernel is for: others are products.
+    # Largest window that the kernel takes, in lines and in columns; larger windows take other strategies.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # Columns of 4 interleaved lines that are kept, and outputs of a stretch.
+    # Columns of 4 interleaved lines that a thread keeps, and outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
-    # Outputs of a line that the columns of 2 interleaved lines that are kept have room for; more where channels are
-    # apart in the source or the destination, so that long runs of pixels are turned.
+    # Outputs of a line for which the interleaved columns of 2 lines must fit; TRANSPOSED_PIXELS if channels are not
+    # contiguous in the source or the destination, because long runs of pixels are then transposed.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # Units for each thread, so that one more does not matter.
+    # Units for each thread, so that one more unit on one thread matters little.
     THREAD_UNITS = 4
-    # Lines of a unit, or steps of lines together, at most.
+    # Most lines of a unit, or runs of lines computed together.
     BLOCK = 8
 
 
@@ -62,17 +61,17 @@ cdef struct Workspace:
 
 
 cdef inline int64_t window_lines(const DepthwiseJob *j, int64_t together) noexcept nogil:
-    """Lines of the image that the windows of so many output lines see."""
+    """Return the image lines in the windows of `together` output lines."""
     return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
 
 
 cdef inline int64_t window_columns(const DepthwiseJob *j, int64_t pixels) noexcept nogil:
-    """Columns of the image that the windows of so many outputs of a line see."""
+    """Return the image columns in the windows of `pixels` outputs of a line."""
     return (pixels - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
 cdef inline bint in_pairs(const DepthwiseJob *j) noexcept nogil:
-    """Whether the kernel takes any number of output lines, by interleaved pairs of lines."""
+    """Return whether the kernel interleaves pairs of lines; it then takes any number of output lines."""
     return j.g.kernels.convolution.depthwise_lines == 2
 
 
@@ -95,7 +94,7 @@ cdef void lay_out(const DepthwiseJob *j, Workspace *w, char *memory, size_t *siz
 
 cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t **line, uint8_t *dst,
                      int64_t channel) noexcept nogil:
-    """The columns of each line from the image, channels side by side; `line` points to channel 0."""
+    """Copy the columns of each line, with contiguous channels, and point `line` to the copies."""
     cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
     cdef const uint8_t *src
     cdef int i, c
@@ -120,8 +119,8 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
 cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel,
                      int64_t first,
                      int64_t pixels, bint again) noexcept nogil:
-    """Outputs first, first + 1, ... of line h and those together with it, in a plane (n, d) of the destination, from a
-    channel on; `again` if the stretch before had the same channels."""
+    """Compute outputs `first` to `first` + `pixels` of line h, and of the lines together with it, for the channels from
+    `channel` on, in plane (n, d); `again`: the previous stretch had these channels."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
@@ -187,7 +186,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
-    """One thread's units."""
+    """Compute one thread's units."""
     cdef const DepthwiseJob *j = <const DepthwiseJob *>job
     cdef Workspace w
     cdef size_t same
@@ -210,8 +209,8 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
-    """Outputs of a stretch, and lines of them, of which the kernel takes any number: about as many as fit in a square,
-    where few columns are interleaved twice. Interleaved columns are kept in three quarters of the L1 cache."""
+    """Choose the outputs of a stretch and its lines, for kernels that take any number of lines: about a square, so that
+    few columns are interleaved twice. The interleaved columns fill three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -227,7 +226,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
             and (threads < 2 or units >= THREAD_UNITS * threads)
         ):
             break
-        # Even, so that a pair is not cut in two.
+        # An even number, so that no pair is divided.
         lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
     j.together = lines
     j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
@@ -236,13 +235,13 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
-    """How many of so many lines, or steps of lines, a unit has: what is prepared for its channels serves them all."""
+    """Return the number of lines, or runs of lines, in a unit: they share the prepared values of its channels."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
 cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) are for the depthwise kernel. Its sums must stay in s32 with the bias."""
+    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw), whose sums with bias must fit s32."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
@@ -251,7 +250,7 @@ cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, 
 
 
 cdef class DepthwiseFilters(Filters):
-    """Weights (g, oc, 1, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+    """int8 weights (g, oc, 1, kd, kh, kw), with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial, zeros):
         groups, outputs, _, *kernel = shape
@@ -265,13 +264,13 @@ cdef class DepthwiseFilters(Filters):
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
-        # Where groups of lines have room, the weights once more for each next line of the output, further down.
+        # If groups of 4 lines have room, repeat the weights for each further output line, one stride lower.
         lines = kernel[0] * kernel[1]
         free = round_up(lines, I8_GROUP) - lines
         self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
 
     cdef tuple matrix_shape(self):
-        # Zeros up to whole groups of lines, and up to what the widest kernel reads.
+        # Pad with zeros to whole groups of lines, and to the channels that the widest kernel reads.
         lines = round_up(self.window.kernel[0] * self.window.kernel[1], I8_GROUP)
         return (self.together * self.shape[5] * lines,
                 round_up(self.channels, I8_MAX_DEPTHWISE))
@@ -289,7 +288,7 @@ cdef class DepthwiseFilters(Filters):
         return padded.reshape(k, n)
 
     cdef object split_weights(self, weights):
-        """Weights less their zero points, as filters whose sum they are."""
+        """Split weights minus zero points into int8 filters whose sum they are."""
         rest = weights.astype(np.int16) - self.zeros.reshape(*self.shape[:2], 1, 1, 1, 1)
         filters = []
         for _ in range(self.parts):
@@ -301,7 +300,7 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Whether the kernel for stride 2 is for these windows. Half of its channels cost as much as all."""
+        """Return whether the kernel for stride 2 is the fastest: half of its channels take as long as all."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
@@ -310,7 +309,7 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Everything but compensation; how many threads the work is worth."""
+        """Set up everything but the compensation; return the number of threads that the work pays for."""
         cdef int64_t columns, lines
         cdef double work, threads
         start(&j.g, False)
@@ -327,7 +326,7 @@ cdef class DepthwiseFilters(Filters):
         if self.parts > 1:
             j.g.b.zero_points = NULL
         j.g.c, j.g.c_col = dst.data, j.steps[4]
-        # The sums fit s32, but zero points of the destination may be among the offsets.
+        # The sums fit s32, but with the zero points of the destination they may not.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
 
-# Of some images: scale and zero point, and whether all of their numbers are finite.
+# Scale and zero point of some images, and whether all of their values are finite.
 cdef struct ImageParameters:
     float scale
     int64_t zero

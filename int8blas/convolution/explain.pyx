@@ -1,4 +1,4 @@
-"""The plan of a convolution, for ``explain``."""
+"""Explain the plan of a convolution."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ cnp.import_array()
 
 
 def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
-    """The Explanation of a layer with this source."""
+    """Return the Explanation of a layer with this source."""
     cdef Problem g
     cdef i8_image image
     cdef const i8_matrix *matrix

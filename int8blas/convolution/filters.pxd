@@ -1,4 +1,4 @@
-# The weights of a convolution, packed, with the windows that they see (see filters.pyx).
+# Packed weights of a convolution, and their windows (see filters.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
@@ -9,27 +9,27 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
-# An array of images: sizes and steps, in bytes, of n, d, h, w and channel.
+# An array of images: sizes, and steps in bytes, of n, d, h, w and channel.
 cdef struct Images:
     char *data
-    const char *end             # behind the last byte in memory
+    const char *end             # behind the last byte
     int64_t size[5]
     ptrdiff_t steps[5]
 
 
-# What one thread does of an execution, one of `parts`; it has `size` bytes of memory, of those of all at `memory`.
+# One thread's part of an execution, `part` of `parts`. `memory` has `size` bytes for each part.
 ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
 
 
 cdef class Filters:
     cdef PackedB packed
     cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
-    cdef int64_t merged             # groups of the weights that are one here
-    cdef i8_image window            # all of it that does not depend on the image
-    cdef int64_t groups, outputs    # output channels of a group
+    cdef int64_t merged             # groups of the weights that share one product
+    cdef i8_image window            # the members that do not depend on the image
+    cdef int64_t groups, outputs    # groups after merging; output channels of each
     cdef bint saturating, doubled
-    cdef object zeros               # zero points of the weights as they are packed, s8, or None: they are 0
-    cdef bint partial               # the layer has other filters too, so its compensation is not that of these
+    cdef object zeros               # s8 zero points of the packed weights, or None for 0
+    cdef bint partial               # the layer has more filters; compensate with the sums of these alone
 
     cdef tuple matrix_shape(self)
     cdef object matrix(self, weights)

@@ -1,8 +1,8 @@
-"""The weights of a convolution, packed for the GEMM, and the products with the windows of an image.
+"""Packed weights of a convolution, and the general strategy: products with the windows of an image.
 
-Each group of channels is a GEMM: rows are output pixels, columns are output channels, and A is what im2col would make
-of the image (csrc/gemm/im2col_body.h). Where the windows are pixels that lie evenly in memory, A is the image itself. B
-holds the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
+Each group of channels is a GEMM. Rows are output pixels, columns are output channels, and A is the matrix that im2col
+would make of the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the image
+itself. B has the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -26,23 +26,23 @@ from int8blas.stage.requantization cimport skip_columns
 cnp.import_array()
 
 
-# All of an execution that its groups have in common.
+# The part of an execution that all groups share.
 cdef struct PackingJob:
-    Problem g                      # of the first group and the first image
+    Problem g                   # product of the first group and the first image
     i8_image image
     int64_t groups, outputs     # as in Filters
-    int64_t channels            # of a group of the source
-    int64_t panels              # of a group
-    int outer                   # dimensions of the destination, of n and d, that are gone through one by one
+    int64_t channels            # source channels of a group
+    int64_t panels              # panels of a group
+    int outer                   # leading dimensions of the destination, n and d, computed one index at a time
     int64_t size[4]             # n, d, h, w of the destination
-    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
-    bint in_place               # A is the image
+    ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
+    bint in_place               # A is the image itself
     Windows windows
 
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                ptrdiff_t *line_step) noexcept nogil:
-    """Whether the pixels in dimensions `first` to w lie in memory as rows of Problem.c: evenly, or in lines of such."""
+    """Return whether the pixels in dimensions `first` to w form rows of Problem.c: evenly spaced, or in such lines."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
     cdef int d
@@ -64,7 +64,7 @@ cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *
 
 
 cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
-    """One group, for all of the destination or for its outer dimensions n and d. 0, or -1 if there is no memory."""
+    """Compute one group, at index (n, d) of the outer dimensions. Return 0, or -1 without memory."""
     cdef Problem g = j.g
     cdef i8_image image = j.image
     cdef i8_stage stage = j.g.stage[0]
@@ -109,23 +109,23 @@ cdef int64_t all_products(const PackingJob *j) noexcept nogil:
 
 
 cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
-    """As many threads as the work pays for, of those that there are."""
+    """Return the number of threads that the work pays for, at most `threads`."""
     return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.tuning.thread_work, threads)
 
 
 cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:
-    """One of all products, by one thread. 0, or -1 if there is no memory."""
+    """Compute one product on one thread. Return 0, or -1 without memory."""
     cdef const PackingJob *j = <const PackingJob *>job
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     return run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
 
 
 cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
-    """All groups. 0, or -1 if there is no memory."""
+    """Compute all groups. Return 0, or -1 without memory."""
     cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
-    if j.g.dry_run:  # which all need alike
+    if j.g.dry_run:  # all groups need the same memory
         return run_group(j, 0, 0, 0, 1 if all_products(j) >= threads else threads)
     if all_products(j) >= threads > 1:
         return run_parts(run_product, j, all_products(j), threads)
@@ -138,7 +138,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
 
 
 cdef void set_first_product(const PackingJob *j, Problem *g, i8_image *image) noexcept nogil:
-    """The product of the first group and the first image, whose windows are in `image` then."""
+    """Set the product of the first group and the first image; `image` then has its windows."""
     g[0], image[0] = j.g, j.image
     if j.in_place:
         g.a.data = image.src
@@ -147,7 +147,7 @@ cdef void set_first_product(const PackingJob *j, Problem *g, i8_image *image) no
 
 
 cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name) except -1:
-    """What all groups took, for INT8BLAS_VERBOSE."""
+    """Report the execution of all groups, for INT8BLAS_VERBOSE."""
     cdef Problem g
     cdef i8_image image
     threads = busy_threads(j, threads)
@@ -159,7 +159,7 @@ cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name
                   j.g.kernels, threads, elapsed)
 
 
-# An execution that is not a GEMM: what its threads do, and the memory of all of them, `size` bytes for each.
+# An execution that is not a GEMM: the work of a part, and the memory of all parts, `size` bytes for each.
 cdef struct Execution:
     path_fn do_part
     const void *job
@@ -168,17 +168,17 @@ cdef struct Execution:
 
 
 cdef int execute(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """One part of an execution."""
+    """Run one part of an execution."""
     cdef const Execution *e = <const Execution *>job
     e.do_part(e.job, <int>part, <int>parts, e.memory, e.size)
     return 0
 
 
 cdef class Filters:
-    """Weights (g, oc, ic, kd, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w.
+    """int8 weights (g, oc, ic, kd, kh, kw), with strides, dilation and padding for d, h and w.
 
-    What is made of the weights depends on their shape and these parameters alone; `pack_weights` or `restore` then sets
-    them. With `whole_groups`, each line of a window has zeros behind it, up to whole groups of k.
+    The packed matrix depends only on the weights and on these parameters; `pack_weights` or `restore` sets it. With
+    `whole_groups`, zeros pad each line of a window to whole groups of k.
     """
 
     def __init__(self, shape, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
@@ -186,7 +186,7 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Several groups share a panel of columns: as many multiply-adds as a panel for each, and fewer products.
+        # Small groups share a panel of columns: the same multiply-adds as with a panel each, in fewer products.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
@@ -196,16 +196,16 @@ cdef class Filters:
         self.window.line = round_up(used, I8_GROUP) if whole_groups else used
 
     cdef tuple matrix_shape(self):
-        """(K, N) of the packed B."""
-        # Columns up to whole panels where another group follows.
+        """Return (K, N) of the packed B."""
+        # Pad to whole panels if another group follows.
         width = self.outputs if self.groups == 1 else round_up(self.outputs, I8_PANEL)
         return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
 
     cdef object matrix(self, weights):
-        """B: k counts (kd, kh; kw, ic), and columns (g, oc)."""
+        """Return B: k counts (kd, kh; kw, ic), columns count (g, oc)."""
         if self.doubled:
             weights = np.rint(weights / 2).astype(np.int8)
-        # Zeros, or zero points, where a filter does not see the channels of another group.
+        # Where a filter does not see the channels of another group, its weights are 0, or their zero points.
         _, outputs, channels, *kernel = self.shape
         filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
         if self.zeros is not None:
@@ -221,7 +221,7 @@ cdef class Filters:
         return padded.reshape(k, n)
 
     cdef int pack_weights(self, weights) except -1:
-        """Set the weights, an array that becomes one of this shape; None for weights that add nothing."""
+        """Pack the weights, an array with the elements of `shape`; None stands for weights that add nothing."""
         if weights is None:
             weights = np.zeros(self.shape, np.int8)
             if self.zeros is not None:
@@ -230,18 +230,18 @@ cdef class Filters:
         return 0
 
     cdef int restore(self, PackedB packed) except -1:
-        """Set the weights to those that have been packed for filters like these."""
+        """Set packed weights, after checking that they have the shape of these filters."""
         if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
             raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
         self.packed = packed
         return 0
 
     cdef object column_sums(self):
-        """Of the weights of each output channel, at the place of its column."""
+        """Return the sum of the weights of each output channel, in the order of the columns of B."""
         return self.packed._sums
 
     cdef object compensation(self, Bound bound):
-        """The terms of the source's zero point: start values of the sums."""
+        """Return the start values of the sums that compensate for the zero point of the source."""
         return (-bound.ao * self.column_sums()).astype(np.int32)
 
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
@@ -253,8 +253,8 @@ cdef class Filters:
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
-        """The path, and the facts of an execution: for "gemm" the first product, whose image goes to `image`, for
-        others the workspace of a thread."""
+        """Return the path, and set up an execution: for "gemm" the first product and its image in `g` and `image`, for
+        other paths the workspace of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)
@@ -262,8 +262,8 @@ cdef class Filters:
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
-        """dst from src, which share no memory; bytes of src are XORed with `flip`. With `dry_run` nothing is
-        written: what that needs of memory is acquired and released."""
+        """Compute dst from src, which share no memory; bytes of src are XORed with `flip`. With `dry_run`, only
+        acquire and release the memory that the execution needs."""
         cdef PackingJob j
         cdef int threads, status
         cdef double elapsed
@@ -286,8 +286,8 @@ cdef class Filters:
 
     cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
                       bint dry_run, str name, str path) except -1:
-        """All parts of an execution that is not a GEMM, each by a thread. `g` is the job's, and gets its compensation
-        here where it is not that of the layer."""
+        """Run an execution that is not a GEMM, one part on each thread. `g` is the job's; it gets its own compensation
+        if the layer has other filters too."""
         cdef double elapsed
         cdef cnp.ndarray compensation
         cdef Execution e
@@ -311,7 +311,7 @@ cdef class Filters:
 
 
 cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
-    """All of an execution that its groups have in common."""
+    """Set up the part of an execution that all groups share."""
     cdef int64_t line
     cdef ptrdiff_t line_step
     cdef int d
@@ -359,7 +359,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
 
 
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept:
-    """A destination's size (n, d, h, w), and its steps, with that of the channels."""
+    """Set the size (n, d, h, w) and the steps (with channels) of a destination."""
     cdef int d
     for d in range(5):
         steps[d] = dst.steps[d]
@@ -368,8 +368,7 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
 
 
 cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1:
-    """Whether sums of k products, and the bias where it is integers, stay in s32; with or without zero points of the
-    weights."""
+    """Return whether sums of k products, plus an integer bias, fit s32, with or without zero points of weights."""
     integer_bias = bias is not None and np.asarray(bias).dtype.kind == "i" and np.size(bias)
     largest = int(np.abs(np.asarray(bias, np.int64)).max()) if integer_bias else 0
     return 255 * (255 if has_zeros else 128) * int(k) + largest < 2**31
@@ -380,7 +379,7 @@ cdef bint is_empty(const Images *images) noexcept:
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept:
-    """Sizes and steps of an array in a layout; spatial dimensions that it has not are of size 1."""
+    """Set sizes and steps from an array in a layout; missing spatial dimensions have size 1."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef uintptr_t low, high
@@ -398,7 +397,7 @@ cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noex
 
 
 cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept:
-    """All of an image but its window."""
+    """Set all members of an image but its window."""
     cdef int d
     m.src, m.end = <const uint8_t *>src.data, <const uint8_t *>src.end
     m.padding = <uint8_t>(bound.padding() & 0xff)
@@ -409,7 +408,7 @@ cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bou
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:
-    """Bytes from one pixel to the next, in the innermost dimension that has more than one."""
+    """Return the bytes from one pixel to the next, in the innermost dimension with more than one."""
     cdef int d
     for d in range(3, -1, -1):
         if size[d] > 1:

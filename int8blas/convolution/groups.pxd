@@ -1,4 +1,4 @@
-# Filters of small groups of channels (see groups.pyx).
+# The strategy for groups of 4 and 8 channels (see groups.pyx).
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.convolution.filters cimport Filters, Images
@@ -8,7 +8,7 @@ from int8blas.stage.output_stage cimport Bound
 
 cdef class GroupFilters(Filters):
     cdef int64_t channels
-    cdef object sums                # of the weights of each output channel; None before they are asked for
+    cdef object sums                # weight sums of each output channel, computed on first use; None before
 
     cdef list order(self)
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept

@@ -1,11 +1,11 @@
-"""Filters of small groups of channels, by a kernel of their own (csrc/convolution/grouped_body.h).
+"""The strategy for groups of 4 and 8 channels, by the kernel in csrc/convolution/grouped_body.h.
 
-As products, such groups would be columns of zeros for the most part. The kernel takes 4 channels a lane instead, as
-they lie in a pixel, and its vectors go across the groups. B has a column for every 4 channels of the source, and k
-counts (pass; h, w; output of the pass, channel of the 4); see i8_grouped_args.
+As a product, such a group would multiply mostly zeros. The kernel takes 4 neighbouring channels of a pixel in each lane
+instead, so that a vector holds several groups. B has a column for every 4 channels of the source, and k counts (pass;
+h, w; output of the pass, channel of the 4); see i8_grouped_args.
 
-As in lines.pyx, a part of the image is copied with its padding, here for I8_MAX_GROUPED channels at a time, which is a
-panel of B. A unit of work is a block of the output for these.
+As in lines.pyx, a thread copies a part of the image with its padding, for I8_MAX_GROUPED channels at a time: a panel of
+B. A unit of work is a block of the output for these channels.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -35,13 +35,13 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Bytes for a part of the image, which every L2 cache has beside the weights.
+    # Bytes for a part of the image: fits every L2 cache, beside the weights.
     ROOM = 48 << 10
-    # Pixels of it that the windows of the shortest stretch of a line may span.
+    # Most pixels of this part in the windows of the shortest stretch of a line.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
-    # Outputs that the kernel computes at a time.
+    # Outputs of a kernel call.
     MAX_PIXELS = 64
-    # Groups with which half of the lanes of the widest vectors are used, or as many as a product with panels would use.
+    # Fewest groups: 4 groups of 8 channels fill half of the widest vectors, 4 of 4 as much as a product would.
     MIN_GROUPS = 4
 
 
@@ -52,7 +52,7 @@ cdef struct Workspace:
 
 
 cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
-    """The memory of one thread; its size."""
+    """Set the pointers to the memory of one thread, and return its size in bytes."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room)
     w.widened = <int8_t *>carve(
@@ -63,7 +63,7 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_t first,
                    i8_grouped_args *t) noexcept nogil:
-    """All lines of a block, for the channels from `first` of the block's on that the kernel takes."""
+    """Compute all lines of a block, for the channels of one kernel call, which start at the block's channel `first`."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_tile_output out
@@ -108,7 +108,7 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
 
 
 cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
-    """One block, for the channels of a panel."""
+    """Compute one block, for the channels of a panel."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef Block k = copy_block(j, w.region, unit)
@@ -124,7 +124,7 @@ cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept 
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
-    """One thread's units."""
+    """Compute one thread's units."""
     cdef const LinesJob *j = <const LinesJob *>job
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
@@ -134,9 +134,9 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) are for this. Their sums must stay in s32 with the bias.
+    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw), whose sums with bias must fit s32.
 
-    Groups of 16 fill panels of B, and a product of single pixels needs no copy.
+    Groups of 16 channels fill panels of B, and windows of one pixel need no copy, so the general strategy takes both.
     """
     groups, outputs, channels, depth, height, width = shape
     lines = (height - 1) * dilation[1] + 1
@@ -149,7 +149,7 @@ cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strid
 
 
 cdef class GroupFilters(Filters):
-    """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+    """int8 weights (g, oc, ic, 1, kh, kw), with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial):
         groups, outputs, channels, *kernel = shape
@@ -166,7 +166,7 @@ cdef class GroupFilters(Filters):
     cdef object matrix(self, weights):
         k, n = self.matrix_shape()
         size, taps = self.shape[2], self.shape[4] * self.shape[5]
-        # (pass, output; group, lane, channel of the lane; tap), then as B has them.
+        # (pass, output; group, lane, channel of the lane; tap), then the order of B.
         ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
         ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
         padded = np.zeros((k, n), np.int8)
@@ -174,7 +174,7 @@ cdef class GroupFilters(Filters):
         return padded
 
     cdef list order(self):
-        """The outputs of a group in the order of the passes."""
+        """Return the outputs of a group in the order of the passes."""
         return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
 
     cdef object column_sums(self):
@@ -190,7 +190,7 @@ cdef class GroupFilters(Filters):
         return self.sums
 
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Everything but compensation; how many threads the work is worth."""
+        """Set up everything but the compensation; return the number of threads that the work pays for."""
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
@@ -204,7 +204,7 @@ cdef class GroupFilters(Filters):
         j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         j.g.c, j.g.c_col = dst.data, j.steps[4]
-        # The sums fit s32, but zero points of the destination may be among the offsets.
+        # The sums fit s32, but with the zero points of the destination they may not.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
         j.g.threads = 1

@@ -1,8 +1,8 @@
-"""The matrix of the windows of an image, whole in memory: what a convolution is a product with::
+"""The matrix of the windows of an image, the factor A of a convolution::
 
     out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
 
-for positions o and k in each of 1 to 3 spatial dimensions; outside of the image it is the padding value.
+for positions o and k in each of 1 to 3 spatial dimensions; outside the image, src is the padding value.
 """
 
 from math import prod
@@ -29,11 +29,11 @@ cdef struct MatrixJob:
     const i8_kernels *kernels
     i8_image image
     uint8_t *dst
-    int64_t groups, rows, k     # rows of a group
+    int64_t groups, rows, k     # rows of a group's matrix
 
 
 cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """A part of the rows of the matrices of all groups, which follow one another."""
+    """Write a part of the rows; the matrices of all groups follow one another."""
     cdef const MatrixJob *j = <const MatrixJob *>job
     cdef i8_image image = j.image
     cdef int64_t row = share(j.groups * j.rows, part, parts), end = share(j.groups * j.rows, part + 1, parts), together
@@ -47,36 +47,36 @@ cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil
 
 @spoken("src")
 def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0, out=None):
-    """The windows of an image as the rows of a matrix.
+    """Return the windows of an image as the rows of a matrix.
 
     Parameters
     ----------
     src : array_like of uint8 or int8
-        Images (n, h, w, c), or (n, c, h, w), or with one or three spatial dimensions, with any strides.
+        Images (n, h, w, c), or (n, c, h, w), or the same with one or three spatial dimensions, with any strides.
     kernel : int or sequence of int
-        Size of the window, for all spatial dimensions or for each.
+        The size of a window, for all spatial dimensions or for each.
     strides : int or sequence of int, optional
-        From one window to the next.
+        The step from one window to the next.
     padding : int, sequence or str, optional
-        Added on both sides of each spatial dimension, or for each an integer or a pair (before, after); or "same",
-        "same_lower" or "valid", as for :class:`Convolution`.
+        Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after); or
+        "same", "same_lower" or "valid", as for :class:`Convolution`.
     dilation : int or sequence of int, optional
-        From one element of a window to the next. Dilation 1 is none.
+        The step from one element of a window to the next; 1 means no dilation.
     groups : int, optional
-        Groups of channels, each with a matrix of its own.
+        Groups of channels, each with its own matrix.
     layout : str, optional
-        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw", in any case.
+        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw". Upper case is accepted.
     padding_value : int, optional
-        What padding is filled with: the zero point, where it is to mean 0.
+        The value of padding: give the zero point if padding means 0.
     out : ndarray of src's dtype, optional
-        Where to store the result, with any strides; the matrix is copied to it where it is not C-contiguous, or shares
-        memory with `src`.
+        Where to store the result, with any strides. An array that is not C-contiguous, or shares memory with `src`,
+        costs a copy of the matrix.
 
     Returns
     -------
     ndarray of src's dtype
-        Of shape (n * outputs, window * c), where outputs are counted in the order (d, h, w), and elements of the window
-        in the order (d, h, w, c). With groups (groups, n * outputs, window * c / groups).
+        Shape (n * outputs, window * c): outputs are counted in the order (d, h, w), elements of a window in the order
+        (d, h, w, c). With groups, (groups, n * outputs, window * c / groups).
 
     Raises
     ------
@@ -85,8 +85,8 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
 
     Notes
     -----
-    :class:`Convolution` computes the same product without this matrix, which is as many times as large as the image as
-    windows overlap.
+    :class:`Convolution` computes the same product without this matrix, which is larger than the image by the overlap of
+    the windows.
 
     Examples
     --------

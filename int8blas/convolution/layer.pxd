@@ -1,4 +1,4 @@
-# What convolution and deconvolution have in common (see layer.pyx).
+# The common base of convolution and deconvolution (see layer.pyx).
 from libc.stdint cimport int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 
@@ -26,14 +26,14 @@ cdef class Values:
     cdef dict scales, zero_points
     cdef object operands
     cdef tuple shape                # of the destination
-    cdef bint finite                # the source is
+    cdef bint finite                # whether the source is finite
 
     cdef int set_source(self, float scale, int64_t zero) except -1
 
 
 cdef class ConvolutionLayer(QuantizedLayer):
     cdef readonly tuple strides
-    cdef readonly object padding        # pairs, or the name of one that depends on the size of the source
+    cdef readonly object padding        # pairs, or a name if it depends on the size of the source
     cdef readonly tuple dilation
     cdef readonly int64_t groups
     cdef readonly str layout
@@ -48,7 +48,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef object _weights_dtype
     cdef object _dynamic, _dynamic_dtype
     cdef object _zeros              # zero points of the packed weights, see Filters
-    cdef dict _padded               # filters by their padding before, where that depends on the source
+    cdef dict _padded               # filters by their padding before, if it depends on the source
 
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)

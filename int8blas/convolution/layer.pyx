@@ -1,4 +1,4 @@
-"""What convolution and deconvolution have in common: arguments, output stage, execution."""
+"""The common base of convolution and deconvolution: arguments, epilogue, execution."""
 
 import functools
 
@@ -45,8 +45,8 @@ cnp.import_array()
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` are those elements of the kernel, in each spatial dimension, that the filters have; None for all. Filters
-    that do not see the source have one tap, for any element of it, and one channel.
+    `taps` lists the elements of the kernel, in each spatial dimension, that the filters have; None means all. Filters
+    for outputs without taps do not see the source (`sees` is False): they have one channel and one tap, which adds 0.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
@@ -56,7 +56,7 @@ cdef class Phase:
             self.first[d], self.steps[d] = first[d], steps[d]
 
     cdef void set_part(self, Images *part, const Images *whole) noexcept:
-        """Set the outputs of this phase in a destination."""
+        """Set `part` to the outputs of this phase in a destination."""
         cdef int d
         part[0] = whole[0]
         for d in range(3):
@@ -66,7 +66,7 @@ cdef class Phase:
                 part.steps[d + 1] *= self.steps[d]
 
     cdef Images seen(self, const Images *source, const Images *part) noexcept:
-        """What the filters see for a part of the destination: the source, or its first element everywhere."""
+        """Return the images that the filters see for a part: the source, or its first element at every position."""
         cdef Images one
         cdef int d
         if self.sees:
@@ -78,7 +78,7 @@ cdef class Phase:
         return one
 
     cdef bint needs_memory_of(self, Phase other, const Images *its, const Images *whole) noexcept:
-        """Whether this phase has as many outputs as another, and the same windows."""
+        """Return whether this phase has the windows and the number of outputs of another phase."""
         cdef i8_image *mine = &self.filters.window
         cdef int64_t room, last
         cdef int d
@@ -91,7 +91,7 @@ cdef class Phase:
         return self.sees == other.sees
 
     cdef int pack_weights(self, weights) except -1:
-        """Set the filters' weights, from those of the layer, (g, oc, ic, ...)."""
+        """Pack the filters' part of the layer's weights (g, oc, ic, ...)."""
         if self.taps is None:
             self.filters.pack_weights(weights)
         else:
@@ -100,7 +100,7 @@ cdef class Phase:
 
 
 cdef class Values:
-    """What an execution was given, and the scale and zero point that it found of a source of floats."""
+    """The arguments of an execution, with the scale and the zero point of a dynamic source."""
 
     def __cinit__(self):
         self.finite = True
@@ -111,7 +111,7 @@ cdef class Values:
 
 
 cdef class ConvolutionLayer(QuantizedLayer):
-    """A layer of filters. A subclass has `make_phases` and `output_size`, and its own documentation."""
+    """A layer of filters. Subclasses define `padding_from`, `make_phases` and `output_size`."""
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, dilation=1, groups=1, layout=None, src_dtype,
                  dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None, dynamic_dtype="int8",
@@ -155,11 +155,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._constant = self._layer.bind_constants(self._channels_last)
 
     cdef object padding_from(self, padding):
-        """What `parse_padding` returned, with a name as (before, after) where that is the same for every source."""
+        """Return the padding; a name becomes (before, after) if the padding is the same for every source."""
         raise NotImplementedError
 
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
-        """The filters of a phase, for the padding that a source has."""
+        """Return the filters of a phase, for the padding of this source."""
         cdef int d, first = 1 if self._channels_last else 2
         cdef Filters filters
         if not isinstance(self.padding, str):
@@ -169,27 +169,27 @@ cdef class ConvolutionLayer(QuantizedLayer):
         before = tuple([before for before, _ in pairs])
         filters = self._padded.get(before)
         if filters is None:
-            # What is packed depends on the weights alone.
+            # The packed matrix depends on the weights alone.
             filters = self.make_filters(self._shape, self.strides, self.dilation, before, self._layer._bias, False)
             filters.restore(phase.filters.packed)
             self._padded[before] = filters
         return filters
 
     cdef tuple packed_of(self, weights):
-        """The matrices of the phases, one for each; an error before as many are made as a file asks for."""
+        """Return one packed matrix for each phase; raise an error before a file's phases are made."""
         return weights.of(1)
 
     cdef list phases_in(self, const Images *whole):
-        """Phases that write all of a destination, each element once."""
+        """Return phases that together write every element of a destination once."""
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
-        """For weights (g, oc, ic, ...), which are packed afterwards."""
+        """Return the phases of weights (g, oc, ic, ...), which are packed afterwards."""
         raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
-        """The weights (g, oc, ic, ...) as int8, or a tuple of the matrices in which they have been packed; and set what
-        their zero points leave."""
+        """Return int8 weights (g, oc, ic, ...), or the tuple of matrices in which they were packed; set the zero points
+        that remain."""
         cdef int64_t outputs = self.groups * shape[1]
         if isinstance(weights, PackedWeights):
             packed = self.packed_of(weights)
@@ -219,11 +219,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return 0
 
     cdef int64_t output_size(self, int64_t size, int d) except -1:
-        """In spatial dimension d, for a source of that size."""
+        """Return the size of the destination in spatial dimension d, for a source of size `size`."""
         raise NotImplementedError
 
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
-        """Filters (g, oc, ic, ...) with windows in the layer's spatial dimensions."""
+        """Choose the strategy for weights (g, oc, ic, ...), and return its filters."""
         cdef bint halved = self._saturating and self._flip != 0, has_zeros = self._zeros is not None
         cdef Filters filters
         absent = (1,) * (3 - self._spatial)
@@ -241,13 +241,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return filters
 
     @classmethod
-    @cython.binding(True)  # what inspect tells of a built-in class method has no signature
+    @cython.binding(True)  # inspect finds no signature of a built-in class method
     def dynamic(cls, weights, bias=None, **options):
-        """A layer from float images to float images: float32 weights are quantized for each output channel, and each
-        image in each execution, by its own range.
+        """Create a layer from float images to float images, which quantizes weights and images.
 
-        The `options` are the other arguments of the class. Those that have a default here are ``dynamic="per_image"``,
-        ``src_dtype`` and ``dst_dtype``, float32, and for float weights ``scales={"weights": "per_channel"}``.
+        float32 weights are quantized for each output channel, and each image in each execution, by its own range. The
+        `options` are the other arguments of the class, with these defaults: ``dynamic="per_image"``, float32 for
+        ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         Raises
         ------
         TypeError, ValueError
-            As the class does.
+            As for the class.
         """
         options = {"dynamic": "per_image", "src_dtype": np.float32, "dst_dtype": np.float32, **options}
         if not isinstance(weights, PackedWeights):
@@ -285,13 +285,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
         src : array_like of `src_dtype`
             The images, in the layout of the layer, with any strides.
         scales, zero_points : mapping of str to numbers, optional
-            Values that were declared by mask and not given when the layer was created.
+            Values that were declared by mask but not given when the layer was created.
         operands : sequence of array_like, optional
-            Operands of Binary and PReLU post-ops that were created without one, in their order; they broadcast to the
-            destination's shape. One with a value for each pixel is copied in the layouts with channels first, and by
-            deconvolutions with strides.
+            Operands of Binary and PReLU post-ops that were created without one, in order; they broadcast to the shape
+            of the destination. An operand with a value for each pixel is copied if the layout has channels first, and
+            by deconvolutions with strides.
         out : ndarray of `dst_dtype`, optional
-            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+            Where to store the result, with any strides. A Sum post-op adds to its content.
 
         Returns
         -------
@@ -354,7 +354,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return result if out is None else out
 
     cdef Bound bind(self, Values values, tuple part):
-        """The values of an execution, for all of the destination, or with the operands of a part of it."""
+        """Bind the values of an execution, for the whole destination, or with the operands of a part of it."""
         cdef Bound bound = self._layer.bind(values.scales, values.zero_points, values.operands, 0, values.shape,
                                             self._channels_last, part)
         if not values.finite:
@@ -363,10 +363,10 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
                      int64_t count, bint keeps) except -1:
-        """`count` images from one on, with the values in `bound`, from 8 bits.
+        """Execute `count` quantized images from `first` on, with the values in `bound`.
 
-        Those in `values` are what it was made of, if it was made for this execution. With `keeps` people have the
-        target, which is then written whole or not at all where memory fails.
+        `bound` was made from `values` if it was made for this execution. With `keeps`, the target belongs to the caller
+        and is written as a whole, or not at all if memory fails.
         """
         cdef Images source, whole, part, its, seen
         cdef Phase phase, other
@@ -380,8 +380,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
         if keeps and first == 0 and len(phases) > 1:
-            # One that lacks memory is to do so before the others write. Later images have the memory of the first, and
-            # phases that of the first one.
+            # A phase that lacks memory must fail before another phase writes. Later images reuse the memory of the
+            # first image, and phases like the first phase reuse its memory.
             other = phases[0]
             other.set_part(&its, &whole)
             for phase in phases:
@@ -398,7 +398,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return 0
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:
-        """All images, each quantized by its own range or by that of all."""
+        """Execute all images; quantize each by its own range or by the range of all."""
         cdef cnp.ndarray quantized
         cdef ImageParameters found
         cdef int64_t first, images = cnp.PyArray_DIM(x, 0)
@@ -413,7 +413,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return 0
 
     cdef int set_shape(self, cnp.ndarray x, cnp.npy_intp *shape) except -1:
-        """Check the shape of a source, and set that of the destination."""
+        """Check the shape of a source, and set the shape of the destination."""
         cdef int d, first = 1 if self._channels_last else 2
         cdef int channel = self._spatial + 1 if self._channels_last else 1
         if cnp.PyArray_NDIM(x) != self._spatial + 2:
@@ -428,8 +428,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return 0
 
     cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace):
-        """Filters.describe of the first phase, for a source and a new destination; and what has the memory that the
-        problem points to, which is to be kept while it is read."""
+        """Describe the first phase, for a source and a new destination. Return its path, and the owners of the memory
+        that the problem points to, which the caller must keep while it reads the problem."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
@@ -440,7 +440,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         x = input_of_type(x, "src", self._src_type)
         self.set_shape(x, shape)
         if self._dynamic is not None and self._layer.lacks_source_alone():
-            # The range decides nothing but the zero point of an unsigned source.
+            # The range determines only the zero point of an unsigned source.
             values = Values.__new__(Values)
             values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
             x = dense(x)
@@ -458,13 +458,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return path, (bound, x, dst)
 
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
-        """The destination's elements that a phase computes of some images, for an array with its channels last."""
+        """Return the slices of the destination (channels last) that a phase computes for some images."""
         cdef int d
         spatial = [slice(phase.first[d], None, phase.steps[d]) for d in range(3 - self._spatial, 3)]
         return (slice(first, first + count), *spatial, slice(None))
 
     cdef dict parameters(self):
-        """Those of the constructor, besides weights and bias."""
+        """Return the arguments of the constructor, except weights and bias."""
         return dict(
             strides=self.strides, padding=self.padding, dilation=self.dilation, groups=self.groups, layout=self.layout,
             src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,

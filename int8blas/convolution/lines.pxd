@@ -1,4 +1,4 @@
-# Filters whose windows are read line by line from a copy of a part of the image (see lines.pyx).
+# The strategy that reads windows line by line from a copy of a part of the image (see lines.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
@@ -11,28 +11,28 @@ from int8blas.stage.output_stage cimport Bound
 
 # An execution.
 cdef struct LinesJob:
-    Problem g                      # the output stage, zero points and B; C of the first pixel
+    Problem g                   # epilogue, zero points and B; C of the first pixel
     i8_image image
     int64_t groups, outputs     # as in Filters
-    int64_t channels            # of the source
-    int64_t panels              # of a group
-    int64_t together            # groups whose parts of the image are copied together
+    int64_t channels            # source channels of all groups
+    int64_t panels              # panels of a group
+    int64_t together            # groups copied together
     int64_t size[4]             # n, d, h, w of the destination
-    ptrdiff_t steps[5]          # n, d, h, w, channel of it, in bytes
-    int64_t blocks              # of lines of the output, in a plane
-    int64_t stretch, stretches  # outputs of a line in a block, stretches of a line
-    int64_t room                # bytes for a part of the image
-    ptrdiff_t pitch             # bytes from one copied line to the next, and
-    ptrdiff_t group_pitch       # from one group's to the next one's
-    int dot                     # the multiply-add
-    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
+    int64_t blocks              # blocks of output lines in a plane
+    int64_t stretch, stretches  # outputs of a line in a block; stretches of a line
+    int64_t room                # bytes for the copied part of the image
+    ptrdiff_t pitch             # bytes from one copied line to the next
+    ptrdiff_t group_pitch       # bytes from one group of a copied line to the next
+    int dot                     # multiply-add instruction: I8_DOT4, ...
+    const i8_matrix *matrix     # the matrix unit, or NULL for vector registers
     int64_t mr, np              # rows and panels of a tile
-    bint plain                  # the micro-kernel applies the output stage
-    bint skips                  # padding adds nothing
+    bint plain                  # the micro-kernel applies the epilogue
+    bint skips                  # padding adds nothing to a sum
     Windows windows
 
 
-# A block of the output: lines and outputs of them, in a plane (n, d), for the groups from one on.
+# A block of the output: lines, and a range of outputs in them, of a plane (n, d), for the groups from `group` on.
 cdef struct Block:
     int64_t plane, line, lines, first, outputs, group
 

@@ -1,14 +1,14 @@
-"""Filters of few channels, whose windows overlap so much that a gathered matrix of them costs more than it saves.
+"""The strategy for windows of few channels that overlap, where gathering a matrix of windows would take longer.
 
-A part of the image is copied, padding included, with the channels of one group side by side. The window of an output
-is then a segment of each of some lines of the copy, and the windows of neighbouring outputs begin evenly spaced: the
-micro-kernel reads its rows of A there (i8_tile_args.more_segments). Each number of the image is copied about once; a
-gathered matrix has it once for every tap.
+A thread copies a part of the image with its padding, with contiguous channels of one group. The window of an output is
+then a segment in each of some copied lines, and windows of neighbouring outputs are evenly spaced, so the micro-kernel
+reads rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once; a
+gathered matrix would have it once for every tap.
 
-B has the order (h; w and channel, padded to a multiple of 4) of k. A unit of work is a block of the output, some lines
-or a stretch of one, for one group. Where the ISA has no exact multiply-add of bytes, the copy is widened to 16 bits,
-and so are the panels of B, for each unit anew, unless all of them have a certificate. For a matrix unit the lines of B
-are padded to whole steps of it, for each unit too; A has what lies behind there.
+In B, k counts (h; w and channel, padded to a multiple of 4). A unit of work is a block of the output, some lines or a
+stretch of one line, for one group. If the instruction set has no exact multiply-add of bytes, and the no-saturation
+proof fails for some panel, each unit widens its copy and its panels of B to 16 bits. For a matrix unit, each unit pads
+the lines of B with zeros to whole steps; A may have any bytes there.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -53,21 +53,21 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Outputs of a group from which gathered windows pay where all weights are split.
+    # Outputs of a group from which gathered windows are faster if the weights of all panels are split.
     SPLIT_OUTPUTS = 48
-    # Bytes that a tile may read behind a line, and that copying may write there.
+    # Bytes behind a line that a tile may read and a copy may write.
     SLACK = 64
     CACHE_LINE = 64
-    # Groups that are copied together, at most.
+    # Most groups that are copied together.
     MOST_TOGETHER = 4
-    # Channels from which windows that are not for the matrix unit as they lie in lines, if there is one, are gathered
-    # for it, without groups; and which part of a step a line has to fill.
+    # Without groups, windows of MATRIX_CHANNELS or more that the matrix unit cannot read from lines are gathered for
+    # it. The unit reads lines that fill at least 1 / MATRIX_PADDING of their steps.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # Channels up to which, in whole steps, it reads lines, and vector registers do.
+    # Most channels of windows read from lines: by the matrix unit (in whole steps), and by vector registers.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
-    # Bytes of widened panels that a thread may hold, or a quarter of a smaller L2 cache.
+    # Bytes of widened panels of a thread; at most a quarter of the L2 cache.
     WIDE_BYTES = 1 << 18
 
 
@@ -79,12 +79,12 @@ cdef struct Workspace:
     int32_t *tiles
 
 
-# Some panels of columns of a block, and what the tiles of all of its lines have in common.
+# Some panels of columns of a block, with the arguments that all tiles share.
 cdef struct Panels:
-    int width                   # panels
-    int64_t channel             # of the destination, the first
-    int64_t size                # bytes of what a byte of the image becomes
-    int64_t line_groups         # groups of B for a line of the window
+    int width                   # in panels
+    int64_t channel             # first output channel
+    int64_t size                # bytes of an element of the copy: 2 if widened
+    int64_t line_groups         # groups of k in a line of the window
     const uint8_t *a
     const int8_t *b
     i8_tile_args t
@@ -93,37 +93,37 @@ cdef struct Panels:
 
 
 cdef inline int64_t most_widened(const Problem *g) noexcept nogil:
-    """Bytes of widened panels that a thread may hold."""
+    """Return the largest size of a thread's widened panels, in bytes."""
     return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
 
 
 cdef inline size_t wide_size(const LinesJob *j) noexcept nogil:
-    """Bytes of the widened panels of a tile."""
+    """Return the bytes of the widened panels of a tile."""
     return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
 
 
 cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
-    """Steps of a matrix unit for a line of a window."""
+    """Return the steps of a matrix unit in a line of a window."""
     return ceil_div(m.line, I8_MATRIX_K)
 
 
 cdef inline size_t steps_size(const i8_image *m, int64_t panels) noexcept nogil:
-    """Bytes of panels whose lines are whole steps."""
+    """Return the bytes of panels whose lines are padded to whole steps."""
     return panels * m.kernel[1] * line_steps(m) * I8_MATRIX_TILE
 
 
 cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
-    """Whether a matrix unit needs lines of the weights padded to whole steps."""
+    """Return whether the weights' lines must be padded to whole steps of a matrix unit."""
     return j.matrix is not NULL and j.image.line % I8_MATRIX_K != 0
 
 
 cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
-    """Bytes that a matrix unit may read behind a region, as it reads whole registers of rows."""
+    """Return the bytes behind a region that a matrix unit may read with whole registers of rows."""
     return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 
 cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
-    """The memory of one thread; its size."""
+    """Set the pointers to the memory of one thread, and return its size in bytes."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
@@ -134,17 +134,17 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 
 cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
-    """Lines of the image that the windows of so many lines of the output span."""
+    """Return the image lines in the windows of `lines` output lines."""
     return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
 
 
 cdef inline int64_t region_columns(const LinesJob *j, int64_t outputs) noexcept nogil:
-    """Columns of the image that the windows of so many outputs of a line span."""
+    """Return the image columns in the windows of `outputs` outputs of a line."""
     return (outputs - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
 cdef void lines_inside(const LinesJob *j, int64_t h, int64_t *low, int64_t *high) noexcept nogil:
-    """Lines [low, high) of the window of output line h that add something."""
+    """Set the lines [low, high) of the window of output line h that contribute to the sums."""
     cdef int64_t y = h * j.image.stride[1] - j.image.before[1]
     low[0], high[0] = 0, j.image.kernel[1]
     if j.skips:
@@ -155,13 +155,13 @@ cdef void lines_inside(const LinesJob *j, int64_t h, int64_t *low, int64_t *high
 
 
 cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogil:
-    """Channel 0 of a block's first output in its line h."""
+    """Return the address of channel 0 of a block's first output, in output line h."""
     return (j.g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
             + k.first * j.steps[3])
 
 
 cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
-    """Some panels with lines of whole steps; what is behind a line is zero already."""
+    """Copy panels with their lines padded to whole steps; the padding is zero already."""
     cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
     for x in range(width):
         for i in range(j.image.kernel[1]):
@@ -170,7 +170,7 @@ cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int 
 
 cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width,
                      Panels *s) noexcept nogil:
-    """Some panels of columns, as the tiles of a block read them."""
+    """Set up the arguments that all tiles of some panels share, in a block."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef int64_t own = k.group % j.together * j.group_pitch, groups = m.kernel[1] * ceil_div(m.line, I8_GROUP), i
@@ -209,7 +209,7 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
 
 
 cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t i, Panels *s) noexcept nogil:
-    """The tiles of line i of a block, times some panels."""
+    """Multiply line i of a block by some panels, tile by tile."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_tile_args *t = &s.t
@@ -256,7 +256,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
 
 
 cdef void do_tiles(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
-    """Some panels of columns of a block."""
+    """Compute some panels of columns of a block."""
     cdef Panels s
     cdef int64_t i
     set_panels(j, w, k, panel, width, &s)
@@ -265,7 +265,7 @@ cdef void do_tiles(const LinesJob *j, const Workspace *w, const Block *k, int64_
 
 
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
-    """The block of a unit, and the part of the image that it sees, copied."""
+    """Return the block of a unit, and copy the part of the image that it sees to `region`."""
     cdef i8_image m = j.image
     cdef Block k
     cdef int64_t z
@@ -289,7 +289,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
 
 
 cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
-    """One block, for the groups that are copied together."""
+    """Compute one block, for the groups that are copied together."""
     cdef Block k = copy_block(j, w.region, unit)
     cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
     if j.dot == I8_DOT2:
@@ -307,7 +307,7 @@ cdef int64_t all_units(const LinesJob *j) noexcept nogil:
 
 
 cdef void do_part(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil:
-    """One thread's units."""
+    """Compute one thread's units."""
     cdef const LinesJob *j = <const LinesJob *>job
     cdef Workspace w
     cdef int64_t unit, units = all_units(j)
@@ -323,21 +323,20 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
-    """Groups that share cache lines of the image: copied one after the other, each would bring them to the cache."""
+    """Return the number of groups that share cache lines of the image, so that one copy loads these lines once."""
     cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
     return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
 
 
 cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
-    """As many threads as the work pays for, of those that there are."""
+    """Return the number of threads that the work pays for, at most `threads`."""
     cdef double elements = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs
     cdef double work = elements * (j.g.k + STAGE_WORK)
     return paid_threads(work, j.g.kernels.tuning.thread_work, threads)
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
-    """As many stretches of a line as threads need that have few lines, `units` of all images and groups; at least so
-    many as there are."""
+    """Return the stretches of a line: more than `stretches` if there are too few `units` for the threads."""
     cdef int64_t common = threads, rest = units
     while rest:
         common, rest = rest, common % rest
@@ -346,10 +345,10 @@ cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, 
 
 
 cdef bint set_blocks(LinesJob *j) noexcept nogil:
-    """Blocks whose part of the image has room: lines, or a stretch of one. False if even that of a tile has not."""
+    """Choose blocks whose part of the image fits: lines, or a stretch of one. Return False if not even a tile fits."""
     cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
     cdef int threads = busy_threads(j, max_threads())
-    # Outputs of a line for which a window's lines fit; SLACK once more as the pitch is rounded up.
+    # Outputs of a line whose windows fit; SLACK twice, because the pitch is rounded up.
     stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
@@ -363,7 +362,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
-        # Some blocks for each thread, and as many for all.
+        # Several blocks for each thread, the same number for all threads.
         planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
@@ -372,7 +371,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
 
 
 cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
-    """Whether something is so of all panels of B."""
+    """Return whether a fact holds for all panels of B."""
     cdef int64_t i
     for i in range(panels):
         if not facts[i]:
@@ -381,8 +380,8 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil:
-    """The matrix unit, if there is one that reads windows where they are: few rows of its registers are none, and lines
-    fill steps well enough."""
+    """Return the matrix unit if it reads windows from lines well, else NULL: most of its rows must be used, and lines
+    must fill its steps."""
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
         return NULL
     if m.line % I8_MATRIX_K and (
@@ -393,10 +392,10 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 
 
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
-    """Whether filters (g, oc, ic, kd, kh, kw) may be for this: windows that overlap, in segments of taps without a gap,
-    of some channels.
+    """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    With many channels the parts of a window are long enough to be copied, and padding to be left out tap by tap.
+    Windows must overlap and have contiguous taps. With many channels, gathering is as fast: the parts of a window are
+    long enough to copy, and padding is left out tap by tap.
     """
     channels, depth, height, width = shape[2:]
     return (
@@ -407,14 +406,14 @@ cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
 
 
 cdef class LineFilters(Filters):
-    """Weights (g, oc, ic, 1, kh, kw) of int8, and the parameters of their windows, a value for each of d, h and w."""
+    """int8 weights (g, oc, ic, 1, kh, kw), with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial):
         Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
-        """All of an execution but compensation; False if it is to be a GEMM with gathered windows after all."""
+        """Set up everything but the compensation; return False if a GEMM of gathered windows is faster."""
         start(&j.g, False)
         self.packed.fill(&j.g)
         bound.fill(&j.g)
@@ -423,7 +422,7 @@ cdef class LineFilters(Filters):
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
         j.channels = j.groups * j.image.channels
         j.together = groups_of_line(j)
-        # A quarter of a block of A, as B is in the cache too.
+        # A quarter of a block of A, because B shares the cache.
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
@@ -447,7 +446,7 @@ cdef class LineFilters(Filters):
         ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
-        # From here on of all groups, whose offsets may all make sums leave s32.
+        # From here on, n counts all groups: the offsets of any group may make its sums leave s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False

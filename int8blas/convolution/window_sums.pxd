@@ -1,4 +1,4 @@
-# The sums of the windows of an image (see window_sums.pyx).
+# Sums of the windows of an image (see window_sums.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -7,11 +7,11 @@ from int8blas.core.kernels cimport i8_image
 from int8blas.gemm.problem cimport Problem
 
 
-# The sums of an execution: of each group, of every pixel of the destination. NULL where weights have no zero points.
+# Window sums of an execution, [groups][pixels of the destination]; NULL if weights have no zero points.
 cdef struct Windows:
     const int64_t *sums
     int64_t pixels
-    int64_t outputs             # channels of the destination that see one group
+    int64_t outputs             # destination channels that see one group
 
 
 cdef cnp.ndarray window_sums(const Problem *g, const i8_image *m, int64_t groups, int64_t channels, const int64_t *size,

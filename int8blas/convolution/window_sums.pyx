@@ -1,10 +1,10 @@
-"""The sums of the windows of an image, which the zero points of weights are multiplied by::
+"""Sums of the windows of an image, which zero points of weights multiply::
 
     sum over k of (src[k] - zp_src) * (weights[k, oc] - zp_weights[oc])
         = sum over k of (src[k] - zp_src) * weights[k, oc]  -  zp_weights[oc] * sum over k of (src[k] - zp_src)
 
-The last sum is the same for all outputs of a group, and padding, which is the zero point, adds nothing to it. It is
-that of the channels of each pixel, added along w, then h, then d.
+The last sum is the same for all outputs of a group. Padding is the zero point and adds nothing. The sum adds the
+channels of each pixel, then pixels along w, then h, then d.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,13 +25,13 @@ cnp.import_array()
 cdef struct SumsJob:
     const Problem *g
     i8_image image
-    int64_t channels            # of a group
+    int64_t channels            # channels of a group
     int64_t images, outputs     # outputs of a group in one image
     int64_t *sums
 
 
 cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t lines, int64_t length) noexcept nogil:
-    """Add `lines` lines, `step` apart, to those of dst, which lie one behind the other."""
+    """Add `lines` lines of src, `step` apart, to the contiguous lines of dst."""
     cdef int64_t i, j
     if length == 1:
         for i in range(lines):
@@ -44,11 +44,11 @@ cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t line
 
 cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, int64_t before,
                    int64_t behind) noexcept nogil:
-    """The sums along dimension d of the window, of `before` times the sizes of d and of the dimensions behind."""
+    """Sum windows along dimension d, with `before` and `behind` elements in the dimensions before and behind d."""
     cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
     for k in range(m.kernel[d]):
-        # The outputs whose tap k is in the image: at = o * stride + offset, from 0 to the size.
+        # Outputs whose tap k is in the image: at + o * stride is from 0 to the size.
         at = k * m.dilation[d] - m.before[d]
         first = ceil_div(-at, m.stride[d]) if at < 0 else 0
         end = min(m.out[d], ceil_div(m.size[d] - at, m.stride[d]) if at < m.size[d] else 0)
@@ -58,7 +58,7 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
 
 
 cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept nogil:
-    """All windows of a group in one image. 0, or -1 if there is no memory."""
+    """Sum all windows of a group in one image. Return 0, or -1 without memory."""
     cdef const SumsJob *j = <const SumsJob *>job
     cdef const Problem *g = j.g
     cdef const i8_image *m = &j.image
@@ -86,9 +86,9 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
 
 cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t groups, int64_t channels,
                              const int64_t *size, Windows *windows):
-    """Set the sums of all groups of so many channels, for a destination of `size` (n, d, h, w); the memory they lie in.
+    """Compute the window sums of all groups, for a destination of `size` (n, d, h, w), and return their array.
 
-    `image` is the whole one, and its zero point that of g.
+    `image` has all groups, each of `channels` channels; `g` has its zero point.
     """
     cdef SumsJob job
     cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], units = groups * size[0]
@@ -111,7 +111,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
 
 cdef void take_off(const Windows *windows, const int64_t *zeros, int32_t *sums, ptrdiff_t sums_row, int64_t row,
                    int64_t rows, int64_t column, int64_t cols) noexcept nogil:
-    """Take the zero points' terms off a tile of sums at a pixel and a channel of the destination, modulo 2**32."""
+    """Subtract the terms of the weights' zero points from a tile of sums, modulo 2**32."""
     cdef int64_t i, j
     cdef const int64_t *own
     cdef uint64_t zero

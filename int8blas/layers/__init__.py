@@ -1,8 +1,8 @@
-"""Layers that are products: inner product, LSTM and GRU, and an LSTM of real numbers. It imports core, gemm and stage.
+"""Layers that are products: inner product, LSTM, GRU and DynamicLSTM. The room imports core, gemm and stage.
 
 inner_product   the public layer
-rnn             LSTM and GRU; rnn_arguments, their checks; recurrent, the driver of their steps
-dynamic_lstm    DynamicLSTM; dynamic_arguments, its checks; dynamic_steps, the driver of its steps
-real_product    products of real numbers, also with weights that are stored in 8 bits
-real_attention  two of them with a softmax between
+rnn             LSTM and GRU; rnn_arguments checks their arguments; recurrent drives their steps
+dynamic_lstm    DynamicLSTM; dynamic_arguments checks its arguments; dynamic_steps drives its steps
+real_product    products of float32 matrices, also with weights stored as int8
+real_attention  softmax between two float32 products
 """

@@ -1,4 +1,4 @@
-"""Arguments of :class:`DynamicLSTM`: weights of 8 bits with scales and zero points, or real ones that become such."""
+"""Check the arguments of :class:`DynamicLSTM` and quantize float32 weights."""
 
 from typing import Any, NamedTuple
 
@@ -15,20 +15,20 @@ GATES = 4
 DTYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.float32))
 TENSORS = ("layer", "iter")
 PHASES = (GATES,)
-# Of inputs and of units: so many products of two differences of bytes fit int32.
+# Largest number of inputs, and of units: a sum of 33025 products of two differences of at most 255 fits int32.
 MOST = (2**31 - 1) // 255**2
 
 
 class Factor(NamedTuple):
-    """Weights of one direction that something is multiplied by, with values for each column."""
+    """One quantized weight matrix of a direction, with a scale and a zero point for each column."""
 
     weights: npt.NDArray[np.int8]  # (k, columns)
     scale: npt.NDArray[np.float32]  # (columns,)
-    zero: npt.NDArray[np.int32] | None  # None where all zero points are 0
+    zero: npt.NDArray[np.int32] | None  # (columns,); None if all zero points are 0
 
 
 def factors_of(x: npt.NDArray[Any], tensor: str, scale: Any, zero: Any) -> list[Factor]:
-    """The factor of each direction, of weights (directions, k, gates, units)."""
+    """Return the quantized matrix of each direction, from weights (directions, k, gates, units)."""
     name, shape = f"weights_{tensor}", (x.shape[0], *x.shape[2:])
     if x.dtype == np.float32:
         if zero is not None:
@@ -49,7 +49,7 @@ def factors_of(x: npt.NDArray[Any], tensor: str, scale: Any, zero: Any) -> list[
 
 
 def quantized(x: npt.NDArray[Any], name: str, scale: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """int8 weights (directions, k, gates, units) of real ones, and scales that broadcast to theirs."""
+    """Quantize float32 weights (directions, k, gates, units) to int8; return them and their scales."""
     if not np.isfinite(x).all():
         raise ValueError(f"{name} must be finite in float32")
     if isinstance(scale, str):
@@ -65,7 +65,7 @@ def quantized(x: npt.NDArray[Any], name: str, scale: Any) -> tuple[npt.NDArray[n
 
 
 def broadcast(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Values for each direction, gate and unit."""
+    """Broadcast values to one for each direction, gate and unit."""
     try:
         return np.broadcast_to(values, shape)
     except ValueError:
@@ -73,7 +73,7 @@ def broadcast(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any
 
 
 def matrices(x: Any, name: str, directions: int) -> npt.NDArray[Any]:
-    """Weights as (directions, k, gates, units)."""
+    """Check weights and return them as (directions, k, gates, units)."""
     array = in_float32(x, name)
     if array.dtype not in DTYPES:
         raise dtype_error(array, name, DTYPES)
@@ -89,8 +89,8 @@ def matrices(x: Any, name: str, directions: int) -> npt.NDArray[Any]:
 def dynamic_cells(
     weights_layer: Any, weights_iter: Any, bias: Any, scales: Any, zero_points: Any, directions: int
 ) -> tuple[list[tuple[Factor, Factor, npt.NDArray[np.float32]]], int, bool]:
-    """Of each direction what the source and the state are multiplied by, and the bias by column; the number of units;
-    whether weights have a dimension of directions."""
+    """Return the two weight matrices and the bias of each direction, the number of units, and whether the weights were
+    given with a dimension of directions."""
     lead = np.ndim(weights_layer) == 4
     of_source = matrices(weights_layer, "weights_layer", directions)
     of_state = matrices(weights_iter, "weights_iter", directions)

@@ -1,12 +1,12 @@
-"""An LSTM of real numbers whose products are of 8-bit integers, as ONNX's DynamicQuantizeLSTM and PyTorch's dynamic
-quantization have it: source and state are quantized in each execution, by their ranges.
+"""An LSTM from float32 to float32 with int8 products, as in ONNX's DynamicQuantizeLSTM and PyTorch's dynamic
+quantization: each execution quantizes the source and the states by their ranges.
 
-The source is quantized as a whole, the state at each step, all sequences together, each by its range with 0 in it::
+The source has one range for all steps. The state has a new range at each step, over all sequences. A range contains 0::
 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     x_u8 = sat(rne(x / scale) + zero_point)
 
-The sums of a gate are exact integers, everything after them is float32 in the order of the formula::
+The sums of a gate are exact integers; everything after them is float32, in the order of the formula::
 
     gate = (f32(state_sum) * (state_scale * iter_scale) + f32(source_sum) * (source_scale * layer_scale)) + bias
     source_sum = sum over i of (x_u8[i] - source_zero_point) * (weights_layer[i] - layer_zero_point)
@@ -39,7 +39,7 @@ GATES = 4
 
 
 cdef class DynamicCell:
-    """The packed weights of one direction, and the values of their columns."""
+    """The packed weights of one direction, and the scales and zero points of their columns."""
 
     cdef PackedB of_source, of_state
     cdef cnp.ndarray source_scale, state_scale, bias, state_sums
@@ -88,57 +88,56 @@ cdef class DynamicCell:
 
 @cython.final
 cdef class DynamicLSTM:
-    """Long short-term memory of float32 with weights of 8 bits, whose source and states are quantized as they come.
+    """Long short-term memory in float32 with quantized weights; source and states are quantized in each execution.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
-    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, of exact integer sums. The
-    source is quantized to uint8 by the range of all of it, h by that of all sequences at each step.
+    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, from exact integer sums. The
+    source is quantized to uint8 by its range over all steps, h by its range over all sequences at each step.
 
     Parameters
     ----------
     weights_layer : array_like of int8, uint8 or float32
-        Of the source, (input, gates, units) with the gates i, f, c~, o; for both directions (2, input, gates, units).
+        Weights of the source, (input, gates, units) with the gates i, f, c~, o, or (2, input, gates, units).
         float32 weights are quantized to int8 in [-127, 127].
     weights_iter : array_like of int8, uint8 or float32
-        Of the state, (units, gates, units) or (2, units, gates, units).
+        Weights of the state, (units, gates, units) or (2, units, gates, units).
     bias : array_like of float32, optional
         (gates, units) or (2, gates, units); zeros by default.
     scales : mapping of str to {'per_channel', 'per_tensor'} or array_like of float, optional
-        For "layer" and "iter", the two weights: ``w_f32 = scale * (w - zero_point)``. Values that broadcast to
-        (directions, gates, units), which weights of 8 bits need; float32 weights have 'per_channel', max|w| / 127 of
-        each gate and unit, unless something else is given.
+        Scales of the weights, "layer" and "iter": ``w_f32 = scale * (w - zero_point)``. Quantized weights need values
+        that broadcast to (directions, gates, units). The default of float32 weights is 'per_channel': max|w| / 127 of
+        each gate and unit.
     zero_points : mapping of str to array_like of int, optional
-        Of weights of 8 bits, for "layer" and "iter", in their range and with shapes as for scales; 0 by default.
+        Zero points of quantized weights, "layer" and "iter", in the range of their dtype, with shapes as for scales.
     direction : {'left2right', 'right2left', 'bidirectional_concat'}, optional
-        From the first time step to the last, or back; or both, where the destination has the units of both side by
-        side.
+        Forward in time, backward, or both; 'bidirectional_concat' stores the units of both directions side by side.
 
     Attributes
     ----------
     input_size, units, directions : int
-        Sizes.
+        Sizes of the source and of the layer.
     direction : str
         As given.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it. Also where sums could leave int32, with more than 33025
-        inputs or units.
+        If an argument is not as above; the error names it. More than 33025 inputs or units are refused, because their
+        sums could exceed int32.
 
     See Also
     --------
-    LSTM : with source and states in 8 bits, of one scale.
+    LSTM : source and states are uint8 with one fixed scale.
 
     Notes
     -----
-    The same bits on every CPU and with any number of threads. tanh and the logistic function are those of
-    :class:`LSTM`. Results of a sequence depend on those that are executed with it, by the range of their states;
-    sequences that have ended keep theirs. Where the source or a state has an infinity or a NaN, there is no range, and
-    all results of it are NaN.
+    Results have the same bits on every CPU and with any number of threads. tanh and the logistic function are those of
+    :class:`LSTM`. All sequences of a call share the ranges of their states, so the results of one sequence depend on
+    the others. A sequence that has ended keeps its last state, which stays in the range. If the source or a state is
+    not finite, it has no range, and all results from it are NaN.
 
-    Weights of ``torch.nn.LSTM``, whose gates have the same order::
+    Weights of ``torch.nn.LSTM``, which has the same order of gates::
 
         weights_layer = weight_ih_l0.reshape(4, units, input).transpose(2, 0, 1)
         weights_iter = weight_hh_l0.reshape(4, units, units).transpose(2, 0, 1)
@@ -194,13 +193,13 @@ cdef class DynamicLSTM:
         Parameters
         ----------
         src : array_like of float32
-            (t, n, input): t time steps of n sequences. float16 and bfloat16 are taken as float32.
+            (t, n, input): t time steps of n sequences. float16 and bfloat16 are converted to float32.
         h0, c0 : array_like of float32, optional
             The first states, (n, units); (directions, n, units) if the weights have a dimension of directions. Zeros
             by default.
         lengths : array_like of int, optional
-            How many steps each sequence has, (n,); t by default. Results behind them are 0, and last states are those
-            of the last step that there is. A direction that goes back begins there.
+            The number of steps of each sequence, (n,); t by default. Later results are 0, and last states are those
+            after a sequence's own last step. The backward direction starts at that step.
         out : ndarray of float32, optional
             Where to store dst, with any strides.
 
@@ -209,7 +208,7 @@ cdef class DynamicLSTM:
         dst : ndarray of float32
             ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for both directions.
         h_t, c_t : ndarray of float32
-            The last states, with the shape of the first.
+            The last states, with the shape of the first states.
 
         Raises
         ------
@@ -235,7 +234,7 @@ cdef class DynamicLSTM:
         return result if out is None else out, h_t, c_t
 
     cdef cnp.ndarray first_state(self, x, str name, tuple shape):
-        """A first state, contiguous, or None."""
+        """Return a first state as a contiguous array, or None."""
         if x is None:
             return None
         array = <object>real_numbers(x, name)
@@ -246,7 +245,7 @@ cdef class DynamicLSTM:
 
     cdef int run(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c, cnp.ndarray lengths, cnp.ndarray y,
                  cnp.ndarray h_t, cnp.ndarray c_t) except -1:
-        """Execute the layer; all arrays are contiguous."""
+        """Execute the layer on contiguous arrays."""
         cdef Execution e
         cdef Layer *layer = &e.layer
         cdef Direction *d
@@ -285,12 +284,12 @@ cdef class DynamicLSTM:
 
 
 cdef cnp.ndarray real_numbers(x, str name):
-    """float32, contiguous."""
+    """Convert to a contiguous float32 array."""
     return np.ascontiguousarray(float32s(x, name))
 
 
 def _restore(cells, units, lead, direction):
-    """The inverse of DynamicLSTM.__reduce__, which nothing is taken on trust from."""
+    """Restore what DynamicLSTM.__reduce__ stored, after checking every value."""
     cdef DynamicLSTM layer = DynamicLSTM.__new__(DynamicLSTM)
     cdef DynamicCell cell
     choice(direction, "direction", DIRECTIONS)

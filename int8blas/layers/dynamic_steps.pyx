@@ -1,13 +1,13 @@
 """The driver of :class:`DynamicLSTM`: one layer, in one direction or both, over all time steps.
 
-    execute             the source, whole, by its range; then for each stretch of time:
-      source_sums         the source times its weights, one GEMM for each direction
-      run_steps           one thread's units, step by step               (in parallel; all wait for all after a step)
-        run_step            the state as bytes, by its range; for some panels of 16 units the micro-kernel, then cells
+    execute             quantize the whole source by its range; then for each stretch of time:
+      source_sums         multiply the source by its weights, one GEMM for each direction
+      run_steps           in parallel: one thread's units, step by step, with a barrier after each step
+        run_step            quantize the state; for some panels of 16 units the micro-kernel, then the cells
 
-A state is a matrix of real numbers, a row for each sequence, and is quantized whole. Each thread does so for itself, as
-that takes less time than waiting for others: a state has as many numbers as each of its 4 * units columns of weights.
-Rows of sequences that have ended keep their state, and count in its range.
+A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state for itself, because that
+is faster than a barrier: a row of the state is 4 * units times smaller than the weights. Rows of sequences that have
+ended keep their state, which stays in the range.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -26,23 +26,23 @@ cdef enum:
     GATES = 4
 
 
-# What one thread does: some units of one direction, or of both.
+# One thread's part of the work: units of one direction or of both.
 cdef struct Part:
-    int first, end                  # directions
+    int first, end                  # range of directions
     int64_t panel, panel_end
-    bint waits                      # other threads make units of the same rows
-    uint8_t *bytes                  # states, quantized
+    bint waits                      # other threads compute other units of these rows
+    uint8_t *bytes                  # the thread's quantized state
 
 
 cdef void lay_out(Execution *e, int threads, char *memory, char **end) noexcept nogil:
-    """Set the pointers to the workspace, and the end of it."""
+    """Set the pointers to the workspace, and `end` to its end."""
     cdef Layer *layer = &e.layer
     cdef size_t states = layer.rows * layer.state_row
     cdef int i
     for i in range(layer.directions):
         e.way[i].states[0] = <float *>carve(&memory, 4 * states)
         e.way[i].states[1] = <float *>carve(&memory, 4 * states)
-        e.way[i].turned = <uint8_t *>carve(
+        e.way[i].reversed_ = <uint8_t *>carve(
             &memory, layer.stretch * layer.rows * layer.inputs if layer.direction[i].backwards else 0)
         layer.direction[i].memory = <float *>carve(&memory, 4 * states)
         layer.direction[i].sums = <int32_t *>carve(&memory, 4 * layer.stretch * layer.rows * layer.sums_row)
@@ -56,21 +56,21 @@ cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row, int64_t step) noexcept nogil:
-    """When a row has a step of a direction; where it has ended, a time behind its end."""
+    """Return the time of a direction's step in a row; after the row has ended, a time after its end."""
     return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
 
 
 # --- the source ------------------------------------------------------------------------------------------------------
 
 cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
-    """The bytes of the source of a stretch, step after step."""
+    """Return the quantized source of the current stretch, step after step."""
     if e.layer.direction[i].backwards:
-        return e.way[i].turned
+        return e.way[i].reversed_
     return e.quantized + e.first * e.layer.rows * e.layer.inputs
 
 
 cdef int source_sums(const Execution *e, int i) noexcept nogil:
-    """The sums of a stretch. 0, or -1 if there is no memory."""
+    """Compute the source's sums of the current stretch. Return 0, or -1 without memory."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
     cdef Problem g = d.product
@@ -78,7 +78,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
     if d.backwards:
         for step in range(e.steps):
             for row in range(layer.rows):
-                memcpy(e.way[i].turned + (step * layer.rows + row) * inputs,
+                memcpy(e.way[i].reversed_ + (step * layer.rows + row) * inputs,
                        e.quantized + (time_of(e, d, row, e.first + step) * layer.rows + row) * inputs, inputs)
     g.m = e.steps * layer.rows
     g.a.data, g.a.row, g.a.column, g.a.zero_point = source_of(e, i), inputs, 1, e.src_zero
@@ -89,7 +89,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
 # --- a step ----------------------------------------------------------------------------------------------------------
 
 cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
-    """The sum of bytes less their zero point, modulo 2**32."""
+    """Sum bytes less their zero point, modulo 2**32."""
     cdef int64_t i, sum = 0
     for i in range(count):
         sum += x[i]
@@ -98,7 +98,7 @@ cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
 
 cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes, float *scale,
                          int *zero) noexcept nogil:
-    """All rows, by the range of all."""
+    """Quantize all rows of a state by their common range."""
     cdef const Layer *layer = &e.layer
     cdef const i8_kernels *kernels = layer.kernels
     cdef float ends[2]
@@ -117,7 +117,7 @@ cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes,
 
 cdef void run_cell(const Execution *e, int i, i8_dynamic_cell_args *c, int64_t panel, int64_t row,
                    int64_t step) noexcept nogil:
-    """Some panels of a row, whose sums c has: to the state after the step, and to the destination."""
+    """Turn the sums in `c` of some panels of one row into its next state and its results."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
     cdef const Way *w = &e.way[i]
@@ -167,7 +167,7 @@ cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) no
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
-    """A direction, where each has a thread; of it, or of both, some of the units."""
+    """Divide the work: each thread takes one direction if there are enough threads, and a share of the units."""
     cdef const Layer *layer = &e.layer
     cdef Part p
     cdef int member = part, members = parts
@@ -183,7 +183,7 @@ cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
 
 
 cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
-    """What one thread does in a stretch of time. A direction by itself has its weights in the cache."""
+    """Run one thread's part of a stretch. One direction after the other, so that its weights stay in cache."""
     cdef const Execution *e = <const Execution *>job
     cdef Part part = part_of(e, thread, threads)
     cdef int64_t step
@@ -196,7 +196,7 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 
 
 cdef void start_states(const Execution *e) noexcept nogil:
-    """The first states, and zeros where units end before a panel does."""
+    """Copy the first states to the workspace, with zeros behind the last unit of a row."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d
     cdef int64_t row, size = 4 * layer.rows * layer.state_row
@@ -214,7 +214,7 @@ cdef void start_states(const Execution *e) noexcept nogil:
 
 
 cdef void finish_states(const Execution *e) noexcept nogil:
-    """The last states."""
+    """Copy the last states to the results."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d
     cdef int64_t row, size = 4 * layer.units
@@ -227,7 +227,7 @@ cdef void finish_states(const Execution *e) noexcept nogil:
 
 
 cdef int execute(Execution *e) noexcept nogil:
-    """All time steps of an execution whose values are set but for the workspace. 0, or -1 if there is no memory."""
+    """Execute all time steps; every member of `e` but the workspace is set. Return 0, or -1 without memory."""
     cdef Layer *layer = &e.layer
     cdef char *memory
     cdef char *end
@@ -247,7 +247,7 @@ cdef int execute(Execution *e) noexcept nogil:
     if memory is NULL:
         return -1
     lay_out(e, threads, memory, &end)
-    if layer.rows > 0:  # else there is no memory
+    if layer.rows > 0:  # otherwise the workspace is empty
         start_states(e)
     quantize_by_range(layer.kernels, e.quantized, e.src, layer.steps * layer.rows * layer.inputs, &e.src_scale,
                       &e.src_zero, layer.threads)

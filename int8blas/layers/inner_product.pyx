@@ -1,14 +1,15 @@
-"""The inner product (fully connected, linear) layer on the GEMM, with its output stage fused::
+"""The inner product (fully connected, linear) layer: a GEMM with a fused epilogue::
 
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
-The sum is an exact integer; everything after it is float32, in the order of the formula, where the product of the two
-scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
-Where nothing after the sum is real, an int32 destination is exact: sat(sum + bias_s32 + zp_dst), in integers.
+The sum is an exact integer. Everything after it is float32, in the order of the formula, except that the product of the
+two scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and
+saturated. An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 + zp_dst), in
+integers.
 
-Where weights have a scale for each group of k, the sums are those of the groups, which are scaled one by one and added
-in float32 (see gemm/scale_groups.pyx).
+If weights have a scale for each group of k, each group has its own sum; the sums are scaled one by one and added in
+float32 (see gemm/scale_groups.pyx).
 """
 
 import functools
@@ -50,31 +51,30 @@ cdef class InnerProduct(QuantizedLayer):
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32, or PackedB
-        Of shape (oc, ic), or (oc, ic, kh, kw) and the like, whose last dimensions are flattened; a PackedB is their
-        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127] with ``scales["weights"]``, which must
-        be given: "per_channel", "per_tensor" (max|w| / 127), or values.
+        Shape (oc, ic), or (oc, ic, kh, kw) and the like, with the last dimensions flattened; a PackedB is the
+        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
+        "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
-        Of shape (oc,): float32 in real units, int32 in units of the accumulator.
+        Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16. Without it, or `dst_dtype`, the error says what to
-        give.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. There is no default, nor for `dst_dtype`.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
-        Masks of scales and zero points, post-ops. Masks may be left out where values are given here: one value has mask
-        0, a vector the mask of output channels (rows for "src").
+        Masks of scales and zero points, and post-ops. Values that are given here need no mask: one value has mask 0, a
+        vector has the mask of output channels (of rows, for "src").
     scales, zero_points : mapping of str to numbers, optional
-        Values for "src", "weights" and "dst" that are the same for every execution; the others are given to each
-        execution. A tensor without a scale has scale 1. Zero points: src one value or one for each row, weights and
-        dst one value or one for each output channel.
+        Values for "src", "weights" and "dst" that are the same in every execution; each execution gets the remaining
+        values. A tensor without a scale has scale 1. Zero points: one value, or one for each row of "src", or one for
+        each output channel of "weights" and "dst".
     dynamic : {'per_row', 'per_tensor'}, optional
-        Quantize a float source in each execution, by the range of each row or of all of it, while it is packed.
-        :meth:`dynamic` has the other arguments of such a layer as defaults.
+        Quantize a float source in each execution, by the range of each row or of the whole source, while it is packed.
+        :meth:`dynamic` has defaults for such a layer.
     dynamic_dtype : dtype, optional
-        To what: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255, in a range
-        that contains 0).
+        The quantized source: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255,
+        for a range that contains 0).
     numerics : {'exact', 'saturating'}, optional
-        As in :func:`gemm_u8s8s32`, which this primitive calls.
+        As in :func:`gemm_u8s8s32`, which the layer calls.
     group : int, optional
         Weights have a scale for each `group` of k and each output channel; see Notes.
 
@@ -87,11 +87,11 @@ cdef class InnerProduct(QuantizedLayer):
     attributes : Attributes
         As given.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        Those that every execution has: as given, and the scales of weights that were quantized. Arrays are read-only.
+        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
         As given; read-only.
     group : int or None
-        The number of k that have one scale; None where a scale is that of all k.
+        The number of k that share one scale; None if all k share it.
 
     Raises
     ------
@@ -100,30 +100,30 @@ cdef class InnerProduct(QuantizedLayer):
 
     Notes
     -----
-    float32 arithmetic in the order of the formula, without fused multiply-adds: the same bits on every CPU. An int32
-    destination is exact, in integers and saturated once, where there is no scale, none declared either, no post-op, and
-    an int32 bias or none. A scale of the destination is more than 2**-128, and the product of the scales of source and
-    weights is finite. The source
-    and the masks are those of oneDNN's specification; with `output_scales` ("Primitive Attributes: Quantization") the
-    bias is added to the accumulator before it is scaled.
+    All arithmetic after the sum is float32 in the order of the formula, without fused multiply-adds, so that the bits
+    are the same on every CPU. An int32 destination is exact, in integers and saturated once, if there are no scales,
+    neither given nor declared, no post-ops and no float32 bias. The scale of the destination must exceed 2**-128, and
+    the product of the scales of source and weights must be finite. Source dtypes and masks are those of oneDNN's
+    specification. With `output_scales` ("Primitive Attributes: Quantization") the bias is added to the accumulator
+    before it is scaled.
 
-    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): one for each output channel and
-    each `group` of the ic numbers that are summed, 32, 64 or 128 of them, say. A group is a multiple of 4 that divides
-    ic, at most 16384. Such scales are given when the layer is created, and `group` is then known from their shape; the
-    mask, if it is declared, is ``(1 << 0) | (1 << 1)``. With float32 weights, ``scales={"weights": "per_channel"}`` and
-    `group` quantize each group by its own range. The sums of groups are exact integers, scaled and added in float32,
-    each operation rounded once, the first group first::
+    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): one scale for each output channel
+    and each `group` of the ic numbers that are summed, for example 32, 64 or 128 of them. A group is a multiple of 4
+    that divides ic, at most 16384. Such scales are given when the layer is created; their shape determines `group`. The
+    mask, if declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group
+    of float32 weights by its own range. The sums of groups are exact integers, scaled and added in float32 from the
+    first group to the last, each operation rounded once::
 
         sum[g] = sum over k of group g of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
         y = f32(sum[0]) * (scale_src * scale_weights[0, oc])
         y = y + f32(sum[g]) * (scale_src * scale_weights[g, oc])        for g = 1, 2, ...
         dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
 
-    The bias is float32 then, and the requantization 'float' or 'onnx'.
+    The bias is then float32, and the requantization 'float' or 'onnx'.
 
-    Where a row of a dynamic source (the whole, for 'per_tensor') has an infinity or a NaN, it has no range to be
-    quantized by, and all of its results are NaN before the post-ops. An integer destination has no NaN: it gets its
-    zero point, 0.0, as everywhere.
+    If a row of a dynamic source (the whole source, for 'per_tensor') is not finite, it has no range, and all of its
+    results are NaN before the post-ops. An integer destination has no NaN and gets its zero point instead, which means
+    0.0.
 
     Examples
     --------
@@ -173,26 +173,26 @@ cdef class InnerProduct(QuantizedLayer):
         self._constant = self._layer.bind_constants()
 
     @classmethod
-    @cython.binding(True)  # what inspect tells of a built-in class method has no signature
+    @cython.binding(True)  # inspect finds no signature of a built-in class method
     def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
                 dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None):
-        """The layer that takes and gives float32: the constructor, with the defaults of a dynamic layer.
+        """Create a layer from float32 to float32: the constructor, with the defaults of a dynamic layer.
 
         ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
 
         Parameters
         ----------
         weights : array_like of float32, int8 or uint8, or PackedB
-            As of the class; float64, float16 and bfloat16 are taken as float32. Where they are real they are quantized
-            with a scale for each output channel, unless `scales` has others: ``{"weights": "per_tensor"}``, or values.
+            As for the class; float64, float16 and bfloat16 are converted to float32. Real weights are quantized with a
+            scale for each output channel, unless `scales` says otherwise: ``{"weights": "per_tensor"}``, or values.
         bias : array_like of float32 or int32, optional
-            As of the class.
+            As for the class.
         dynamic : {'per_row', 'per_tensor'}, optional
             Whether each row of a source has a range of its own.
         dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
-            As of the class.
+            As for the class.
         group : int, optional
-            A scale for each `group` of k and each output channel: as of the class.
+            A scale for each `group` of k and each output channel, as for the class.
 
         Returns
         -------
@@ -243,7 +243,7 @@ cdef class InnerProduct(QuantizedLayer):
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
         array = int8_weights(array, scales, INT8_DTYPES[::-1], group)
         self.weights_shape = (<object>array).shape
-        # Not -1, which NumPy cannot tell for an array without elements.
+        # NumPy cannot infer a dimension of -1 for an array without elements.
         self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
         return 0
 
@@ -258,7 +258,7 @@ cdef class InnerProduct(QuantizedLayer):
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}]"
 
     def __reduce__(self):
-        # The layer's own copies of the values, as the user's arrays may have changed since.
+        # Store the layer's own copies of the values: the user may have changed the arrays since.
         layer = functools.partial(
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),
@@ -271,14 +271,14 @@ cdef class InnerProduct(QuantizedLayer):
         Parameters
         ----------
         src : array_like of `src_dtype`
-            (n, ic), with any strides. Its first dimensions may be several, (..., ic), or, as in oneDNN, its last
-            ones may be those of the weights, (n, c, h, w) for weights (oc, c, h, w), which are flattened.
+            (n, ic), with any strides. It may also be (..., ic), or, as in oneDNN, have the last dimensions of the
+            weights, (n, c, h, w) for weights (oc, c, h, w), which are flattened.
         scales, zero_points : mapping of str to numbers, optional
-            Values that were declared by mask and not given when the layer was created.
+            Values that were declared by mask but not given when the layer was created.
         operands : sequence of array_like, optional
-            Operands of Binary and PReLU post-ops that were created without one, in their order.
+            Operands of Binary and PReLU post-ops that were created without one, in order.
         out : ndarray of `dst_dtype`, optional
-            Where to store the result, with any strides. A Sum post-op adds to what is in it.
+            Where to store the result, with any strides. A Sum post-op adds to its content.
 
         Returns
         -------
@@ -347,7 +347,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result if out is None else out
 
     cdef tuple flattened(self, cnp.ndarray x):
-        """The source as a matrix with `ic` columns, and the dimensions before them, or None for one."""
+        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if there is one."""
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:
@@ -361,7 +361,7 @@ cdef class InnerProduct(QuantizedLayer):
                          f"got {shape}")
 
     cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
-        """The matrix to compute in: `result` itself, or a copy of it where the kernels cannot."""
+        """Return the matrix to compute in: `result` itself, or a copy if the kernels cannot write to it."""
         wanted = (rows, self._packed._n) if leading is None else (*leading, self._packed._n)
         if (<object>result).shape != wanted:
             raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")

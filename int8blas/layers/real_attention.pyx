@@ -1,9 +1,9 @@
-"""Attention of real numbers in float32, the bits of its steps one by one, on every CPU and with any number of threads::
+"""Attention in float32. Each step has the same bits on every CPU and with any number of threads::
 
     scores = ((q * scale_q) @ (k * scale_k)) * scale + mask         products as in real_product.pyx
-    y = softmax(scores) @ v                                         along rows, as in elementwise/normalization.pyx
+    y = softmax(scores) @ v                                         row by row, as in elementwise/normalization.pyx
 
-Some rows of scores are made at a time, of all columns, and stay in the cache until they have been multiplied by v.
+Each unit of work computes all columns of some rows of scores, which stay in cache until v has been multiplied by them.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -42,31 +42,31 @@ from int8blas.layers.real_product cimport (
 
 cnp.import_array()
 
-cdef int64_t SCORES = 1 << 15   # that are made at a time, unless rows are long: 128 KiB
+cdef int64_t SCORES = 1 << 15   # scores of a unit of work, 128 KiB, unless rows are long
 
 
 cdef struct AttentionJob:
     RealJob scores, values
     i8_normalize_args softmax
-    int64_t rows, width                     # of scores in memory
-    int64_t q_width                         # of rows of q there
+    int64_t rows, width                     # of the scores in memory
+    int64_t q_width                         # row step of the scaled q, in elements
     float q_scale, scale
-    const char *mask                        # NULL for none
-    ptrdiff_t mask_row                      # in bytes, 0 if all rows have the same
-    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # as those of products
+    const char *mask                        # or NULL
+    ptrdiff_t mask_row                      # in bytes; 0 for a mask with one row
+    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, by dimension
 
 
 cdef struct Workspace:
-    # Of one thread.
+    # One thread's memory.
     float *buffer
     float *q
     float *scores
-    float *mask                             # rows that are shorter than the kernel reads
+    float *mask                             # copies of mask rows shorter than the kernel reads
     float *softmax
 
 
 cdef size_t lay_out(const AttentionJob *j, Workspace *space, char *memory) noexcept nogil:
-    """Set where a thread's memory is, from `memory` on, and return how much of it that takes."""
+    """Set the pointers to a thread's memory, which starts at `memory`, and return its size in bytes."""
     cdef char *start = memory
     space.buffer = <float *>carve(&memory, 4 * max(area_floats(&j.scores), area_floats(&j.values)))
     space.q = <float *>carve(&memory, 4 * j.rows * j.q_width)
@@ -77,7 +77,7 @@ cdef size_t lay_out(const AttentionJob *j, Workspace *space, char *memory) noexc
 
 
 cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
-    """The mask of the first row of a unit."""
+    """Return the mask of the first row of a unit."""
     cdef int64_t left = unit // j.scores.blocks
     cdef const char *mask = j.mask + share(j.scores.rows, unit % j.scores.blocks, j.scores.blocks) * j.mask_row
     cdef int d
@@ -88,7 +88,7 @@ cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
 
 
 cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
-    """Scale scores, add the mask, and make the weights of v of them."""
+    """Scale the scores, add the mask, and apply softmax: the weights of v."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
     cdef float *y
@@ -110,7 +110,7 @@ cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t un
 
 
 cdef void attend(const AttentionJob *j, const Workspace *space, int64_t unit) noexcept nogil:
-    """Some rows of one result: a unit of work."""
+    """Compute one unit of work: some rows of one result."""
     cdef RealArea area
     cdef int64_t group, row
     for group in range(j.scores.groups):
@@ -128,7 +128,7 @@ cdef void attend(const AttentionJob *j, const Workspace *space, int64_t unit) no
 
 
 cdef int attend_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """What one thread does: some of the units."""
+    """Compute one thread's share of the units."""
     cdef const AttentionJob *j = <const AttentionJob *>job
     cdef Workspace space
     cdef int64_t units = j.scores.count * j.scores.blocks, unit
@@ -143,7 +143,7 @@ cdef int attend_part(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef void divide(RealJob *job, int64_t blocks) noexcept:
-    """Divide products into blocks of rows, each of which is one unit."""
+    """Divide each product into blocks of rows, one for each unit of work."""
     job.kernels, job.blocks = current_kernels(), blocks
     job.panels = ceil_div(job.columns, I8_PANEL)
     job.per = <int>min(<int64_t>job.kernels.stage.real_panels, job.panels)
@@ -151,7 +151,7 @@ cdef void divide(RealJob *job, int64_t blocks) noexcept:
 
 
 cdef int run(AttentionJob *job) except -1:
-    """All rows, by the threads that pay for themselves; there is at least one element of everything."""
+    """Compute all rows; no operand is empty."""
     cdef int64_t count = job.scores.count, rows = job.scores.rows, n = job.scores.columns, most, blocks
     cdef double work = <double>count * rows * n * (job.scores.k + job.values.columns)
     cdef int64_t threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
@@ -170,7 +170,7 @@ cdef int run(AttentionJob *job) except -1:
 
 
 cdef cnp.ndarray set_mask(AttentionJob *job, cnp.ndarray mask, int ndim):
-    """Set where the mask is, which broadcasts to the scores, of `ndim` dimensions; the array of it."""
+    """Set the pointer and the steps of a mask that broadcasts to scores of `ndim` dimensions; return its array."""
     cdef int d, axis
     if mask.ndim == 0 or mask.shape[mask.ndim - 1] != job.scores.columns or mask.strides[mask.ndim - 1] != 4:
         lead = (<object>mask).shape[:-1]
@@ -187,7 +187,7 @@ cdef cnp.ndarray set_mask(AttentionJob *job, cnp.ndarray mask, int ndim):
 
 
 cdef bint fit(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v):
-    """Whether shapes fit, and are of at least one element."""
+    """Return whether the shapes match and no array is empty."""
     cdef int ndim = q.ndim, d
     if ndim < 2 or k.ndim != ndim or v.ndim != ndim or not (q.size and k.size and v.size):
         return False
@@ -198,7 +198,7 @@ cdef bint fit(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v):
 
 
 cdef bint mask_fits(cnp.ndarray mask, cnp.ndarray q, cnp.ndarray k):
-    """Whether a mask broadcasts to the scores."""
+    """Return whether a mask broadcasts to the scores."""
     cdef int lead = q.ndim - mask.ndim, d
     for d in range(mask.ndim if lead >= 0 else 0):
         if mask.shape[d] != 1 and mask.shape[d] != (k.shape[lead + d] if lead + d == q.ndim - 1 else q.shape[lead + d]):
@@ -207,7 +207,7 @@ cdef bint mask_fits(cnp.ndarray mask, cnp.ndarray q, cnp.ndarray k):
 
 
 def takes(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask=None):
-    """Whether these are arrays of float32 that :func:`real_attention` takes."""
+    """Return whether :func:`real_attention` accepts these arrays, without a conversion to float32."""
     cdef cnp.ndarray array
     for array in (q, k, v, mask):
         if array is not None and cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT32:
@@ -216,7 +216,7 @@ def takes(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask=None):
 
 
 cdef int check(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask) except -1:
-    """That shapes fit, and are of at least one element."""
+    """Raise an error unless the shapes match and no array is empty."""
     if not fit(q, k, v):
         raise ValueError("q, k and v must have shapes (..., m, d), (..., d, n) and (..., n, e), without zeros, got "
                          f"{(<object>q).shape}, {(<object>k).shape} and {(<object>v).shape}")
@@ -227,10 +227,10 @@ cdef int check(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask) ex
 
 
 def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
-    """``softmax((q * scales[0]) @ (k * scales[1]) * scales[2] + mask) @ v`` of arrays of float32.
+    """Compute ``softmax((q * scales[0]) @ (k * scales[1]) * scales[2] + mask) @ v`` in float32.
 
-    q is (..., m, d), k (..., d, n), v (..., n, e), and the mask broadcasts to (..., m, n). In memory, the rows of the
-    last two dimensions before them, of the heads, lie side by side.
+    q is (..., m, d), k (..., d, n), v (..., n, e), and the mask broadcasts to (..., m, n). The result is (..., m, e).
+    With heads, (..., heads, m, e), its order in memory is (..., m, heads, e).
     """
     cdef cnp.ndarray queries = float32s(q, "q"), keys = float32s(k, "k"), values = float32s(v, "v"), rows, y
     cdef AttentionJob job
@@ -246,7 +246,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     job.mask, job.mask_row = NULL, 0
     if mask is not None:
         mask = set_mask(&job, mask, queries.ndim)
-    set_y(&job.scores, queries)  # which nothing is written to: scores are in the workspace
+    set_y(&job.scores, queries)  # sets the steps only: scores stay in the workspace
     if shape:
         rows = empty_of((*shape[:-1], job.scores.rows, shape[-1], job.values.columns), cnp.NPY_FLOAT32)
         y = rows.swapaxes(-2, -3)

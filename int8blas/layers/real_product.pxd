@@ -1,4 +1,4 @@
-# Products of real numbers, for those who do more in their place (see real_product.pyx).
+# Products of float32 matrices, also as parts of larger computations (see real_product.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -6,17 +6,17 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport i8_kernels
 
 cdef enum:
-    BLOCK_ROWS = 512            # multiplied by what is in the buffer
-    FEW_ROWS = 32               # for which a panel is not worth a copy
-    THREAD_PRODUCTS = 1 << 20   # multiply-adds that pay for a thread
+    BLOCK_ROWS = 512            # rows of a, multiplied by the panels in the buffer
+    FEW_ROWS = 32               # up to this number of rows, b is read in place: a copy would cost more
+    THREAD_PRODUCTS = 1 << 20   # multiply-adds that repay the start of a thread
 
 
 cdef struct RealJob:
     const i8_kernels *kernels
     int64_t rows, k, columns, panels        # of each product
-    int per                                 # panels at a time
-    int64_t groups, blocks                  # of panels, and of rows, of each product
-    # Products, with the steps of their operands and results in bytes.
+    int per                                 # panels of b multiplied at a time
+    int64_t groups, blocks                  # groups of panels and blocks of rows of each product
+    # The stack of products: its dimensions, and the steps of a, b and y in bytes.
     int dims
     int64_t count
     int64_t shape[cnp.NPY_MAXDIMS]
@@ -26,9 +26,9 @@ cdef struct RealJob:
     const char *a
     char *y
     ptrdiff_t a_row, y_row                  # in elements
-    int64_t room                            # of a row of y: columns that may be written
-    # b: weights, and their scales of whole panels; or, where `weights` is NULL, numbers with steps in elements, each of
-    # which is multiplied by a factor.
+    int64_t room                            # columns of y that may be written in each row
+    # b is either packed int8 weights with scales for whole panels, or, if `weights` is NULL, float32 with steps in
+    # elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
     const float *scale
@@ -38,7 +38,7 @@ cdef struct RealJob:
 
 
 cdef struct RealArea:
-    # What is multiplied at a time: rows of a, and panels of b and of y.
+    # One unit of work: rows of a, and panels of b and y.
     const float *a
     const float *b
     float *y

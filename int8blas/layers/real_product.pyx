@@ -1,12 +1,13 @@
-"""Products of real numbers in float32, the same bits on every CPU and with any number of threads: with weights that are
-stored in 8 bits (RealProduct), and of two arrays, matrix by matrix (real_matmul)::
+"""Products in float32, with the same bits on every CPU and with any number of threads.
+
+RealProduct multiplies by weights stored as int8, real_matmul multiplies two arrays, matrix by matrix::
 
     sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
-    y[i, j] = sum * scale[j]                with weights of 8 bits, which are real numbers of their own size here
+    y[i, j] = sum * scale[j]                only with int8 weights, which are converted to float32 unscaled
 
-Some panels of b are multiplied at a time. Weights of 8 bits become real numbers in a buffer that stays in the cache:
-what is read from memory is a fourth of float32. Other panels are copied there, or read where they are if few rows are
-multiplied by them.
+A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
+reads a quarter of the memory of float32 weights. It copies float32 panels to the buffer too, or reads them in place if
+a has few rows.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -28,11 +29,11 @@ from int8blas.gemm.packing cimport PackedB, pack
 cnp.import_array()
 
 cdef enum:
-    BLOCK_K = 512               # of b in the buffer, a multiple of a group: 96 KiB for three panels
+    BLOCK_K = 512               # depth of b in the buffer, a multiple of a group: 96 KiB for three panels
 
 
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
-    """Some k of some panels, side by side, with zeros behind the last column."""
+    """Store `depth` rows of some panels in the buffer, side by side, with zeros behind the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
     cdef const float *b
     if j.weights is not NULL:
@@ -59,12 +60,12 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
 
 
 cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
-    """The k of b that are in the buffer."""
+    """Return the depth of b in the buffer."""
     return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
 
 
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
-    """An area, whose sums are made behind the buffer where they are not all of y's."""
+    """Multiply one area. Sums of columns that y does not have go to memory behind the buffer."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
@@ -92,7 +93,7 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
 
 
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil:
-    """What a unit of work is: groups of panels first, then blocks of rows, then products."""
+    """Set the area of a unit of work: units count groups of panels first, then blocks of rows, then products."""
     cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
     cdef int64_t row = share(j.rows, block, j.blocks), left = product
     cdef const char *a = j.a
@@ -112,12 +113,12 @@ cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nog
 
 
 cdef int64_t area_floats(const RealJob *j) noexcept nogil:
-    """The size of the buffer, and of the columns behind it."""
+    """Return the floats of a thread's buffer, and of the columns behind it."""
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """What one thread does: some of the units."""
+    """Compute one thread's share of the units."""
     cdef const RealJob *j = <const RealJob *>job
     cdef RealArea area
     cdef int64_t units = j.count * j.blocks * j.groups, unit
@@ -132,7 +133,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef int multiply(RealJob *job) except -1:
-    """All products, of at least one k; by the threads that pay for themselves."""
+    """Compute all products; k is at least 1."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads
     if work == 0:
@@ -150,14 +151,14 @@ cdef int multiply(RealJob *job) except -1:
 
 
 cdef class RealProduct:
-    """The product with weights of int8, packed once.
+    """Multiply float32 matrices by int8 weights, packed once.
 
     Parameters
     ----------
     weights : array_like of int8, or PackedB
         (k, oc), with at least one k.
     scale : array_like of float
-        Of all weights, or of each column.
+        One scale, or one for each column.
     """
 
     cdef PackedB _packed
@@ -177,7 +178,7 @@ cdef class RealProduct:
         return RealProduct, (self._packed, np.asarray(self._scale[:self._packed._n]))
 
     def __call__(self, x):
-        """``x @ (weights * scale)``, of an array of float32 (..., k), float16 or bfloat16."""
+        """Return ``x @ (weights * scale)`` for float32 x (..., k); float16 and bfloat16 are converted."""
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
         cdef RealJob job
@@ -200,13 +201,13 @@ register(RealProduct)
 
 
 cdef void take_step(cnp.ndarray array, int axis, int64_t *size, ptrdiff_t *step) noexcept:
-    """The size and the step of a dimension of a stack; those of one matrix for all before its first."""
+    """Set the size and the step of a stack's dimension: 1 and 0 if the stack does not have it."""
     size[0] = array.shape[axis] if axis >= 0 else 1
     step[0] = array.strides[axis] if size[0] != 1 else 0
 
 
 cdef list stack_shape(RealJob *job, cnp.ndarray a, cnp.ndarray b):
-    """The dimensions of stacks of matrices, which broadcast, and the steps of both along them."""
+    """Set the steps of both operands along the stacks' common dimensions, and return the broadcast shape."""
     cdef int d
     cdef int64_t left, right
     job.dims, job.count = max(a.ndim, b.ndim) - 2, 1
@@ -222,17 +223,17 @@ cdef list stack_shape(RealJob *job, cnp.ndarray a, cnp.ndarray b):
 
 
 cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
-    """Set where the first factors are; the array of these, which may be a copy."""
+    """Set the pointer and the steps of a; return its array, which may be a copy."""
     if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
         a = np.ascontiguousarray(a)
     job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
-    # NumPy's step of a dimension of one row can be any number, and several such rows may have become one matrix.
+    # NumPy lets the step of a one-row dimension be any number, but the caller may merge such rows into one matrix.
     job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(a) else a.strides[a.ndim - 2] // 4
     return a
 
 
 cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
-    """Set where the second factors are, as `set_a`; nothing multiplies them."""
+    """Set the pointer and the steps of b, with factor 1; return its array, which may be a copy."""
     if b.strides[b.ndim - 1] % 4 or b.strides[b.ndim - 2] % 4:
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
@@ -242,7 +243,7 @@ cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
 
 
 cdef void set_y(RealJob *job, cnp.ndarray y) noexcept:
-    """Set where the results are, of as many dimensions as there are stacks and two."""
+    """Set the pointer and the steps of y, which has the dimensions of the stack and two more."""
     cdef int d
     job.y, job.y_row = cnp.PyArray_BYTES(y), y.strides[job.dims] // 4
     for d in range(job.dims):
@@ -250,7 +251,7 @@ cdef void set_y(RealJob *job, cnp.ndarray y) noexcept:
 
 
 def real_matmul(a, b):
-    """``numpy.matmul(a, b)`` of arrays of float32, float16 or bfloat16, with at least two dimensions each."""
+    """Return ``numpy.matmul(a, b)`` in float32, for at least two dimensions; float16 and bfloat16 are converted."""
     cdef cnp.ndarray left = float32s(a, "a"), right = float32s(b, "b"), y
     cdef RealJob job
     if left.ndim < 2 or right.ndim < 2 or left.shape[left.ndim - 1] != right.shape[right.ndim - 2]:
@@ -260,7 +261,7 @@ def real_matmul(a, b):
     y = empty_of((*stack_shape(&job, left, right), job.rows, job.columns), cnp.NPY_FLOAT32)
     set_y(&job, y)
     if right.ndim == 2 and cnp.PyArray_IS_C_CONTIGUOUS(left):
-        # One product of all rows.
+        # Merge the stack: one product of all rows.
         job.rows, job.dims, job.count = job.rows * job.count, 0, 1
     if job.k == 0:
         y.fill(0)

@@ -1,4 +1,4 @@
-# Recurrent layers, executed (see recurrent.pyx).
+# The driver of recurrent layers (see recurrent.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
@@ -12,35 +12,35 @@ cdef enum Kind:
 cdef enum:
     MAX_DIRECTIONS = 2
     MAX_GATES = 4
-    # Weights beyond the L2 cache are read one panel after the other, which the hardware fetches ahead better than
-    # several side by side.
+    # Bytes of weights, about an L2 cache: tiles read larger weights panel after panel, which the hardware prefetches
+    # better than several panels side by side.
     L2_BYTES = 1 << 20
-    # Bytes of sums of a stretch of time for each thread, which are to stay in the L2 cache.
+    # Bytes of source sums that a stretch of time has for each thread, so that they stay in its L2 cache.
     STRETCH_BYTES = 1 << 20
 
 
-# One direction of a layer. Columns of weights, scales, biases and sums are [units // 16][gates][16], for a GRU_CELL
-# those of the first two gates before those of the third.
+# One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]; those of a GRU_CELL
+# have the columns of its first two gates before the columns of the third gate.
 cdef struct Direction:
-    Problem product                # of the source and its weights: for any rows, to any C
-    const int8_t *weights       # of the state: packed, with certificates
+    Problem product             # source times its weights, for any number of rows and any C
+    const int8_t *weights       # weights of the state: packed, with no-saturation proofs
     ptrdiff_t panel_size
     const uint8_t *certified
-    const int32_t *start        # -data_shift * sums of their columns; NULL for zeros
+    const int32_t *start        # -data_shift * column sums of the state's weights; NULL for zeros
     const float *scale          # 1 / (data_scale * weights_scale)
-    const float *bias           # of a GRU_LINEAR_CELL [units // 16][4][16]
+    const float *bias           # [units // 16][biases][16]; a GRU_LINEAR_CELL has 4 biases
     bint backwards
-    # First and last states, contiguous; h0 and c0 may be NULL (0.0).
+    # First and last states, contiguous. NULL in h0 or c0 stands for 0.0.
     const uint8_t *h0
     const float *c0
-    char *last_h                # of the destination's type
+    char *last_h                # u8 or f32, as the destination
     float *last_c
-    # The destination, of type u8 or f32, whose rows are contiguous.
+    # The destination, u8 or f32, with contiguous rows.
     char *dst
     ptrdiff_t dst_step, dst_row
-    # The workspace. Rows of states are whole panels.
-    int32_t *sums               # of the source, for a stretch of time steps
-    uint8_t *states[2]          # of even and of odd steps
+    # Workspace. Rows of states are whole panels.
+    int32_t *sums               # the source's sums of a stretch of time
+    uint8_t *states[2]          # states before even and before odd steps
     uint8_t *reset              # r * h
     float *memory               # c, or u
     float *output               # h before it is quantized
@@ -50,28 +50,28 @@ cdef struct Layer:
     const i8_kernels *kernels
     Kind kind
     int gates
-    int64_t steps, rows, units, panels          # panels: units // 16, rounded up
+    int64_t steps, rows, units, panels          # panels: ceil(units / 16)
     int directions
     Direction direction[MAX_DIRECTIONS]
     float data_scale, data_reciprocal
     int data_shift
-    bint real, real_state       # the destination is f32, or else u8; the last state of it
-    # The source, (steps, rows, inputs), u8 or real numbers to be quantized.
+    bint real, real_state       # whether the destination, and the last state of h, are f32 (otherwise u8)
+    # The source, (steps, rows, inputs): u8, or float values to quantize.
     int64_t inputs
     const char *src
     ptrdiff_t src_step, src_row, src_col
     int src_type
-    # Sequences of different length, of which the longest is the first row; NULL if all have as many steps.
+    # Sequences of different lengths, sorted with the longest first; NULL if all sequences have all steps.
     const int64_t *lengths
-    const int64_t *order        # where each row is in the batch
-    const int64_t *begin        # [steps + 1] rows of all time steps before, those that have ended left out
-    int threads                 # at most
+    const int64_t *order        # position of each row in the batch
+    const int64_t *begin        # [steps + 1] rows of all earlier steps, without ended sequences
+    int threads                 # upper limit
     i8_barrier *barrier
-    # Of a row of the workspace, in elements: of states, memory and output; of sums.
+    # Row steps of the workspace in elements: states, memory and output; sums.
     ptrdiff_t state_row, sums_row
-    int64_t stretch             # time steps whose sums are computed together
-    bint in_turn                # tiles of a step read their panels one after the other
-    uint8_t *source             # of a stretch, if it is not read in place
+    int64_t stretch             # time steps whose source sums are computed together
+    bint in_turn                # tiles of a step read their panels one after another
+    uint8_t *source             # source of a stretch, copied; unused if it is read in place
 
 
 cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,

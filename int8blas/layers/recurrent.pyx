@@ -1,17 +1,17 @@
 """The driver of recurrent layers: one layer, in one direction or both, over all time steps.
 
     run_layer           for each stretch of time:
-      source_sums         the source times its weights, one GEMM for each direction
-      run_steps           one thread's rows and units, step by step      (in parallel; all wait for all after a step)
+      source_sums         multiply the source by its weights, one GEMM for each direction
+      run_steps           in parallel: one thread's rows and units, step by step, with a barrier after each step
         run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
-The state before times its weights is the other part of the gates' sums, which the cell turns into the new state while
-they are in the L1 cache. For that the gates of 16 units are neighbouring panels. A GRU whose reset gate is applied
-before the product has two phases in a step, each of which finds its gates' columns together.
+The sums of a gate have two parts: source times weights, and previous state times weights. The cell turns them into the
+new state while they are in the L1 cache, so the gates of 16 units are neighbouring panels. A GRU whose reset gate is
+applied before the product has two phases in a step. The columns of each phase's gates are contiguous.
 
-Sequences of different length are in order of length, so that those that have a time step are the first rows of it. The
-sums of the source have no others. A row that a step leaves out keeps its state in the buffer where it is: forwards its
-last one, where it ended; backwards its first one, until it begins.
+Sequences of different lengths are sorted by length, so the sequences that have a time step are its first rows, and the
+source's sums contain only these rows. A row that a step leaves out keeps its state where it is: going forward its last
+state, after its end; going backward its first state, until it begins.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -29,17 +29,17 @@ from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.problem cimport Problem
 
 
-# Some time steps that follow one another.
+# Consecutive time steps.
 cdef struct Stretch:
     const Layer *layer
     int64_t first, steps
 
 
-# What one thread does of a layer: some rows and panels of one direction, or of both.
+# One thread's part of a layer: rows and panels of one direction or of both.
 cdef struct Part:
-    int first, end              # directions
+    int first, end              # range of directions
     int64_t row, row_end, panel, panel_end
-    bint waits                  # other threads make units of the same rows
+    bint waits                  # other threads compute other units of these rows
 
 
 # A part of a step: some of the gates.
@@ -49,7 +49,7 @@ cdef struct Phase:
 
 
 cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
-    """Set the pointers to the workspace, and the end of it."""
+    """Set the pointers to the workspace, and `end` to its end."""
     cdef size_t states = layer.rows * layer.state_row
     cdef Direction *d
     cdef int i
@@ -67,23 +67,23 @@ cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
 
 
 cdef inline bint is_in_place(const Layer *layer) noexcept nogil:
-    """Whether the source is bytes whose rows of all time steps are evenly spaced."""
+    """Return whether the GEMM can read the source in place: uint8, with evenly spaced rows over all time steps."""
     return layer.src_type == I8_TYPE_U8 and layer.src_col == 1 and layer.lengths is NULL and (
         layer.rows == 1 or layer.steps == 1 or layer.src_step == layer.rows * layer.src_row)
 
 
 cdef inline ptrdiff_t source_row(const Layer *layer) noexcept nogil:
-    """Bytes from one row of a source that is copied to the next."""
+    """Return the bytes from one row of the copied source to the next."""
     return round_up(layer.inputs, ALIGNMENT) + ALIGNMENT
 
 
 cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil:
-    """Of all time steps before."""
+    """Return the number of rows of all time steps before `time`."""
     return time * layer.rows if layer.begin is NULL else layer.begin[time]
 
 
 cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
-    """How many rows have a time step: the first ones."""
+    """Return the number of rows that have a time step; they are the first ones."""
     return rows_before(layer, time + 1) - rows_before(layer, time)
 
 
@@ -92,16 +92,16 @@ cdef inline int64_t steps_of(const Layer *layer, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t place_of(const Layer *layer, int64_t row) noexcept nogil:
-    """Where a row is in the batch."""
+    """Return the position of a row in the batch."""
     return row if layer.order is NULL else layer.order[row]
 
 
 cdef void start_states(const Layer *layer) noexcept nogil:
-    """The first states, and zeros where units end before a panel does."""
+    """Copy the first states to the workspace, with zeros behind the last unit of a row."""
     cdef const Direction *d
     cdef int64_t i, k, place, size = layer.rows * layer.state_row
     cdef uint8_t *state
-    if size == 0:  # without a workspace
+    if size == 0:  # the workspace is empty
         return
     for i in range(layer.directions):
         d = &layer.direction[i]
@@ -120,7 +120,7 @@ cdef void start_states(const Layer *layer) noexcept nogil:
 
 
 cdef void finish_states(const Layer *layer) noexcept nogil:
-    """The last states."""
+    """Copy the last states to the results."""
     cdef const Direction *d
     cdef const uint8_t *state
     cdef int64_t i, j, k, place, units = layer.units
@@ -144,7 +144,7 @@ cdef void finish_states(const Layer *layer) noexcept nogil:
 # --- the source ------------------------------------------------------------------------------------------------------
 
 cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
-    """One of the rows of a stretch, whose first step is its earliest time, as bytes, unless the row has ended."""
+    """Copy or quantize one row of a stretch that starts at its earliest time, unless the row has ended."""
     cdef const Layer *layer = (<const Stretch *>job).layer
     cdef int64_t first = (<const Stretch *>job).first
     cdef int64_t time = first + index // layer.rows, row = index % layer.rows
@@ -161,7 +161,7 @@ cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
 
 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
-    """The sums of a stretch of time. 0, or -1 if there is no memory."""
+    """Compute the source's sums of a stretch that starts at `time`. Return 0, or -1 without memory."""
     cdef Problem g = d.product
     cdef Stretch stretch = Stretch(layer, time, steps)
     g.m = rows_before(layer, time + steps) - rows_before(layer, time)
@@ -183,7 +183,7 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
 
 cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
                    int32_t *sums) noexcept nogil:
-    """Sums of some rows of the state and some panels of its weights."""
+    """Multiply some rows of the state by some panels of its weights."""
     cdef i8_tile_args t
     cdef int largest = tile_panels(layer.kernels, height)
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
@@ -213,7 +213,7 @@ cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int
 
 cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t rows,
                     const int32_t *x, const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
-    """Some gates of a step of `rows` rows; x are the sums of its source, `a` is what the gates' weights multiply."""
+    """Compute some gates of a step of `rows` rows, from the source's sums `x` and the factor `a` of the weights."""
     cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
     cdef i8_cell_args c
     cdef int64_t tiles, i, row, column
@@ -250,20 +250,20 @@ cdef inline int64_t time_of(const Layer *layer, const Direction *d, int64_t step
 
 
 cdef inline int64_t first_time(const Layer *layer, const Direction *d, int64_t first, int64_t steps) noexcept nogil:
-    """The earliest time of a stretch of so many steps, whose first is `first`."""
+    """Return the earliest time of a stretch of `steps` steps that starts with step `first`."""
     return layer.steps - first - steps if d.backwards else first
 
 
 cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64_t time, int64_t first,
                                    int64_t steps) noexcept nogil:
-    """The sums of the source of one time step of such a stretch."""
+    """Return the source's sums of one time step of such a stretch."""
     cdef int64_t rows = rows_before(layer, time) - rows_before(layer, first_time(layer, d, first, steps))
     return d.sums + rows * layer.sums_row
 
 
 cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
                    int64_t steps) noexcept nogil:
-    """One step of a stretch of so many, whose first is `first`."""
+    """Run the last phase of a step, in a stretch of `steps` steps that starts with step `first`."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
     cdef uint8_t *after = d.states[~step & 1]
@@ -281,7 +281,7 @@ cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int
 
 cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t time,
                      const uint8_t *after) noexcept nogil:
-    """What a part made of a step goes to the destination, and 0.0 of sequences that do not have it."""
+    """Copy a part's results of one step to the destination; sequences that have ended get 0.0."""
     cdef int64_t unit = part.panel * I8_PANEL, units = min(part.panel_end * I8_PANEL, layer.units) - unit, row
     cdef int64_t rows = rows_of(layer, time)
     cdef char *dst
@@ -300,7 +300,7 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
 
 cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
                     int64_t steps) noexcept nogil:
-    """The first phase of a step of a GRU whose reset gate is applied before the product."""
+    """Run the first phase of a GRU step whose reset gate is applied before the product."""
     cdef Phase phase
     cdef const uint8_t *before = d.states[step & 1]
     cdef int64_t time = time_of(layer, d, step)
@@ -312,14 +312,14 @@ cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, in
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
-    """As many of the threads as a step pays for."""
+    """Return the number of threads that a step pays for, at most `threads`."""
     cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
     cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
     return paid_threads(<double>work, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
-    """The first row of a part that has as many steps to make from `time` on as the others, in so many steps."""
+    """Return the first row of a part, so that all parts have the same number of row steps from `time` on."""
     cdef int64_t row = 0, before = 0, wanted
     if layer.lengths is NULL or part == parts:
         return share(layer.rows, part, parts)
@@ -331,8 +331,11 @@ cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int 
 
 
 cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_t steps) noexcept nogil:
-    """One of the parts of a stretch of so many steps, whose first is `first`: of a direction where each has a thread;
-    of the rows if there is a tile for each thread, else of the units."""
+    """Return one part of a stretch of `steps` steps that starts with step `first`.
+
+    Each thread takes one direction if there are enough threads. Parts of a direction are rows if each thread gets a
+    tile of them, otherwise units.
+    """
     cdef int64_t time
     cdef Part p
     cdef int members = parts, member = part, largest
@@ -355,7 +358,7 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
 
 
 cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
-    """What one thread does in a stretch of time."""
+    """Run one thread's part of a stretch of time."""
     cdef const Layer *layer = (<const Stretch *>job).layer
     cdef int64_t first = (<const Stretch *>job).first, steps = (<const Stretch *>job).steps
     cdef Part part = part_of(layer, thread, threads, first, steps)
@@ -374,7 +377,7 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 
 
 cdef int run_layer(Layer *layer) noexcept nogil:
-    """All time steps. 0, or -1 if there is no memory."""
+    """Execute all time steps. Return 0, or -1 without memory."""
     cdef char *memory
     cdef char *end
     cdef const Direction *d
@@ -383,12 +386,12 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     cdef int i, threads
     layer.barrier = &barrier
     layer.panels = ceil_div(layer.units, I8_PANEL)
-    # One cache line more, so that rows do not meet in the same sets of the cache.
+    # One more cache line, so that rows do not map to the same cache sets.
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
-    # Asked for here already, as the length of a stretch depends on the number.
+    # Start the threads now: the length of a stretch depends on how many there are.
     threads = region_threads(layer_threads(layer, layer.threads))
     layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
@@ -414,7 +417,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
 
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
                          bint real) noexcept nogil:
-    """The sum of both directions, which are contiguous f32, to f32 or u8. Overwrites the first."""
+    """Add both directions, contiguous f32, into the first, and store the sum as f32 or u8."""
     cdef int64_t time, row, i, units = layer.units
     cdef float *x = <float *>layer.direction[0].dst
     cdef const float *y = <const float *>layer.direction[1].dst

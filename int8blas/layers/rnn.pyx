@@ -1,10 +1,10 @@
-"""Recurrent layers with 8-bit states and weights, as oneDNN's RNN primitive has them: LSTM and GRU.
+"""LSTM and GRU with uint8 states and int8 weights, as in oneDNN's RNN primitive.
 
-Data are uint8 with a scale and a shift, weights int8 with a scale; these scales multiply::
+Data are uint8 with a scale and a shift, weights int8 with a scale. Quantization multiplies by these scales::
 
     data_u8 = sat(rne(data * data_scale + data_shift))          weights_s8 = sat(rne(weights * weights_scale))
 
-The sums of a gate are exact integers, everything after them is float32 in the order of the formulas::
+The sums of a gate are exact integers; everything after them is float32, in the order of the formulas::
 
     gate = f32(sum) * (1 / (data_scale * weights_scale)) + bias
     sum = sum over i of (x_u8[i] - data_shift) * weights_layer_s8[i]
@@ -40,12 +40,12 @@ cdef float LARGEST = 3.402823466e38
 
 SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
-# Gates and biases of each phase of a step (see recurrent.pyx).
+# Gates and biases of each phase of a step, by kind of cell (see recurrent.pyx).
 PHASES = {LSTM_CELL: ((4,), (4,)), GRU_CELL: ((2, 1), (2, 1)), GRU_LINEAR_CELL: ((3,), (4,))}
 
 
 cdef class Cell:
-    """The packed weights of one direction of a layer, and the values of their columns."""
+    """The packed weights of one direction of a layer, and the scales and biases of their columns."""
 
     cdef PackedB of_source, of_state
     cdef cnp.ndarray start, scale, bias
@@ -64,7 +64,7 @@ cdef class Cell:
         return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias)
 
     cdef bint fits(self, int64_t inputs, int64_t units, int64_t columns, int64_t biases, int data_shift) except -1:
-        """Whether this is a cell of that size."""
+        """Return whether the cell has these sizes and this shift."""
         return (
             self.of_source.dtype == np.int8 and self.of_state.dtype == np.int8 and self.data_shift == data_shift
             and self.of_source.shape == (inputs, columns) and self.of_state.shape == (units, columns)
@@ -86,7 +86,7 @@ cdef class Cell:
 
 
 cdef class RecurrentLayer:
-    """What LSTM and GRU have in common: all but the names of their arguments."""
+    """The common part of LSTM and GRU: everything but the names of their arguments."""
 
     cdef readonly int layers, directions
     cdef readonly Py_ssize_t input_size, units
@@ -134,7 +134,7 @@ cdef class RecurrentLayer:
                 f"direction={self.direction!r}{linear})[{self.src_dtype} -> {self.dst_dtype}]")
 
     cdef cnp.ndarray first_state(self, x, str name, int64_t rows, tuple typenums):
-        """A first state as a contiguous array of (layers, directions, n, units), uint8 or float32, or None."""
+        """Return a first state as a contiguous array (layers, directions, n, units), uint8 or float32, or None."""
         cdef cnp.ndarray array
         if x is None:
             return None
@@ -149,7 +149,7 @@ cdef class RecurrentLayer:
         return np.ascontiguousarray(array).reshape(shape)
 
     cdef cnp.ndarray quantized(self, cnp.ndarray x):
-        """A first state as uint8."""
+        """Return a first state quantized to uint8."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray state
         if x is None or cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
@@ -161,7 +161,7 @@ cdef class RecurrentLayer:
         return state
 
     cdef tuple execute(self, src, h0, c0, lengths, out):
-        """The destination, h_t and c_t."""
+        """Execute the layers; return the destination, h_t and c_t."""
         cdef cnp.ndarray x = elements_of_type(src, "src", self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:
@@ -198,8 +198,8 @@ cdef class RecurrentLayer:
         return result if out is None else out, h_t.reshape(shape), None if c_t is None else c_t.reshape(shape)
 
     cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c):
-        """Which rows (time, n) of a source, and which first states (layers, directions, n), have infinities or NaN;
-        None if none has."""
+        """Find the source's rows (time, n) and the first states (layers, directions, n) that are not finite; return
+        None if there are none."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray bad = rows_not_finite(x), state
         cdef list states = []
@@ -216,7 +216,7 @@ cdef class RecurrentLayer:
         return np.zeros((cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)), bool) if bad is None else bad, begins
 
     cdef bint is_usable(self, cnp.ndarray target, cnp.ndarray src):
-        """Whether the driver may write to `target` itself: rows are contiguous and share no memory with `src`."""
+        """Return whether the driver can write to `target`: contiguous rows, and no memory shared with `src`."""
         cdef uintptr_t low, high, from_, to
         bounds(target, &low, &high)
         bounds(src, &from_, &to)
@@ -225,7 +225,7 @@ cdef class RecurrentLayer:
 
     cdef int run(self, int index, cnp.ndarray x, cnp.ndarray y, cnp.ndarray h, cnp.ndarray c, cnp.ndarray h_t,
                  cnp.ndarray c_t, tuple sequences) except -1:
-        """Execute one of the layers."""
+        """Execute one layer."""
         cdef Layer layer
         cdef Direction *d
         cdef cnp.ndarray halves = None, place, lengths, order, begin
@@ -289,7 +289,7 @@ cdef class RecurrentLayer:
 
 
 cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
-    """Of each row (i, j) of an array, whether it has an infinity or a NaN; None if none has."""
+    """Return for each row (i, j) whether it has an infinity or a NaN, or None if no row has."""
     cdef const i8_kernels *kernels = current_kernels()
     cdef int type = element_type(cnp.PyArray_TYPE(x))
     cdef int64_t steps = cnp.PyArray_DIM(x, 0), rows = cnp.PyArray_DIM(x, 1), i, j
@@ -307,7 +307,7 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
 
 
 def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
-    """The arguments of both layers but weights and bias: dtypes, scale and shift as they are used."""
+    """Check the arguments that LSTM and GRU share, except weights and bias; return dtypes, scale and shift."""
     choice(direction, "direction", DIRECTIONS)
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
@@ -316,7 +316,7 @@ def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
 
 
 def check_length(longest, shift):
-    """The largest number of inputs and units of a layer, by which its sums are bounded."""
+    """Raise an error if sums over `longest`, inputs plus units of a layer, could exceed int32."""
     most = INT32_MAX // (128 * max(shift, 255 - shift))
     if longest > most:
         raise ValueError(f"weights_layer and weights_iter must have at most {most} inputs and units together, so "
@@ -324,7 +324,7 @@ def check_length(longest, shift):
 
 
 def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift):
-    """The inverse of RecurrentLayer.__reduce__, which nothing is taken on trust from."""
+    """Restore what RecurrentLayer.__reduce__ stored, after checking every value."""
     cdef RecurrentLayer layer
     cdef Cell cell
     if kind not in PHASES:
@@ -359,52 +359,53 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 @cython.final
 cdef class LSTM(RecurrentLayer):
-    """Long short-term memory in 8 bits: created once, executed many times.
+    """Long short-term memory with uint8 states: created once, executed many times.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
-    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, computed from a uint8 source and
-    state and int8 weights; c is float32. ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 =
-    sat(rne(weights * weights_scale))``: these scales are factors, as in oneDNN's RNN primitive.
+    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, computed from a uint8 source, a
+    uint8 state and int8 weights; c is float32. ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 =
+    sat(rne(weights * weights_scale))``: quantization multiplies by the scales, as in oneDNN's RNN primitive.
 
     Parameters
     ----------
     weights_layer : array_like of int8 or float32, or sequence of them
-        Of the source, (input, gates, units) with the gates i, f, c~, o. Both directions are (directions, input, gates,
-        units), several layers (layers, directions, input, gates, units), or, as the first layer may have another input
-        than the others, a list with an array for each layer.
+        Weights of the source, (input, gates, units) with the gates i, f, c~, o. With both directions the shape is
+        (directions, input, gates, units), with several layers (layers, directions, input, gates, units). If the layers
+        have different inputs, give a list with one array for each layer.
     weights_iter : array_like of the same dtype, or sequence of them
-        Of the state, (units, gates, units), with the same leading dimensions.
+        Weights of the state, (units, gates, units), with the same leading dimensions.
     bias : array_like of float32, optional
         (gates, units), with the same leading dimensions; zeros by default.
     data_scale : float, optional
-        Of source, state and destination, 127 by default.
+        The scale of source, state and destination.
     data_shift : int, optional
-        The uint8 that is 0.0, 128 by default.
+        The uint8 value that stands for 0.0.
     weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
-        For float32 weights: 63 / max|w| of the weights of source and state together, one for each layer and direction,
-        or one for each gate and unit. Or values, which int8 weights need: one, or (gates, units), or any array that
-        broadcasts to (layers, directions, gates, units). These are the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
+        For float32 weights, 'per_tensor' is 63 / max|w| over the weights of source and state together, for each layer
+        and direction; 'per_channel' is the same for each gate and unit. int8 weights need values: one, or (gates,
+        units), or any array that broadcasts to (layers, directions, gates, units). These are the masks 0 and
+        (1 << 3) | (1 << 4) of oneDNN.
     direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
-        From the first time step to the last, or back; or both, where the destination has the units of both side by
-        side, or their sum.
+        Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
+        'bidirectional_sum' adds them.
     src_dtype : dtype, optional
         uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`.
     dst_dtype : dtype, optional
-        uint8; or float32, which is h before it is quantized.
+        uint8; or float32, the value of h before it is quantized.
 
     Attributes
     ----------
     layers, directions, input_size, units : int
-        Sizes.
+        Sizes of the layer.
     direction, data_scale, data_shift, src_dtype, dst_dtype
         As given.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it. Also where sums could leave int32, with more inputs and
-        units together than 131071 for the shift 128, 65793 for 0 or 255.
+        If an argument is not as above; the error names it. Inputs and units of a layer together are limited to 131071
+        with shift 128, to 65793 with shift 0 or 255, because larger sums could exceed int32.
 
     See Also
     --------
@@ -412,19 +413,20 @@ cdef class LSTM(RecurrentLayer):
 
     Notes
     -----
-    The same bits on every CPU, with any number of threads, and for a sequence in one call or in several that pass on
-    h_t and c_t. The source of a further layer is the uint8 destination of the one before, whatever `dst_dtype` is.
+    Results have the same bits on every CPU and with any number of threads. A sequence may be divided among several
+    calls that pass on h_t and c_t. Each further layer reads the uint8 destination of the previous layer, whatever
+    `dst_dtype` is.
 
-    tanh and the logistic function are those of :class:`Eltwise`, but for the latter below -87.3, where it is 0.
+    tanh and the logistic function are those of :class:`Eltwise`, except that the logistic function is 0 below -87.3.
 
-    Where a float source or first state has an infinity or a NaN, all float results of that sequence and direction are
-    NaN from that step on, in further layers too; uint8 results have no NaN.
+    If a float source or a first state is not finite, all float results of its sequence and direction are NaN from that
+    step on, in further layers too. uint8 results have no NaN.
 
-    As on oneDNN's page "Nuances of int8 computations", the source is never int8. Its recommended values are the
-    defaults, and ``weights_scale="per_tensor"``; with weights of at most 63 in magnitude the kernels without VNNI are
-    at their fastest.
+    The source is never int8, as oneDNN's page "Nuances of int8 computations" recommends. The defaults and
+    ``weights_scale="per_tensor"`` follow that page. Kernels without VNNI are fastest with weights of at most 63 in
+    magnitude.
 
-    Weights of ``torch.nn.LSTM``, whose gates are in the same order::
+    Weights of ``torch.nn.LSTM``, which has the same order of gates::
 
         weights_layer = weight_ih_l0.reshape(4, units, input).transpose(2, 0, 1)
         weights_iter = weight_hh_l0.reshape(4, units, units).transpose(2, 0, 1)
@@ -459,23 +461,22 @@ cdef class LSTM(RecurrentLayer):
                     src_dtype, dst_dtype)
 
     def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
-        """Execute the layers over a sequence.
+        """Execute the layers over sequences.
 
         Parameters
         ----------
         src : array_like of `src_dtype`
-            (t, n, input), with any strides.
+            (t, n, input): t time steps of n sequences, with any strides.
         h0 : array_like of uint8 or float32, optional
-            The first states, (layers, directions, n, units), of which leading dimensions of size 1 may be left out;
-            float32 is quantized. 0.0 by default.
+            The first states, (layers, directions, n, units); leading dimensions of size 1 may be omitted. float32 is
+            quantized. The default is 0.0.
         c0 : array_like of float32, optional
-            The same for c.
+            The first c, with the shape of `h0`.
         lengths : array_like of int, optional
-            How many time steps each of the n sequences has, from 0 to t, or one number for all; t by default. What
-            `src` has beyond is not read, and `dst` is 0.0 there, as uint8 `data_shift`. The last states of a sequence
-            are those after its own last step, of further layers too, and the other direction begins with that step.
-            With a length of 0 they are the first states. Sequences may be in any order; steps that they do not have
-            are not computed.
+            The number of time steps of each sequence, from 0 to t, (n,) or one number; t by default. Later steps of
+            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). Last states are those after a
+            sequence's own last step, where the backward direction starts; with length 0 they are the first states.
+            Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             Where to store dst, with any strides.
 
@@ -484,9 +485,9 @@ cdef class LSTM(RecurrentLayer):
         dst : ndarray of `dst_dtype`
             ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for 'bidirectional_concat'.
         h_t : ndarray of `dst_dtype`
-            The last states, (n, units) with the leading dimensions of the weights, layers and directions for a list.
+            The last states, (n, units), with the leading dimensions of the weights (layers and directions for a list).
         c_t : ndarray of float32
-            The same of c.
+            The last c, with the shape of `h_t`.
 
         Raises
         ------
@@ -498,36 +499,34 @@ cdef class LSTM(RecurrentLayer):
 
 @cython.final
 cdef class GRU(RecurrentLayer):
-    """Gated recurrent units in 8 bits: created once, executed many times.
+    """Gated recurrent units with uint8 states: created once, executed many times.
 
     ``h_t = u * h_(t-1) + (1 - u) * o``
 
-    with ``u = logistic(x_t W_u + h_(t-1) W'_u + b_u)``, r the same, and
-    ``o = tanh(x_t W_o + (r * h_(t-1)) W'_o + b_o)``, where ``r * h_(t-1)`` is quantized as a state is; with
-    `linear_before_reset` ``o = tanh((x_t W_o + b_o) + r * (h_(t-1) W'_o + b'_o))``. Source and state are uint8, weights
-    int8: ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 = sat(rne(weights * weights_scale))``.
-    These scales are factors, as in oneDNN's RNN primitive.
+    with ``u = logistic(x_t W_u + h_(t-1) W'_u + b_u)``, the same for r, and
+    ``o = tanh(x_t W_o + (r * h_(t-1)) W'_o + b_o)``, where ``r * h_(t-1)`` is quantized like a state. With
+    `linear_before_reset`, ``o = tanh((x_t W_o + b_o) + r * (h_(t-1) W'_o + b'_o))``. Source and state are uint8, and
+    weights are int8, quantized as ``data_u8 = sat(rne(data * data_scale + data_shift))`` and ``weights_s8 =
+    sat(rne(weights * weights_scale))``. Quantization multiplies by the scales, as in oneDNN's RNN primitive.
 
     Parameters
     ----------
     weights_layer : array_like of int8 or float32, or sequence of them
-        Of the source, (input, gates, units) with the gates u, r, o. Both directions are (directions, input, gates,
-        units), several layers (layers, directions, input, gates, units), or, as the first layer may have another input
-        than the others, a list with an array for each layer.
+        Weights of the source, (input, gates, units) with the gates u, r, o; otherwise as for :class:`LSTM`.
     weights_iter : array_like of the same dtype, or sequence of them
-        Of the state, (units, gates, units), with the same leading dimensions.
+        Weights of the state, (units, gates, units), with the same leading dimensions.
     bias : array_like of float32, optional
-        (gates, units), or with `linear_before_reset` (gates + 1, units), whose last row is b'_o, with the same leading
-        dimensions; zeros by default.
+        (gates, units), with the same leading dimensions; zeros by default. With `linear_before_reset` the shape is
+        (gates + 1, units), and the last row is b'_o.
     linear_before_reset : bool, optional
-        Apply the reset gate after the product with the weights, as cuDNN and PyTorch do, False by default.
+        Apply the reset gate after the product with the weights, as cuDNN and PyTorch do.
     data_scale, data_shift, weights_scale, direction, src_dtype, dst_dtype
-        As of :class:`LSTM`.
+        As for :class:`LSTM`.
 
     Attributes
     ----------
     layers, directions, input_size, units : int
-        Sizes.
+        Sizes of the layer.
     direction, linear_before_reset, data_scale, data_shift, src_dtype, dst_dtype
         As given.
 
@@ -538,11 +537,11 @@ cdef class GRU(RecurrentLayer):
 
     See Also
     --------
-    LSTM : with notes that hold for both.
+    LSTM : its notes hold for both layers.
 
     Notes
     -----
-    Weights of ``torch.nn.GRU``, whose gates are r, z, n with z = u and n = o, and which has `linear_before_reset`::
+    Weights of ``torch.nn.GRU``, which has the gates r, z, n with z = u and n = o, and `linear_before_reset`::
 
         weights_layer = weight_ih_l0.reshape(3, units, input)[[1, 0, 2]].transpose(2, 0, 1)
         weights_iter = weight_hh_l0.reshape(3, units, units)[[1, 0, 2]].transpose(2, 0, 1)
@@ -574,17 +573,17 @@ cdef class GRU(RecurrentLayer):
         return self._kind == GRU_LINEAR_CELL
 
     def __call__(self, src, h0=None, *, lengths=None, out=None):
-        """Execute the layers over a sequence.
+        """Execute the layers over sequences.
 
         Parameters
         ----------
         src, h0, lengths, out
-            As of :class:`LSTM`.
+            As for :class:`LSTM`.
 
         Returns
         -------
         dst, h_t : ndarray of `dst_dtype`
-            As of :class:`LSTM`.
+            As for :class:`LSTM`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Arguments of the recurrent layers: weights and biases by layer and direction, and the scales of weights."""
+"""Check the arguments of LSTM and GRU, and divide weights, biases and scales by layer and direction."""
 
 from typing import Any, NamedTuple
 
@@ -10,12 +10,12 @@ from int8blas.core.words import dtype_error, dtype_name, either, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
-# A largest weight is taken to be at least this, as a scale must be finite.
+# Lower bound of the largest weight (2**-64), so that the scale 63 / max|w| stays finite for weights of zeros.
 SMALLEST_WEIGHT = np.float32(2.0**-64)
 
 
 class Cell(NamedTuple):
-    """What one direction of a layer is created from."""
+    """Weights, bias and scale of one direction of a layer."""
 
     weights_layer: npt.NDArray[np.int8]  # (input, gates, units)
     weights_iter: npt.NDArray[np.int8]  # (units, gates, units)
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
 
 
 def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[npt.NDArray[Any]]], int]:
-    """The arrays of each layer and direction, and how many leading dimensions these were given in."""
+    """Return the array of each layer and direction, and the number of leading dimensions that `x` had."""
     ndim = len(dimensions)
     wanted = ", ".join(dimensions)
     if isinstance(x, (list, tuple)):
@@ -52,7 +52,7 @@ def check_arrays(
     directions: int,
     dtypes: tuple[np.dtype[Any], ...],
 ) -> None:
-    """There is an array of a layer's shape for each of its directions, of one of these types."""
+    """Check that each layer has an array of its shape, and of an allowed dtype, for each direction."""
     if len(layers) != len(shapes):
         raise ValueError(f"{name} must have {len(shapes)} layers, as weights_layer has, got {len(layers)}")
     for arrays, shape in zip(layers, shapes, strict=True):
@@ -72,7 +72,7 @@ def check_arrays(
 def cells_of(
     weights_layer: Any, weights_iter: Any, bias: Any, weights_scale: Any, gates: int, biases: int, direction: str
 ) -> tuple[list[list[Cell]], int]:
-    """The cell of each layer and direction, and how many leading dimensions the weights were given in."""
+    """Return the cell of each layer and direction, and the number of leading dimensions that the weights had."""
     directions = 2 if direction.startswith("bidirectional") else 1
     of_source, lead = by_layer(weights_layer, "weights_layer", ("input", "gates", "units"))
     of_state, _ = by_layer(weights_iter, "weights_iter", ("units", "gates", "units"))
@@ -110,7 +110,7 @@ def scale_values(
     of_source: list[list[npt.NDArray[Any]]],
     of_state: list[list[npt.NDArray[Any]]],
 ) -> npt.NDArray[np.float32]:
-    """The scale of every gate and unit, of shape (layers, directions, gates, units)."""
+    """Return the scale of every gate and unit, of shape (layers, directions, gates, units)."""
     is_int8 = of_source[0][0].dtype == np.int8
     wanted = f"values that broadcast to {shape}" if is_int8 else "'per_tensor', 'per_channel' or values"
     if weights_scale is None or (is_int8 and isinstance(weights_scale, str)):
@@ -142,7 +142,7 @@ def scale_values(
 
 
 def quantized(weights: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
-    """sat(rne(weights * scale)) of float32 weights; others as they are."""
+    """Return sat(rne(weights * scale)) of float32 weights, and int8 weights unchanged."""
     if weights.dtype == np.int8:
         return weights
     with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def quantized(weights: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.
 
 
 def factors(scale: npt.NDArray[np.float32], data_scale: np.float32) -> npt.NDArray[np.float32]:
-    """1 / (data_scale * scale), of sums."""
+    """Return 1 / (data_scale * scale), the factors that turn sums into real numbers."""
     with np.errstate(all="ignore"):
         values = np.float32(1) / (data_scale * scale)
     if not (np.isfinite(values) & (values > 0)).all():
@@ -164,8 +164,11 @@ def factors(scale: npt.NDArray[np.float32], data_scale: np.float32) -> npt.NDArr
 def in_order_of_length(
     lengths: npt.NDArray[np.int64], steps: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """Lengths of sequences, the longest first; where these are in the batch; and how many sequences all time steps
-    before each have, and in all. None if all have all steps."""
+    """Sort sequences by length, longest first; return None if every sequence has all steps.
+
+    Returns the sorted lengths, the position of each sorted sequence in the batch, and for each time step the number of
+    rows of all earlier steps, with the total at the end.
+    """
     if (lengths == steps).all():
         return None
     order = np.argsort(-lengths, kind="stable")
@@ -175,8 +178,7 @@ def in_order_of_length(
 
 
 def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
-    """(..., gates, units) as columns, zeros behind the last unit: for the gates of each phase, gate after gate of each
-    16 units."""
+    """Arrange (..., gates, units) as columns, phase by phase: for each 16 units one gate after another, zero-padded."""
     *lead, _, units = values.shape
     panels = -(-units // 16)
     columns, first = [], 0
@@ -198,9 +200,9 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """NaN in float results, from the first step of a sequence with something that is not finite on, in its direction.
+    """Store NaN in float results, from the first step of a sequence that is not finite on, in its direction.
 
-    `bad` says it of the steps (t, n) of the source, `begins` of the first states (layers, directions, n).
+    `bad` marks the steps (t, n) of the source that are not finite, `begins` the first states (layers, directions, n).
     """
     inside = np.arange(len(bad))[:, np.newaxis] < (len(bad) if lengths is None else lengths)
     layers, directions = begins.shape[:2]

@@ -1,11 +1,11 @@
-"""Distances between rows, and the nearest rows of many. It imports core and gemm.
+"""Distances between rows, and the nearest rows. The room imports core and gemm.
 
-What it computes are products of rows with rows, and sums of squares of each::
+Both functions multiply rows by rows and sum the squares of each row::
 
-    distances       sqeuclidean: |x|^2 + |y|^2 - 2 x.y, a product whose output stage adds the squares
-      -> in_place     few rows x, and rows y that are read once, with their squares
-    nearest         nearest: arguments, shards, the steps between which a search can be stopped, results
-      -> search       a step: each thread's blocks of base rows, a product to a small buffer, what is above a threshold
+    distances       sqeuclidean: |x|^2 + |y|^2 - 2 x.y, a product whose epilogue adds the squares
+      -> in_place     few rows x; reads each row y once, for products and squares
+    nearest         nearest: arguments, shards, results, and steps between which the user can stop a search
+      -> search       a step: each thread multiplies blocks of base rows and keeps scores above a threshold
         -> best         the best rows of a query so far, a heap
-    squares         sums of squares of rows of arrays
+    squares         sums of squares of the rows of arrays
 """

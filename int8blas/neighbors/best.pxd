@@ -1,17 +1,17 @@
-# The best rows of a query so far: a heap, with the worst of them on top.
+# The best rows of a query so far: a heap with the worst row on top.
 from libc.float cimport FLT_MAX
 from libc.math cimport sqrt
 from libc.stdint cimport INT32_MIN, int32_t, int64_t
 from libc.string cimport memcpy
 
 
-# A row of the base by its running index. A larger key is better; of equal ones the lower index.
+# A row of the base, by its running index. A larger key is better; of equal keys the lower index is better.
 cdef struct Entry:
     int64_t key, index
 
 
-# `count` entries, in a heap. As soon as there are as many as are wanted, a row must have a key above the worst one's to
-# enter it, because rows come in the order of their indices: thresholds for csrc/neighbors/above_body.h.
+# A heap of `count` entries, and the thresholds for csrc/neighbors/above_body.h. Once the heap is full, a row must have
+# a key above the worst to enter: rows come in the order of their indices, so of equal keys the first stays.
 cdef struct Best:
     Entry *entries
     int64_t count
@@ -20,14 +20,14 @@ cdef struct Best:
 
 
 cdef inline int64_t key_of_real(double x) noexcept nogil:
-    """An integer for a finite number or zero, in the order of these."""
+    """Map a finite number to an integer, so that integers have the order of the numbers."""
     cdef int64_t bits
     memcpy(&bits, &x, sizeof(bits))
     return bits if bits >= 0 else bits ^ <int64_t>0x7fffffffffffffff
 
 
 cdef inline double real_of_key(int64_t key) noexcept nogil:
-    """The number that has this key."""
+    """Return the number that has this key."""
     cdef double x
     if key < 0:
         key ^= <int64_t>0x7fffffffffffffff
@@ -45,7 +45,7 @@ cdef inline bint is_worse(const Entry *x, const Entry *y) noexcept nogil:
 
 
 cdef inline void sift_down(Entry *heap, int64_t count, Entry entry) noexcept nogil:
-    """Put an entry in place of the top one."""
+    """Replace the top entry."""
     cdef int64_t at = 0, child = 1
     while child < count:
         if child + 1 < count and is_worse(&heap[child + 1], &heap[child]):
@@ -58,7 +58,7 @@ cdef inline void sift_down(Entry *heap, int64_t count, Entry entry) noexcept nog
 
 
 cdef inline bint insert(Best *best, int64_t most, Entry entry) noexcept nogil:
-    """Whether an entry is among the `most` best ones, into whose heap it goes then."""
+    """Insert an entry if it is among the `most` best; return whether it is."""
     cdef int64_t at
     if best.count == most:
         if not is_worse(&best.entries[0], &entry):
@@ -75,7 +75,7 @@ cdef inline bint insert(Best *best, int64_t most, Entry entry) noexcept nogil:
 
 
 cdef inline void sort_heap(Best *best) noexcept nogil:
-    """The entries in order, the best one first; they are no heap then."""
+    """Sort the entries, best first; they are then no heap."""
     cdef int64_t last
     cdef Entry entry
     for last in range(best.count - 1, 0, -1):

@@ -1,4 +1,4 @@
-"""``sqeuclidean``: squared distances of rows, a product whose output stage adds the squares of both operands."""
+"""``sqeuclidean``: squared distances of rows, a product whose epilogue adds the squares of both operands."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -24,17 +24,17 @@ from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row
 cnp.import_array()
 
 cdef enum:
-    # Sums of squares that are on the stack: an array for them takes a tenth of the time of a small call.
+    # Sums of squares that fit on the stack; allocating an array would add a tenth to the time of a small call.
     FEW_SQUARES = 256
 
 
 cdef inline int64_t distance_bound(bint same_type) noexcept:
-    """The largest square that one k can add to a distance."""
+    """Return the largest square that one k can add to a distance."""
     return 255 * 255 if same_type else 383 * 383
 
 
 cdef cnp.ndarray as_matrix(cnp.ndarray array, str name):
-    """Vectors as rows: a matrix itself, or a single vector as one."""
+    """Return vectors as rows: a matrix unchanged, a single vector as one row."""
     if cnp.PyArray_NDIM(array) == 2:
         return array
     if cnp.PyArray_NDIM(array) != 1:
@@ -43,7 +43,7 @@ cdef cnp.ndarray as_matrix(cnp.ndarray array, str name):
 
 
 cdef int check_shape(cnp.ndarray out, const Problem *g, bint x_is_vector, bint y_is_vector) except -1:
-    """`out` has the shape of the result."""
+    """Raise an error unless `out` has the shape of the result."""
     cdef int last = 1 - x_is_vector
     if (
         cnp.PyArray_NDIM(out) == 2 - x_is_vector - y_is_vector and (x_is_vector or cnp.PyArray_DIM(out, 0) == g.m)
@@ -55,7 +55,7 @@ cdef int check_shape(cnp.ndarray out, const Problem *g, bint x_is_vector, bint y
 
 
 cdef int run_in_place(Problem *g) except -1:
-    """Distances of rows where they are."""
+    """Compute distances with rows y read in place."""
     cdef double begun = seconds() if verbose else 0
     forget_regions()
     check_memory(distances_in_place(g), "sqeuclidean")
@@ -65,16 +65,16 @@ cdef int run_in_place(Problem *g) except -1:
 
 
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
-    """Threads for the sums of squares of x: those of the product, or one.
+    """Return the threads for the sums of squares of x: those of the product, or one.
 
-    A region of fewer threads would end others (core/team.h). To make them again for the product took six times as long
-    as the product itself (1024 x 1024 x 384, 16 threads).
+    A parallel region with fewer threads would end the other threads (core/team.h). Starting them again for the product
+    took six times as long as the product itself (1024 x 1024 x 384, 16 threads).
     """
     return threads_of(g) if pays_for_threads(x) else 1
 
 
 cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
-    """The squares of both operands are added in the output stage, where twice a product in int64 fits as they do."""
+    """Compute distances with an epilogue that adds the squares; twice a product must fit int64."""
     cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
     cdef int32_t *x_squares = <int32_t *>aligned(some)
     cdef bint in_place = takes_in_place(g)
@@ -98,7 +98,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Distances of products, in place, where K is so long that this takes no time beside them."""
+    """Turn products into distances in place. K is so long that this costs no time in comparison."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)
@@ -106,7 +106,7 @@ cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_
 
 
 cdef cnp.ndarray store_saturated(cnp.ndarray distances, cnp.ndarray given):
-    """int64 distances as int32, with a warning where they do not fit."""
+    """Store int64 distances as int32, and warn if one does not fit."""
     result = np.empty((<object>distances).shape, np.int32) if given is None else given
     np.minimum(distances, INT32_MAX, out=result, casting="unsafe")
     if distances.max(initial=0) > INT32_MAX:
@@ -116,26 +116,26 @@ cdef cnp.ndarray store_saturated(cnp.ndarray distances, cnp.ndarray given):
 
 
 def sqeuclidean(x, y, *, out=None, dtype=None):
-    """Squared Euclidean distances of rows: ``out[i, j] = sum((x[i] - y[j])**2)``, exactly.
+    """Compute squared Euclidean distances of rows: ``out[i, j] = sum((x[i] - y[j])**2)``, exactly.
 
     Parameters
     ----------
     x : array_like of uint8 or int8
-        Vectors of shape (M, K), or a single one of shape (K,); any strides.
+        Vectors of shape (M, K), or one vector of shape (K,); any strides.
     y : array_like of uint8 or int8, or PackedB
-        Vectors of shape (N, K), or a single one; any strides. The type need not be x's. Faster is
-        ``pack_b(y, trans_b=True)``, a :class:`PackedB` of shape (K, N), which keeps the sums of squares too.
+        Vectors of shape (N, K), or one vector; any strides. Its dtype may differ from the dtype of x. The fastest is
+        ``pack_b(y, trans_b=True)``, a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
     out : ndarray of int32 or int64, optional
-        Where to store the result; it must have the result's shape, and may have any strides.
+        Where to store the result. It must have the shape of the result, and may have any strides.
     dtype : dtype, optional
-        Of the result: int32 or int64. By default that of `out`, else int32 where K is so small that all distances fit,
-        up to 33,025 if both types are the same and 14,639 if not, and int64 beyond.
+        The dtype of the result, int32 or int64. The default is the dtype of `out`; without `out`, int32 if all
+        distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different ones), otherwise int64.
 
     Returns
     -------
     ndarray of int32 or int64
-        Of shape (M, N), without the dimension of a single vector; a scalar of two single ones. ``out`` if it is given.
-        It is exact in int64; in int32, where that is asked for, distances beyond it saturate.
+        Shape (M, N), without the dimension of a single vector; a scalar for two single vectors. ``out`` if it is given.
+        int64 is exact; distances beyond int32 saturate if int32 is requested.
 
     Raises
     ------
@@ -145,16 +145,16 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     Warns
     -----
     RuntimeWarning
-        If an element was beyond int32, and saturated.
+        If an element exceeded int32 and was saturated.
 
     See Also
     --------
-    nearest : the smallest of these distances of each row of x, which need no memory for all of them.
+    nearest : the smallest distances of each row of x, without memory for all of them.
 
     Notes
     -----
-    Computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. Of bool arrays it is
-    the number of positions in which they differ, the Hamming distance.
+    Computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. For bool arrays this
+    is the Hamming distance, the number of positions in which they differ.
 
     Examples
     --------

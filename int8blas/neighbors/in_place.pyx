@@ -1,9 +1,9 @@
-"""Distances of few rows x from plain rows y, which are read from memory once.
+"""Distances of few rows x from plain rows y, each read from memory once.
 
-The squares of a row y are as many multiply-adds as two rows x. So they are computed where y is read: of few rows x
-together with the products, in registers (csrc/gemm/distances_body.h); of more, for as many rows y as stay in the L1
-cache while all rows x pass by them. Where kernels take too few rows for that, without VNNI, a block of y at a time goes
-through the product, which may pack it.
+The squares of a row y cost as many multiply-adds as two rows x. They are computed when y is read. With few rows x the
+kernel computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the squares
+of some rows y come first, and these rows stay in the L1 cache while all rows x pass. Without VNNI, kernels take too few
+rows for that: a block of y at a time goes through the product, which may pack it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -27,29 +27,30 @@ from int8blas.gemm.problem cimport Problem, thread_work
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cdef enum:
-    # Bytes of a block of y, or a quarter of a smaller L2 cache, where y is read more than once.
+    # Bytes of a block of y that is read more than once; at most a quarter of the L2 cache.
     BLOCK_BYTES = 1 << 17
-    # Rows y that a kernel takes at once: blocks have whole ones.
+    # Rows y in one kernel step; blocks are multiples.
     ROWS = 4
-    # Kernels of four rows x, by whether the squares of y are known.
+    # Kernels of four rows x: without and with known squares of y.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
-    # Rows x that the widest dot kernel takes, and more than how many it pays for: three times as many as four.
+    # Rows x of the widest dot kernel, and the number above which it is faster: a call takes as long as three calls
+    # for four rows.
     WIDE_ROWS = 16
     PADDED_WIDE_ROWS = 12
 
 
 cdef struct InPlace:
     const Problem *g
-    int64_t rows                # of a block
-    int64_t sums[FEW_X]         # of the rows x
-    # About 16 rows x as the widest dot kernel takes them, and its start values; or NULL.
+    int64_t rows                # rows y of a block
+    int64_t sums[FEW_X]         # sums of the rows x
+    # Up to 16 rows x in the order of the widest dot kernel, with their start values; or NULL.
     uint8_t *wide
     int32_t start[WIDE_ROWS]
 
 
 cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
-    """Some rows y, with as many rows x at a time as a kernel takes. The squares of y are known, or NULL."""
+    """Compute distances to some rows y, for as many rows x at a time as a kernel takes; NULL: squares are unknown."""
     cdef const Problem *g = job.g
     cdef i8_distance_args t
     cdef int i = 0, rows
@@ -66,7 +67,7 @@ cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const
 
 
 cdef Rows rows_of(const Problem *g, int64_t first, int64_t count) noexcept nogil:
-    """Some rows y."""
+    """Return a view of some rows y."""
     cdef Rows y
     y.data, y.count, y.k = address(&g.b, 0, first), count, g.k
     y.row_stride, y.k_stride, y.is_signed = g.b.column, 1, g.b.sign_flip == 0
@@ -74,12 +75,12 @@ cdef Rows rows_of(const Problem *g, int64_t first, int64_t count) noexcept nogil
 
 
 cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
-    """As many rows y as half of the L1 cache has."""
+    """Return the number of rows y that fill half of the L1 cache."""
     return min(<int64_t>SOME_ROWS, max(<int64_t>ROWS, round_down(g.machine.l1 // 2 // g.k, ROWS)))
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """The same for more rows x, a part of the L1 cache at a time."""
+    """Compute distances to some rows y for more rows x, a part of the L1 cache at a time."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)
@@ -92,15 +93,14 @@ cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexc
 
 
 cdef inline bint takes_wide(const Problem *g) noexcept nogil:
-    """Whether the rows x go through the widest dot kernel."""
+    """Return whether the rows x go through the widest dot kernel."""
     return (
         g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distance_rows == 4 and g.kernels.gemm.dots_columns == WIDE_ROWS
     )
 
 
 cdef int start_wide(InPlace *job) noexcept nogil:
-    """The rows x for the widest dot kernel, whose vectors y they are, and start values that undo the shift of ours.
-    0, or -1 if there is no memory."""
+    """Order the rows x for the widest dot kernel, with start values that undo the shift. 0, or -1 without memory."""
     cdef const Problem *g = job.g
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
     cdef bint x_signed = g.a.sign_flip != 0
@@ -120,7 +120,7 @@ cdef int start_wide(InPlace *job) noexcept nogil:
 
 
 cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """The same of about 16 rows x, by the widest dot kernel."""
+    """Compute distances to some rows y with the widest dot kernel."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = max(<int64_t>g.kernels.gemm.dots_rows, rows_of_l1(g))
@@ -130,7 +130,7 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
     t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.sign_flip == 0) else 0, False
     t.y, t.start, t.count = job.wide, job.start, <int>g.m
     t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
-    # Rows are fetched while those of the block before the last one are multiplied: sooner than their squares are found.
+    # Prefetch two blocks ahead, before the squares of a block are computed.
     t.ahead, t.x_squares = 2 * some * g.b.column, squares
     while first < end:
         y = rows_of(g, first, min(some, end - first))
@@ -141,7 +141,7 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
 
 
 cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexcept nogil:
-    """The same by a product that packs them. 0, or -1 if there is no memory."""
+    """Compute distances to some rows y by a product that packs them. Return 0, or -1 without memory."""
     cdef Problem own = g[0]
     cdef int32_t *squares = <int32_t *>acquire(count * sizeof(int32_t))
     cdef int status
@@ -156,7 +156,7 @@ cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexce
 
 
 cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """A block of rows y. 0, or -1 if there is no memory."""
+    """Compute distances to one block of rows y. Return 0, or -1 without memory."""
     cdef const InPlace *j = <const InPlace *>job
     cdef int64_t first = part * j.rows, count = min(j.rows, j.g.n - first)
     cdef int most = j.g.kernels.gemm.distance_rows
@@ -172,13 +172,13 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
 
 
 cdef int distances_in_place(const Problem *g) noexcept:
-    """C of distances, g.co_rows of which has the squares of the rows x. 0, or -1 if there is no memory."""
+    """Compute all distances; g.co_rows has the squares of the rows x. Return 0, or -1 without memory."""
     cdef InPlace job
     cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
     if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distance_rows):
-        most = max(<int64_t>ROWS, g.n)  # one kernel reads them once, and sees how many there are
-    # As many blocks for each thread.
+        most = max(<int64_t>ROWS, g.n)  # one kernel reads all rows once, so it takes the whole y
+    # The same number of blocks for each thread.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
     g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip)
@@ -187,7 +187,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # To read y takes as long as to multiply it by some rows x.
+    # Reading y costs as much as multiplying it by some rows x: count at least these.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

@@ -47,7 +47,7 @@ cdef int64_t wanted_count(object k) except -1:
 
 
 cdef object as_shard(object x, str name, int64_t k):
-    """A shard as a PackedB or an array of rows."""
+    """Check a shard; return it as a PackedB or an array of rows."""
     if not isinstance(x, PackedB):
         x = int8_operand(x, name)
         if x.ndim != 2:
@@ -59,7 +59,7 @@ cdef object as_shard(object x, str name, int64_t k):
 
 
 cdef list as_shards(object base, int64_t k):
-    """All shards of the base."""
+    """Check the base; return its shards."""
     if not isinstance(base, (list, tuple)):
         return [as_shard(base, "base", k)]
     if not base:
@@ -68,7 +68,7 @@ cdef list as_shards(object base, int64_t k):
 
 
 cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
-    """The product of all queries with the rows of a shard; counts rows and panels."""
+    """Set up the product of all queries with a shard; add its panels to the search."""
     cdef Problem *g = &shard.g
     cdef PackedB packed
     start(g, False)
@@ -90,7 +90,7 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
 
 
 cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
-    """What is left out, and so how many rows can be found. Returns the array that holds a mask."""
+    """Set the excluded rows and the number of rows to find; return the array of the mask, or None."""
     cdef cnp.ndarray mask = None
     cdef int64_t left = rows
     s.exclude_first = s.exclude_end = 0
@@ -120,7 +120,7 @@ cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
 
 
 cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray scores) except -1:
-    """The results of the queries from one on."""
+    """Store the results of the current queries, from query `first` on."""
     cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices) + first * s.most
     cdef int64_t *score = <int64_t *>cnp.PyArray_DATA(scores) + first * s.most
     cdef const Entry *entry
@@ -140,7 +140,7 @@ cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray 
 
 cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
                 object callback) except -1:
-    """All queries, some at a time; between the steps of a search Python has a look at signals."""
+    """Search for all queries, a batch at a time; between steps Python checks for signals."""
     cdef int64_t count = queries.shape[0], first = 0, panels, rows, done = 0
     cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
     cdef int status
@@ -180,35 +180,33 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
 
 @spoken("queries", "base")
 def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
-    """The k nearest of many rows to each query, by an exact search through all of them.
+    """Find the k nearest of many rows to each query, by an exact search through all rows.
 
     Parameters
     ----------
     queries : array_like of uint8 or int8
-        Vectors q of shape (M, K), or a single one of shape (K,).
+        Vectors q of shape (M, K), or one vector of shape (K,).
     base : PackedB, array_like of uint8 or int8, or list of these
-        The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors` itself, of shape (N, K). A list
-        of such shards, of any sizes, is searched as one: their rows are numbered on from shard to shard.
+        The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors`, of shape (N, K). A list of such
+        shards, of any sizes, is searched as one base, with rows numbered from shard to shard.
     k : int
-        How many rows are wanted, 1 to 1024.
+        The number of rows to find for each query, 1 to 1024.
     metric : {'inner', 'sqeuclidean', 'cosine'}, optional
-        What the score of a row is, and which is best: the largest ``q @ x``, the smallest ``sum((q - x)**2)``, or the
-        largest ``q @ x / sqrt((q @ q) * (x @ x))``.
+        The score of a row: ``q @ x``, largest first; ``sum((q - x)**2)``, smallest first; or
+        ``q @ x / sqrt((q @ q) * (x @ x))``, largest first.
     exclude : range, slice or array_like of bool, optional
-        Rows that are left out: consecutive ones, as a range or slice of their numbers, or those for which a mask of
-        shape (N,) is true.
+        Rows to leave out: a range or slice of consecutive numbers, or a mask of shape (N,) that is true for them.
     callback : callable, optional
-        Called as ``callback(done, total)`` from time to time and at the end, with how many pairs of a query and a row
-        are done, of M * N. An exception in it ends the search.
+        Called as ``callback(done, total)`` from time to time and at the end. `done` counts pairs of a query and a row,
+        `total` is M * N. An exception in the callback ends the search.
 
     Returns
     -------
     indices : ndarray of int64
-        The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query; of rows with the same
-        score the lower numbers come first. Where there are fewer than k rows, there are as many columns.
+        The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Of rows with the same
+        score, lower numbers come first. If there are fewer than k rows, there is a column for each row.
     scores : ndarray of int32, int64 or float64
-        Their scores, of the same shape: float64 for cosines; else int32, or int64 where K is so large that there could
-        be scores beyond int32.
+        Their scores, of the same shape: float64 for cosines, otherwise int32, or int64 if K allows scores beyond int32.
 
     Raises
     ------
@@ -221,17 +219,17 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
 
     Notes
     -----
-    Inner products and distances are exact, and are compared as integers. int64 scores come from K = 33,026 on if both
-    operands are uint8, 65,794 if one is and 131,072 if none is; for distances from 33,026 on if they have one type and
-    14,640 if not.
+    Inner products and distances are exact, and are compared as integers. Inner products are int64 from K = 33,026 on if
+    both operands are uint8, from 65,794 if one is, and from 131,072 if none is. Distances are int64 from K = 33,026 on
+    for equal dtypes, and from 14,640 for different dtypes.
 
-    A cosine is computed in double precision from the exact integers: their product as two rounded numbers, its square
-    root, and the quotient, each rounded once. Rows are in the order of that value. It is 0.0 where q or x is 0.
+    A cosine is computed in double precision from exact integers: the product of the two sums of squares, its square
+    root, and the quotient, each rounded once. Rows are sorted by this value. It is 0.0 if q or x is 0.
 
-    The result does not depend on the CPU, the number of threads, packing or shards. Scores are compared with the worst
-    of the best ones of a query while they are in a cache; there are never more of them in memory than a block for each
-    thread. Sums of squares of a packed base are computed in the first search that needs them, and kept. The GIL is
-    released; a KeyboardInterrupt ends the search.
+    The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
+    worst of a query's best rows while they are in cache, and stores no more scores than one block for each thread. The
+    first search that needs the sums of squares of a packed base computes and keeps them. The GIL is released;
+    KeyboardInterrupt ends the search.
 
     Examples
     --------

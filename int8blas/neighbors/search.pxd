@@ -8,38 +8,38 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry
 
 cdef enum:
-    # Rows that a search can find, and queries that go through the base together.
+    # Most rows to find, and most queries that pass through the base together.
     MOST_WANTED = 1024
     MOST_QUERIES = 256
 
 
-# Rows of the base that lie in one matrix, packed or not: the product with all of them, but for A and C.
+# The rows of one matrix of the base, packed or plain: their product with all queries, except A and C.
 cdef struct Shard:
     Problem g
     int64_t first               # running index of its first row
-    int64_t first_panel         # of 16 rows, in all shards
-    const PackedMatrix *matrix  # or NULL: an array
-    const int64_t *squares      # sums of squares of its rows, or NULL: they are computed when they are needed
+    int64_t first_panel         # number of its first panel of 16 rows, over all shards
+    const PackedMatrix *matrix  # the packed matrix, or NULL for an array
+    const int64_t *squares      # sums of squares of its rows, or NULL: each block computes them
 
 
-# Queries, the base, and what has been found so far. All panels before `panel` have been searched.
+# Queries, the base, and the best rows so far. All panels before `panel` have been searched.
 cdef struct Search:
     const i8_kernels *kernels
     int metric                  # I8_INNER, I8_SQEUCLIDEAN or I8_COSINE
-    bint wide                   # sums are s64
-    int64_t most                # rows that are wanted of each query
-    # A range or a mask, or neither: rows that are left out, by their running indices.
+    bint wide                   # whether sums are s64
+    int64_t most                # rows to find for each query
+    # Excluded rows, by running index: a range, a mask, or neither.
     int64_t exclude_first, exclude_end
     const uint8_t *excluded
     int64_t shard_count, panels
     Shard *shards
-    # Queries, contiguous: as they are, and for packed shards in u8.
+    # Queries, contiguous: unchanged, and as u8 for packed shards.
     int64_t queries, k
     const uint8_t *rows
     const uint8_t *unsigned_rows
     const int64_t *query_squares
     int64_t panel
-    int parts                   # threads that search, each for itself
+    int parts                   # threads, each of which searches for itself
     Best *best                  # [parts][queries]
 
 
@@ -53,12 +53,12 @@ cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is
 
 
 cdef inline int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept nogil:
-    """The largest magnitude that one k can add to a score, of operands of the same sign or not."""
+    """Return the largest magnitude that one k can add to a score, for operands of the same signedness or not."""
     if metric == I8_SQEUCLIDEAN:
         return 255 * 255 if same_sign else 383 * 383
     return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
 
 
 cdef inline int64_t integer_score(const Search *s, int64_t query, const Entry *entry) noexcept nogil:
-    """An inner product or a squared distance."""
+    """Return the inner product or the squared distance of an entry."""
     return entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key

@@ -1,18 +1,18 @@
-"""A search: products of queries with blocks of base rows, of which only what is above a threshold is looked at.
+"""A search: multiply queries by blocks of base rows, and examine only scores above a threshold.
 
-Each thread has a range of the base, and goes through it block by block::
+Each thread has a range of the base and goes through it block by block::
 
     search_part     the blocks of one thread
-      search_block    a block: the product of all queries with some base rows, to a buffer in the L2 cache
-        scan_sums       for each query the sums above its threshold, by csrc/neighbors/above_body.h: nearly none
-          insert          the heap of the query's best rows, whose worst one is the next threshold
+      search_block    multiply all queries by a block of base rows, into a buffer in the L2 cache
+        scan_sums       find each query's sums above its threshold, by csrc/neighbors/above_body.h: nearly none
+          insert          update the heap of the query's best rows; its worst row is the next threshold
 
-The best rows of a query in all threads' heaps are its best rows, whatever the threads are: rows have an order without
-ties, by score and then by index. So bits do not depend on threads, blocks or shards.
+The best rows of a query are the best rows in all threads' heaps. Rows have an order without ties, by score and then by
+index, so results do not depend on threads, blocks or shards.
 
-Scores are integers, larger ones better. They are the inner product; or what makes the squared distance, |q|^2 less it;
-or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64, in the order of the numbers. A threshold for cosines is
-compared in f32, and somewhat lower than the cosine, so that no rounding hides a row.
+Keys of entries are integers, larger is better: the inner product; |q|^2 minus the squared distance; or the bits of a
+cosine, s / sqrt(|q|^2 * |x|^2) in f64, mapped to an integer of the same order. Cosines are compared with a threshold in
+f32 that is slightly too low, so that rounding hides no row.
 """
 
 from libc.float cimport FLT_MAX
@@ -31,39 +31,39 @@ from int8blas.gemm.problem cimport Problem, slice_panels
 from int8blas.neighbors.best cimport Best, Entry, insert, key_of_real, real_of_key, set_empty, sort_heap
 
 cdef enum:
-    # Bytes of a block's sums: a quarter of a usual L2 cache; and the fewest and the most rows of a block, whose vectors
-    # of squares and positions are in the L1 cache.
+    # Bytes of a block's sums, a quarter of a usual L2 cache; fewest and most rows of a block, whose vectors of squares
+    # and positions then fit the L1 cache.
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # Sums that are compared with one threshold; the first of all, of which each is better than none.
+    # Sums compared with one threshold; fewer at first, while every row is among the best.
     SCANNED = 1024
     FIRST_SCANNED = 128
-    # Bytes of a line of the caches.
+    # Bytes of a cache line.
     LINE = 64
-    # Entries that threads put in order together.
+    # Number of entries from which several threads sort the results.
     FINISHED_ENTRIES = 1 << 16
 
-# Multiply-adds between two looks at whether the search is to go on, for each thread: 25 to 100 ms. Threads wait for one
-# another there, for long where other programs use the same cores.
+# Multiply-adds of each thread in a step, 25 to 100 ms; the search can be stopped after a step. Threads wait for each
+# other there, which takes long if other programs use their cores.
 cdef double STEP_WORK = <double>(<int64_t>1 << 32)
-# What f32 can be off in comparing cosines, relative to these: three roundings of 2**-24, and some more.
+# Relative error of a comparison of cosines in f32: three roundings of 2**-24 (1.8e-7), and a margin.
 cdef double SLACK = 2e-6
 
 
-# A thread's memory.
+# One thread's memory.
 cdef struct Room:
     char *sums                  # [queries][rows of a block], s32 or s64
-    int64_t *squares            # of the rows of a block
+    int64_t *squares            # sums of squares of the rows of a block
     int32_t *short_squares
     float *lengths
     int32_t *found
 
 
-# Some rows of a shard.
+# Rows of a shard.
 cdef struct Block:
-    int64_t first, rows         # in the shard
-    int64_t index               # running index of the first one
+    int64_t first, rows         # first row, in the shard; number of rows
+    int64_t index               # running index of the first row
     const int64_t *squares
 
 
@@ -72,32 +72,32 @@ cdef inline int64_t shard_panels(const Search *s, int64_t i) noexcept nogil:
 
 
 cdef inline int64_t block_rows(const Search *s) noexcept nogil:
-    """Rows of a block, whole panels."""
+    """Return the rows of a block, a multiple of whole panels."""
     cdef int64_t size = 8 if s.wide else 4, rows = SUMS_BYTES // (size * s.queries)
     return max(<int64_t>LEAST_ROWS, min(<int64_t>MOST_ROWS, rows // LEAST_ROWS * LEAST_ROWS))
 
 
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
-    """Bytes from the sums of a query to those of the next: a line more than they take, as caches have few places for
-    lines that are powers of two apart."""
+    """Return the bytes from one query's sums to the next query's; an extra line avoids cache sets shared by powers of
+    two."""
     return block_rows(s) * (8 if s.wide else 4) + LINE
 
 
 cdef int64_t step_panels(const Search *s) noexcept nogil:
-    """Panels of a step: at least a block for each thread."""
+    """Return the panels of a step, at least a block for each thread."""
     cdef double rows = STEP_WORK * s.parts / (<double>s.queries * (s.k + 1))
     return <int64_t>max(<double>(s.parts * block_rows(s)), min(rows, <double>s.panels * I8_PANEL)) // I8_PANEL
 
 
 cdef int parts_for(const Search *s, int threads) noexcept nogil:
-    """Threads that the search pays for, of so many."""
+    """Return the number of threads that the search pays for, at most `threads`."""
     cdef double rows = <double>s.panels * I8_PANEL
     cdef double work = rows * s.queries * (s.k + 1) / s.kernels.tuning.thread_work
     return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
 
 
 cdef void begin(Search *s, Entry *entries) noexcept nogil:
-    """Forget what has been found; there are `most` entries for each query of each part."""
+    """Start a search with empty heaps; `entries` has `most` entries for each query of each part."""
     cdef int64_t i
     s.panel = 0
     for i in range(s.parts * s.queries):
@@ -131,21 +131,21 @@ cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t
 
 
 cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nogil:
-    """What a row must be above to be among the best, of which there are as many as are wanted."""
+    """Set the threshold that a row must exceed to enter a full heap."""
     cdef double worst
     if s.metric != I8_COSINE:
-        # Of s64 sums it is not looked at.
+        # Unused for s64 sums.
         best.threshold = <int32_t>best.entries[0].key
         return
     worst = real_of_key(best.entries[0].key)
     worst *= 1 - SLACK if worst >= 0 else 1 + SLACK
-    # All rows have the cosine 0 with a query of zeros: the first ones are the best.
+    # With a query of zeros all cosines are 0, and the first rows are the best.
     best.limit = <float>(worst * sqrt(<double>s.query_squares[query])) if s.query_squares[query] > 0 else FLT_MAX
 
 
 cdef inline void offer(const Search *s, Best *best, int64_t query, int64_t sum_, int64_t squares,
                        int64_t index) noexcept nogil:
-    """A row that may be among the best of a query."""
+    """Insert a row into a query's heap if it is good enough."""
     cdef Entry entry
     if is_excluded(s, index):
         return
@@ -156,7 +156,7 @@ cdef inline void offer(const Search *s, Best *best, int64_t query, int64_t sum_,
 
 cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                     const int32_t *sums) noexcept nogil:
-    """The sums of one query with the rows of a block."""
+    """Find the sums of one query, in a block, that exceed its threshold."""
     cdef int64_t first = 0, count, i, j
     cdef i8_above_args t
     t.found = w.found
@@ -173,14 +173,14 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
 
 cdef void scan_wide_sums(const Search *s, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """The same for sums in s64: K is so long that looking at each of them takes no time beside the product."""
+    """Offer every s64 sum of a query: K is so long that this costs no time beside the product."""
     cdef int64_t j
     for j in range(b.rows):
         offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)
 
 
 cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block *b) noexcept nogil:
-    """The sums of squares of the rows of a block, in the form in which they are compared."""
+    """Set the sums of squares of a block's rows, in the form that comparisons use."""
     cdef const Problem *g = &shard.g
     cdef int64_t i
     b.squares = NULL
@@ -207,7 +207,7 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
 
 
 cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Problem *own) noexcept nogil:
-    """The product of the queries with the rows of a block, which begins with a panel, to the buffer."""
+    """Set up the product of the queries with a block's rows; a block begins with a panel."""
     cdef int64_t panel = b.first // I8_PANEL
     cdef ptrdiff_t size = 8 if s.wide else 4
     own[0] = shard.g
@@ -218,13 +218,13 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
         own.b.data = address(&own.b, 0, b.first)
         return
     if own.a.sign_flip:
-        # Once for all blocks.
+        # The queries were shifted to u8 once, for all blocks.
         own.a.data, own.a.sign_flip = s.unsigned_rows, 0
     slice_panels(&own.panels, panel, own.k)
 
 
 cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
-    """The rows of a block. 0, or -1 if there is no memory."""
+    """Search the rows of a block. Return 0, or -1 without memory."""
     cdef Problem own
     cdef int64_t query
     cdef const char *sums
@@ -245,7 +245,7 @@ cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block 
 
 
 cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
-    """Set the pointers of `w` into `memory`, and return how much of it they take."""
+    """Set the pointers of `w` into `memory`, and return the size in bytes."""
     cdef char *start = memory
     cdef int64_t rows = block_rows(s)
     w.sums = <char *>carve(&memory, s.queries * sums_row(s))
@@ -256,14 +256,14 @@ cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
     return memory - start
 
 
-# A step: panels `panel` to `end` of all shards.
+# A step: the panels before `end` that have not been searched.
 cdef struct StepJob:
     const Search *s
     int64_t end
 
 
 cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """One thread's part of a step. 0, or -1 if there is no memory."""
+    """Search one thread's part of a step. Return 0, or -1 without memory."""
     cdef const Search *s = (<const StepJob *>job).s
     cdef int64_t panels = (<const StepJob *>job).end - s.panel
     cdef int64_t panel = s.panel + share(panels, part, parts), end = s.panel + share(panels, part + 1, parts)
@@ -291,7 +291,7 @@ cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef int search_step(Search *s, int64_t panels) noexcept nogil:
-    """Search so many panels more, by all threads. 0, or -1 if there is no memory."""
+    """Search the next `panels` panels with all threads. Return 0, or -1 without memory."""
     cdef StepJob job
     cdef int status
     job.s, job.end = s, min(s.panel + panels, s.panels)
@@ -301,7 +301,7 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
 
 
 cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept nogil:
-    """The best rows of a query, of those that all threads have found, in order in the first thread's entries."""
+    """Merge the heaps of all threads for a query, and sort the first thread's entries."""
     cdef const Search *s = <const Search *>job
     cdef Best *best = s.best + query
     cdef const Best *other
@@ -315,21 +315,21 @@ cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept
 
 
 cdef void finish(Search *s) noexcept nogil:
-    """The best rows of each query, in order, in the entries of the first part."""
+    """Merge and sort the best rows of each query, into the entries of the first part."""
     cdef bint pays = <double>s.parts * s.queries * s.most > FINISHED_ENTRIES
     run_parts(finish_query, s, s.queries, s.parts if pays else 1)
 
 
-# The memory of a search without Python, for at most MOST_QUERIES queries at a time.
+# The memory of a search without Python, for a batch of at most MOST_QUERIES queries.
 cdef struct Queries:
-    uint8_t *rows               # in u8, side by side
+    uint8_t *rows               # shifted to u8, contiguous
     int64_t *squares
     Best *best
     Entry *entries
 
 
 cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept nogil:
-    """Set the pointers of `q` into `memory`, and return how much of it they take."""
+    """Set the pointers of `q` into `memory`, and return the size in bytes."""
     cdef char *start = memory
     q.rows = <uint8_t *>carve(&memory, s.queries * s.k)
     q.squares = <int64_t *>carve(&memory, 8 * s.queries)
@@ -339,7 +339,7 @@ cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept 
 
 
 cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double *scores) noexcept nogil:
-    """What has been found, in rows of `wanted`, with -1 and 0.0 where there is no more."""
+    """Store the results in rows of `wanted`, with -1 and 0.0 behind the last row found."""
     cdef const Entry *entry
     cdef int64_t query, i
     for query in range(s.queries):
@@ -356,7 +356,7 @@ cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double 
 
 cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is_signed, int64_t count, int64_t wanted,
                        int64_t *indices, double *scores) noexcept nogil:
-    """All of `count` queries, `row` bytes apart, in packed shards, without Python. 0, or -1 if there is no memory."""
+    """Search packed shards without Python, for `count` queries `row` bytes apart. Return 0, or -1 without memory."""
     cdef Queries q
     cdef char *memory
     cdef int64_t i, j

@@ -1,4 +1,4 @@
-# Sums of squares of rows (see squares.pyx).
+# Sums of squares of the rows of arrays (see squares.pyx).
 from libc.stdint cimport int32_t
 cimport int8blas.core.cnumpy as cnp
 

@@ -1,4 +1,4 @@
-"""Sums of squares of the rows of arrays, for distances; those of a packed matrix are kept by it (PackedB.squares)."""
+"""Sums of squares of the rows of arrays, for distances; a packed matrix keeps its own (PackedB.squares)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
@@ -14,7 +14,7 @@ cnp.import_array()
 cdef struct SquaresJob:
     const i8_kernels *kernels
     Rows rows
-    int64_t *squares            # or, if NULL,
+    int64_t *squares            # the result, or NULL if it goes to short_squares
     int32_t *short_squares
 
 
@@ -23,7 +23,7 @@ cdef inline void square_some(const i8_kernels *kernels, const Rows *x, int64_t *
 
 
 cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """A part of the rows, SOME_ROWS at a time."""
+    """Square and sum a part of the rows, SOME_ROWS at a time."""
     cdef const SquaresJob *j = <const SquaresJob *>job
     cdef int64_t first = share(j.rows.count, part, parts), end = share(j.rows.count, part + 1, parts)
     cdef Rows some = j.rows
@@ -38,13 +38,13 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef bint pays_for_threads(cnp.ndarray x) noexcept:
-    """Whether the sums of squares of a matrix's rows are worth more than one thread."""
+    """Return whether the sums of squares of a matrix's rows pay for more than one thread."""
     cdef int64_t size = cnp.PyArray_SIZE(x)
     return size > GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
 
 
 cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
-    """The sums of squares of a matrix's rows, to where the job says, by at most so many threads."""
+    """Compute the sums of squares of a matrix's rows, on at most `threads` threads."""
     cdef int64_t rows = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x)
     job.kernels = current_kernels()
     job.rows.data = <const uint8_t *>cnp.PyArray_DATA(x)
@@ -60,7 +60,7 @@ cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
 
 
 cdef cnp.ndarray row_squares(cnp.ndarray x, int threads):
-    """The sum of squares of each row of a matrix of uint8 or int8, int64."""
+    """Return the sum of squares of each row of a uint8 or int8 matrix, as int64."""
     cdef SquaresJob job
     cdef cnp.ndarray squares = np.empty(x.shape[0], np.int64)
     job.squares, job.short_squares = <int64_t *>cnp.PyArray_DATA(squares), NULL
@@ -69,7 +69,7 @@ cdef cnp.ndarray row_squares(cnp.ndarray x, int threads):
 
 
 cdef void short_row_squares(cnp.ndarray x, int32_t *squares, int threads) noexcept:
-    """The same in int32, of at most SHORT_SQUARES_K columns."""
+    """Store the sums of squares as int32, for at most SHORT_SQUARES_K columns."""
     cdef SquaresJob job
     job.squares, job.short_squares = NULL, squares
     run_squares(x, &job, threads)

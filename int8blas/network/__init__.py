@@ -1,7 +1,7 @@
-"""Whole networks: ranges of tensors, and what is folded before layers are made. It imports every other room.
+"""Whole networks: ranges of tensors, and folding before layers are made. The room imports every room to its left.
 
-calibration     observers of ranges; observer and histogram, what they have in common
-folding         batch normalization folded into weights, biases shifted by zero points
+calibration     observers of ranges; observer, their base class; histogram, the counts that some of them keep
+folding         batch normalization folded into weights; biases shifted by zero points
 graph           LayerQuantization, calibrate, fuse_quantization, move_strides
 """
 

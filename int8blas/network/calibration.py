@@ -1,16 +1,16 @@
-"""Calibration: scales and zero points from the values that a tensor has been seen to have.
+"""Calibration: scales and zero points from the observed values of a tensor.
 
-An observer is shown batches of float arrays, one after another, and then gives the parameters of the quantization
+An observer sees float arrays, batch after batch, and then computes the parameters of the quantization
 ``x_f32 = scale * (x_int8 - zero_point)``::
 
     MinMaxObserver            the range from the smallest to the largest value
-    MovingAverageObserver     a range that follows the batches
-    PercentileObserver        the range that leaves out a share of the values as outliers
+    MovingAverageObserver     a moving average of the batches' ranges
+    PercentileObserver        a range that clips a given share of the values
     EntropyObserver           the range with the smallest Kullback-Leibler divergence
     LeastSquaresObserver      the range with the smallest mean squared error
 
-An observer finds a range [low, high], for the tensor or for each channel, and the parameters follow from it. With
-R = max(``|low|``, ``|high|``):
+An observer finds a range [low, high], for the tensor or for each channel. This table shows the parameters of a range,
+with R = max(``|low|``, ``|high|``):
 
 =========================  ==================  =====================================================================
 `symmetric`                scale               zero point
@@ -23,18 +23,17 @@ False                      (high - low) / 255  rne(qmin - low / scale), clipped 
 =========================  ==================  =====================================================================
 
 qmin and qmax are the ends of the dtype's range. Scales are computed in double precision and rounded to float32 once;
-zero points are those of the rounded scale. A tensor or channel of zeros alone has the scale 1; a scale is never below
-the smallest normal float32, 2**-126, so that its reciprocal is finite.
+zero points follow from the rounded scale. A tensor or channel of zeros has scale 1. A scale is at least the smallest
+normal float32, 2**-126, so that its reciprocal is finite.
 
-All observers treat input alike. bfloat16, float16, float32 and float64 arrays are taken, and rounded to float32 first,
-the type that quantization works in. NaN and infinite values are refused with a ValueError, because a calibration that
-silently leaves them out would hide what is wrong with the data; the refused batch leaves the observer as it was. An
-empty batch changes nothing. No values are stored: an observer keeps its range and, where it needs one, a histogram of
-fixed size. All but MovingAverageObserver give the same parameters, bit for bit, whatever the order of the values and
-however they are divided into batches.
+All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32 first, the type that
+quantization works in. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide
+faulty data; the observer then stays as it was. An empty batch changes nothing. An observer stores no values, only its
+range and, if it needs one, a histogram of fixed size. Except for MovingAverageObserver, the parameters have the same
+bits for any order of the values and any division into batches.
 
-The formulas are those of oneDNN's guide "Int8 inference" (Q_a = 255 / R, Q_w = 127 / R, of which the scales here are
-the reciprocals) and, for zero points, of ONNX's operator DynamicQuantizeLinear.
+The formulas for scales are the reciprocals of Q_a = 255 / R and Q_w = 127 / R in oneDNN's guide "Int8 inference". The
+formula for zero points is that of ONNX's operator DynamicQuantizeLinear.
 """
 
 from __future__ import annotations
@@ -66,17 +65,17 @@ class MinMaxObserver(Observer):
 
     ``low = min(x)``, ``high = max(x)``
 
-    Nothing is clipped. Right for weights, and for activations without outliers.
+    Nothing is clipped. This suits weights, and activations without outliers.
 
     Parameters
     ----------
     dtype : int8 or uint8, optional
         The type to quantize to.
     symmetric : bool, optional
-        Whether zero points are fixed (0, or 128 for uint8 where values are negative), as in the table of
+        Whether the zero point is fixed: 0, or 128 for uint8 with negative values; see the table of
         :mod:`int8blas.calibration`.
     axis : int, optional
-        The dimension that channels lie along, which then have parameters of their own; None for the whole tensor.
+        The dimension of channels, each of which then has its own parameters; None for one range of the whole tensor.
 
     Raises
     ------
@@ -123,15 +122,15 @@ class MinMaxObserver(Observer):
 
 
 class MovingAverageObserver(Observer):
-    """A range that follows the ranges of the batches.
+    """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``, and `high` likewise with the maximum; the first batch sets
-    both.
+    ``low = momentum * low + (1 - momentum) * min(batch)``, and the same for `high` with the maximum; the first batch
+    sets both.
 
     Parameters
     ----------
     momentum : float, optional
-        How much of the range a batch leaves as it was, 0 <= momentum < 1.
+        The weight of the previous range, 0 <= momentum < 1.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
@@ -142,8 +141,8 @@ class MovingAverageObserver(Observer):
 
     Notes
     -----
-    The one observer whose result depends on the order of the batches (not on the order of values in a batch). Computed
-    in double precision.
+    This is the only observer whose result depends on the order of the batches (not on the order of values in a batch).
+    It computes in double precision.
 
     Examples
     --------
@@ -173,14 +172,14 @@ class MovingAverageObserver(Observer):
 class PercentileObserver(HistogramObserver):
     """The range that contains a given percentage of the values.
 
-    Symmetric: ``high = v``, the smallest value such that at least `percentile` % of all ``|x|`` are at most v, and
-    ``low = -v``, or 0 if no value is negative. Otherwise each end leaves out half of the rest: at least
-    ``percentile + (100 - percentile) / 2`` % of all x are at most `high`, and as many at least `low`.
+    If symmetric, ``high = v``, the smallest value such that at least `percentile` % of all ``|x|`` are at most v, and
+    ``low = -v``, or 0 if no value is negative. Otherwise each end clips half of the rest: at least
+    ``percentile + (100 - percentile) / 2`` % of all x are at most `high`, and the same share is at least `low`.
 
     Parameters
     ----------
     percentile : float, optional
-        0 < percentile <= 100. 100 is the range of :class:`MinMaxObserver`.
+        0 < percentile <= 100; 100 is the range of :class:`MinMaxObserver`.
     bins : int, optional
         Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel.
     dtype, symmetric, axis
@@ -220,7 +219,7 @@ class PercentileObserver(HistogramObserver):
             raise ValueError(f"percentile must be above 0 and at most 100, got {percentile}")
 
     def _range(self, histogram: Histogram) -> tuple[float, float]:
-        # The decimal number that the user wrote: 99.9 % of 1000 values are 999, which doubles would round up to 1000.
+        # Use the decimal number that the user wrote: 99.9 % of 1000 values are 999, but in doubles slightly more.
         share = Fraction(repr(self.percentile)) / 100
         if self.symmetric:
             high = min(_upper_edge(histogram.magnitudes(), share) * histogram.width, histogram.largest)
@@ -234,18 +233,18 @@ class PercentileObserver(HistogramObserver):
 class EntropyObserver(HistogramObserver):
     """The range that loses least information: the smallest Kullback-Leibler divergence over a histogram.
 
-    For each threshold T = i * width, i = 1, 2, ..., bins up to the largest ``|x|``, the values are clipped to [-T, T]
-    (or to [0, T] if none is negative; without `symmetric` to the part of it that the values and 0 reach), and
-    ``sum(p * log(p / q))`` compares
+    The thresholds are T = i * width, i = 1, 2, ..., bins, up to the largest ``|x|``. A threshold clips the values to
+    [-T, T], or to [0, T] if no value is negative. Without `symmetric`, it clips them to the part of [-T, T] between the
+    smallest and the largest of the values and 0. The divergence ``sum(p * log(p / q))`` compares
 
     - p, the histogram of the clipped values (of their magnitudes if symmetric), with
-    - q, the histogram of those values that are not clipped, quantized: divided into 128 equal levels (256 without
-      `symmetric`, and for uint8 if no value is negative), each level's count shared evenly among those of its bins in
-      which p is not 0; p / 10000 where a level has only clipped values, since the sum has no value for q = 0.
+    - q, the histogram of the values inside the range, after quantization. q has 128 equal levels (256 without
+      `symmetric`, and for uint8 if no value is negative). The bins of a level with p > 0 share its count evenly. If a
+      level has only clipped values, q is p / 10000, because the sum is undefined for q = 0.
 
-    The T with the smallest divergence is taken, the largest of several. A T with fewer bins than levels is not
-    considered, except the last. Zeros do not count: they are exact in every range, and the many that a ReLU leaves
-    would outweigh all else.
+    The result is the T with the smallest divergence, the largest of several. A T with fewer bins than levels is
+    skipped, except the last T. Zeros do not count: they are exact in every range, and the many zeros that a ReLU
+    produces would outweigh all other values.
 
     Parameters
     ----------
@@ -261,9 +260,9 @@ class EntropyObserver(HistogramObserver):
 
     Notes
     -----
-    The method is that of Szymon Migacz, "8-bit Inference with TensorRT" (2017), here also for ranges that are not
-    symmetric. It wants many values, thousands at least; ``parameters()`` takes about a tenth of a second for each
-    channel. The parameters do not depend on the order of values and batches.
+    The method is from Szymon Migacz, "8-bit Inference with TensorRT" (2017), extended to ranges that are not symmetric.
+    It needs many values, at least thousands. ``parameters()`` takes about a tenth of a second for each channel. The
+    parameters do not depend on the order of values and batches.
 
     Examples
     --------
@@ -287,15 +286,16 @@ class LeastSquaresObserver(HistogramObserver):
 
     ``mean((x - scale * (q - zero_point))**2)`` with ``q = sat(rne(x / scale + zero_point))``
 
-    is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``, each with the scale and the
-    zero point of the range [-T, T] (or [0, T] if no value is negative; without `symmetric` the part of it that the
-    values and 0 reach). The T with the smallest error is taken, the largest of several.
+    is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each has the scale and the
+    zero point of the range [-T, T], or [0, T] if no value is negative. Without `symmetric`, the range is the part of
+    [-T, T] between the smallest and the largest of the values and 0. The result is the T with the smallest error, the
+    largest of several.
 
     Parameters
     ----------
     bins : int, optional
-        Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel. A bin's values count
-        as its middle, zeros as 0.
+        Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel. The middle of a bin
+        stands for its values; zeros count as 0.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
@@ -306,7 +306,7 @@ class LeastSquaresObserver(HistogramObserver):
 
     Notes
     -----
-    Without `symmetric` both ends share the threshold T; they are not searched separately. The parameters do not depend
+    Without `symmetric`, both ends share the threshold T; they are not searched separately. The parameters do not depend
     on the order of values and batches.
 
     Examples
@@ -326,12 +326,12 @@ class LeastSquaresObserver(HistogramObserver):
 
 
 def _upper_edge(counts: npt.NDArray[np.int64], share: Fraction) -> int:
-    """The number of bins from the first on that hold at least this share of the counts."""
+    """Return the number of leading bins that hold at least this share of the counts."""
     cumulative = np.cumsum(counts)
-    rank = -int(-share * int(cumulative[-1]) // 1)  # rounded up
+    rank = -int(-share * int(cumulative[-1]) // 1)  # division rounded up
     return int(np.searchsorted(cumulative, rank)) + 1
 
 
 def _last_smallest(values: npt.NDArray[np.float64]) -> int:
-    """The index of the smallest value, the last one of equal ones."""
+    """Return the index of the smallest value, the last one if there are several."""
     return len(values) - 1 - int(np.argmin(values[::-1]))

@@ -1,4 +1,4 @@
-"""What follows or precedes a layer in float32 becomes part of its weights and bias, before they are quantized.
+"""Fold the operation before or after a float32 layer into its weights and bias, before they are quantized.
 
 Both functions compute in float64 and round to float32 once.
 """
@@ -30,9 +30,9 @@ def fold_batch_norm(
     variance: npt.ArrayLike,
     epsilon: float = 1e-5,
 ) -> tuple[Float32s, Float32s]:
-    """Weights and bias of one layer in place of a layer and the batch normalization of its output.
+    """Fold a batch normalization into the weights and the bias of the layer before it.
 
-    With y = W x + b, the layer of the result computes gamma * (y - mean) / sqrt(variance + epsilon) + beta::
+    With y = W x + b, the folded layer computes gamma * (y - mean) / sqrt(variance + epsilon) + beta::
 
         W'[oc] = W[oc] * gamma[oc] / sqrt(variance[oc] + epsilon)
         b'[oc] = (b[oc] - mean[oc]) * gamma[oc] / sqrt(variance[oc] + epsilon) + beta[oc]
@@ -40,14 +40,14 @@ def fold_batch_norm(
     Parameters
     ----------
     weights : array_like
-        Of shape (oc, ic, ...), real and finite, as are the others: a linear layer's or a convolution's. Those with a
-        dimension of groups are given as (oc, ic / groups, ...).
+        Weights of a linear layer or a convolution, (oc, ic, ...), real and finite like all other arguments. Weights
+        with a dimension of groups are given as (oc, ic / groups, ...).
     bias : array_like or None
-        Of shape (oc,); None is 0.
+        Shape (oc,); None is 0.
     gamma, beta : array_like
-        What the normalized output is multiplied by, and then added, of shape (oc,).
+        Factor and addend of the normalized output, of shape (oc,).
     mean, variance : array_like
-        Of the output in training, of shape (oc,).
+        Statistics of the output in training, of shape (oc,).
     epsilon : float, optional
         Added to the variance, at least 0.
 
@@ -66,8 +66,8 @@ def fold_batch_norm(
     Notes
     -----
     "Batch Normalization" in Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
-    Boost". It holds for inference, where mean and variance are constants, and for a layer with nothing between it and
-    the normalization. Scales of weights are to be found after folding.
+    Boost". Folding is valid for inference, where mean and variance are constants, if nothing lies between the layer and
+    the normalization. Compute the scales of weights after folding.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def fold_batch_norm(
         raise ValueError(f"variance must not be negative, got {variances.min()}")
     if variances.min(initial=math.inf) + small == 0:
         raise ValueError("variance must be positive where epsilon is 0, got 0.0")
-    with np.errstate(over="ignore", invalid="ignore"):  # found by _rounded
+    with np.errstate(over="ignore", invalid="ignore"):  # _rounded raises the error
         factor = multiplier / np.sqrt(variances + small)
         folded = w * factor.reshape(-1, *(1,) * (w.ndim - 1))
         folded_bias = (b - means) * factor + addend
@@ -96,7 +96,7 @@ def fold_batch_norm(
 
 
 def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: float) -> Float32s:
-    """The bias of a layer whose source is shifted: with it, x + shift gives what x gave.
+    """Return the bias of a layer whose source is shifted, so that x + shift gives the same result as x.
 
     ::
 
@@ -105,14 +105,14 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     Parameters
     ----------
     bias : array_like or None
-        Of shape (oc,), real and finite; None is 0.
+        Shape (oc,), real and finite; None is 0.
     weights : array_like
-        Of shape (oc, ic, ...), real and finite: a linear layer's or a convolution's. Those with a dimension of groups
+        Weights of a linear layer or a convolution, (oc, ic, ...), real and finite. Weights with a dimension of groups
         are given as (oc, ic / groups, ...).
     shift : float
-        What is added to each element of the source, in its units: 128 where int8 becomes uint8 and the weights are
-        int8, 128 * scale of the source where bias and weights are in real units, the mean where the layer was made for
-        pixels less their mean and gets the pixels themselves.
+        The number that is added to each element of the source, in its units. It is 128 if int8 becomes uint8 and the
+        weights are int8; 128 * scale of the source if bias and weights are in real units; and the mean if the layer was
+        trained on pixels minus their mean and gets plain pixels.
 
     Returns
     -------
@@ -127,9 +127,9 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     Notes
     -----
     "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of Intel's article "Accelerate
-    Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a convolution has to be shifted
-    as well. The layers of int8blas do all of this by themselves, for an int8 source or one with a zero point; for
-    other libraries and formats it may have to be done by hand.
+    Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a convolution must be shifted
+    too. The layers of int8blas do all of this for an int8 source, or one with a zero point; other libraries and formats
+    may need it done by hand.
 
     Examples
     --------
@@ -149,13 +149,13 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     amount = real(shift, "shift")
     if not math.isfinite(amount):
         raise ValueError(f"shift must be finite, got {shown(shift)}")
-    with np.errstate(over="ignore", invalid="ignore"):  # found by _rounded
+    with np.errstate(over="ignore", invalid="ignore"):  # _rounded raises the error
         shifted = b - amount * w.sum(axis=tuple(range(1, w.ndim)))
     return _rounded(shifted, "bias", "once shifted")
 
 
 def _finite(values: Any, name: str) -> Float64s:
-    """Finite real numbers of any shape, in float64."""
+    """Convert finite real numbers of any shape to float64."""
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
@@ -167,7 +167,7 @@ def _finite(values: Any, name: str) -> Float64s:
 
 
 def _weights(weights: Any) -> Float64s:
-    """Weights (oc, ic, ...)."""
+    """Check weights (oc, ic, ...), and convert them to float64."""
     numbers = _finite(weights, "weights")
     if numbers.ndim < 2:
         raise ValueError(f"weights must have shape (oc, ic, ...), got {numbers.shape}")
@@ -175,7 +175,7 @@ def _weights(weights: Any) -> Float64s:
 
 
 def _per_channel(values: Any, name: str, weights: Float64s) -> Float64s:
-    """A value for each output channel of the weights."""
+    """Check that there is a value for each output channel, and convert the values to float64."""
     numbers = _finite(values, name)
     if numbers.shape != weights.shape[:1]:
         raise ValueError(f"{name} must have shape {weights.shape[:1]}, as weights have shape {weights.shape}, "
@@ -184,7 +184,7 @@ def _per_channel(values: Any, name: str, weights: Float64s) -> Float64s:
 
 
 def _rounded(values: Float64s, name: str, when: str) -> Float32s:
-    """A result in float32."""
+    """Round a result to float32; raise an error if it is not finite."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
     if not np.isfinite(rounded).all():

@@ -1,4 +1,4 @@
-"""From a float network to an int8 one: what is observed, which scales follow, and where strides belong.
+"""From a float network to an int8 one: observe activations, derive scales, and move strides.
 
 A network is plain data: a mapping from the name of each layer to the names of its sources, in an order in which they
 can be computed::
@@ -9,10 +9,10 @@ can be computed::
         "second": ("first", "stem"),
     }
 
-The first source is what a layer reads; others join its result: what a Sum post-op adds, the second operand of an
-addition, the rest of a concatenation. A name that is no layer, such as "image", is a source of the network. A layer is
-all that is computed in one go, so that its result is quantized once: a convolution with its bias, the batch
-normalization that was folded into it, the sum that it takes part in and its ReLU.
+The first source is the one that a layer reads. Other sources join its result: the addend of a Sum post-op, the second
+operand of an addition, the other parts of a concatenation. A name that is no layer, such as "image", is a source of the
+network. A layer is everything computed in one call, whose result is quantized once: a convolution with its bias, the
+batch normalization folded into it, a sum, and a ReLU.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ def calibrate(
     batches: Iterable[Any],
     observer: Callable[[str], Observer] | None = None,
 ) -> dict[str, QuantizationParameters]:
-    """Scales and zero points of the activations of a float network, from what they are on some batches.
+    """Observe the activations of a float network on some batches, and return their scales and zero points.
 
     Parameters
     ----------
     network : sequence of (str, callable), or callable
-        Layers that follow one another, each with the name of its result: a callable that takes what the one before it
-        gave. Or any network, called as ``network(batch, report)``, which passes each activation that is to be quantized
-        to ``report(name, activation)``; that gives the activation back.
+        A sequence of layers, each with the name of its result and a callable that takes the result of the previous
+        layer. Or any network, called as ``network(batch, report)``: it passes each activation to be quantized to
+        ``report(name, activation)``, which returns the activation.
     batches : iterable
-        What the network is called with, one after another; at least one. Activations are float arrays of NumPy, or
-        become such.
+        The inputs of the network, one after another; at least one. Activations must be float arrays, or convert to
+        NumPy arrays.
     observer : callable, optional
-        Makes the observer of an activation from its name. The default is
+        Creates the observer of an activation from its name. The default is
         ``lambda name: MinMaxObserver(dtype=np.uint8, symmetric=False)``: the zero point is 0 after a ReLU. Activations
         with the same observer get the same parameters.
 
     Returns
     -------
     dict of str to QuantizationParameters
-        In the order in which the activations came first. `calibration.save_parameters` writes it.
+        In the order in which activations were first reported. `calibration.save_parameters` writes it.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def calibrate(
     See Also
     --------
     int8blas.calibration : The observers.
-    fuse_quantization : What follows for each layer.
+    fuse_quantization : The quantization of each layer.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def calibrate(
 
 
 def _chain(layers: Layers) -> Callable[[Any, Report], None]:
-    """The layers as a network that reports their results."""
+    """Return a network that runs the layers in turn and reports their results."""
     try:
         pairs = [(name, function) for name, function in layers]
     except (TypeError, ValueError):
@@ -141,21 +141,21 @@ def _chain(layers: Layers) -> Callable[[Any, Report], None]:
 
 @dataclass(frozen=True)
 class LayerQuantization:
-    """How a layer's sources and its result are quantized; made by :func:`fuse_quantization`.
+    """The quantization of a layer's sources and result; :func:`fuse_quantization` creates it.
 
     Attributes
     ----------
     sources : tuple of QuantizationParameters
-        Of what the layer reads, then of what joins it.
+        Of the source that the layer reads, then of the sources that join its result.
     dst : QuantizationParameters or None
-        Of the result, which is what the layers that read it have as source; None if it stays float32.
+        Of the result, which the next layers read; None if it stays float32.
     """
 
     sources: tuple[QuantizationParameters, ...]
     dst: QuantizationParameters | None
 
     def arguments(self, weights: Any = "per_channel") -> dict[str, Any]:
-        """Arguments of a primitive: `src_dtype`, `dst_dtype`, `scales` and `zero_points`.
+        """Return the arguments of a primitive: `src_dtype`, `dst_dtype`, `scales` and `zero_points`.
 
         Parameters
         ----------
@@ -177,12 +177,12 @@ class LayerQuantization:
         }
 
     def sum(self) -> Sum:
-        """The post-op that adds the second source, which must be in `out` when the layer is executed.
+        """Return the post-op that adds the second source; `out` must hold this source when the layer is executed.
 
         Returns
         -------
         Sum
-            With the scale and the zero point of that source: it need not have those of the result.
+            With the scale and the zero point of the second source, which may differ from those of the result.
 
         Raises
         ------
@@ -200,22 +200,22 @@ class LayerQuantization:
 def fuse_quantization(
     graph: Graph, parameters: Mapping[str, QuantizationParameters], same: Collection[str] = ()
 ) -> dict[str, LayerQuantization]:
-    """For each layer of a network the scales and zero points with which its result is quantized once.
+    """Derive the scales and zero points with which each layer quantizes its result once.
 
-    A layer writes its result as the layers that read it want it, in its output stage, instead of giving float32 or
-    int32 that is quantized later: its ``dst`` is their ``src``.
+    The epilogue of a layer writes its result as the next layers read it: its ``dst`` is their ``src``. No layer writes
+    float32 or int32 that must be quantized later.
 
     Parameters
     ----------
     graph : mapping of str to sequence of str
         The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
     parameters : mapping of str to QuantizationParameters
-        From :func:`calibrate`: of the sources of the network and the results of its layers. What is in it besides is
-        not used. A result that is not in it stays float32; nothing can read it then.
+        From :func:`calibrate`, for the sources of the network and the results of its layers; other entries are ignored.
+        A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
-        Layers that give values as they read them: max pooling, a change of shape, concatenation. The sources and the
-        result of each get one scale and zero point, for the union of their ranges, and so does all that is
-        connected to them in this way. They need not be in `parameters`.
+        Layers that return the values that they read: max pooling, a change of shape, concatenation. The sources and the
+        result of such a layer share one scale and zero point, for the union of their ranges, and so do all tensors
+        connected through such layers. They need no entry in `parameters`.
 
     Returns
     -------
@@ -229,12 +229,12 @@ def fuse_quantization(
 
     Notes
     -----
-    Where a skip connection joins, the sources keep scales and zero points of their own: the Sum post-op has those of
-    what it adds (:meth:`LayerQuantization.sum`).
+    At a skip connection, the sources keep their own scales and zero points: the Sum post-op has the scale and the zero
+    point of its addend (:meth:`LayerQuantization.sum`).
 
-    The union of ranges with equal zero points has that zero point and the largest scale. Otherwise it goes from the
-    least of ``scale * (qmin - zero_point)`` to the largest of ``scale * (qmax - zero_point)``, and is quantized as the
-    table in :mod:`int8blas.calibration` says for ranges that are not symmetric.
+    If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise it goes from
+    the least ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``, and its parameters follow
+    the table in :mod:`int8blas.calibration` for ranges that are not symmetric.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def fuse_quantization(
 
 
 def _checked_graph(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """The sources of each layer; each source is one of the network or an earlier layer."""
+    """Check the graph: each source is a source of the network or an earlier layer. Return the sources of each layer."""
     if not isinstance(graph, Mapping):
         raise TypeError(f"graph must be a mapping of names to sources, got {type(graph).__name__}")
     sources: dict[str, tuple[str, ...]] = {}
@@ -296,7 +296,7 @@ def _checked_graph(graph: Graph) -> dict[str, tuple[str, ...]]:
 
 
 def _connected(groups: Iterable[set[str]]) -> list[set[str]]:
-    """Those groups that have a name in common become one."""
+    """Merge groups that have a name in common."""
     merged: list[set[str]] = []
     for group in groups:
         apart = [other for other in merged if not other & group]
@@ -305,7 +305,7 @@ def _connected(groups: Iterable[set[str]]) -> list[set[str]]:
 
 
 def _union(parameters: Sequence[QuantizationParameters]) -> QuantizationParameters:
-    """The parameters of the union of ranges, all of one dtype."""
+    """Return the parameters of the union of ranges, which must have one dtype."""
     dtypes = {value.dtype for value in parameters}
     if len(dtypes) > 1:
         raise ValueError(
@@ -326,32 +326,32 @@ def _union(parameters: Sequence[QuantizationParameters]) -> QuantizationParamete
 def move_strides(
     graph: Graph, strides: Mapping[str, int], pointwise: Collection[str], outputs: Collection[str] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
-    """The same network with strides in earlier layers, which then compute less.
+    """Move strides to earlier layers, which then compute less; the results of the network stay the same.
 
-    A window of one element with stride s reads every s-th element in each spatial dimension and none of the others. If
-    all layers that read a result leave out the same elements, the layer that computes it need not compute them: it gets
-    the stride, and they lose theirs.
+    A window of one element with stride s reads only every s-th element in each spatial dimension. If all layers that
+    read a result skip the same elements, the layer that computes the result need not compute them. It gets the stride,
+    and its readers lose it.
 
     Parameters
     ----------
     graph : mapping of str to sequence of str
         The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
     strides : mapping of str to int
-        The stride of each layer that has windows, in all spatial dimensions: convolutions, pooling, and, with 1,
-        element-wise layers such as an addition. No other layer gets or loses a stride. Sources that join a layer do so
-        at the places that it computes, one element each.
+        The stride of each layer that has windows, for all spatial dimensions: convolutions, pooling, and element-wise
+        layers such as an addition, with stride 1. No other layer gains or loses a stride. A source that joins such a
+        layer joins it element by element.
     pointwise : collection of str
-        Those of them with windows of one element and no padding: convolutions of 1 x 1, element-wise layers.
+        The layers of `strides` with windows of one element and no padding: 1 x 1 convolutions, element-wise layers.
     outputs : collection of str, optional
-        Layers whose result is needed as it is although others read it. Where no other layer reads it, it always is.
+        Layers whose whole result is needed although other layers read it. Results that no layer reads always are.
 
     Returns
     -------
     graph : dict of str to tuple of str
-        The network. What joins a layer that has got a stride s must be the s-th elements too: where the layer that
-        gives it cannot get the stride, there is a new layer between them, ``"name[::s]"``, for ``x[:, ::s, ::s]``.
+        The network. If a layer gains a stride s, the sources that join it must have only every s-th element too. If
+        such a source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` between them.
     strides : dict of str to int
-        The stride of each layer, also of the new ones. An element-wise layer that is left with a stride s takes
+        The stride of each layer, including the new ones. An element-wise layer that keeps a stride s reads
         ``x[:, ::s, ::s]`` of its first source.
 
     Raises
@@ -359,11 +359,10 @@ def move_strides(
     TypeError, ValueError
         If an argument is not as above; the error names it.
 
-    Notes
-    -----
-    "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision Inference
-    with Intel Deep Learning Boost". What moves is the greatest common divisor of the strides; the results are the same
-    numbers, in int8 as in float32. Padding stays as it is. A deconvolution's stride is another thing: leave it out.
+    Notes ----- "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision
+    Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results
+    have the same bits, in int8 as in float32. Padding stays unchanged. Leave out deconvolutions: their strides mean
+    something else.
 
     Examples
     --------
@@ -396,12 +395,12 @@ def move_strides(
                 where = "strides" if known is strides else "graph"
                 raise ValueError(f"{argument} must have names of layers in {where}, got {name!r}")
 
-    # The stride with which a layer takes each of its sources, and which could be that source's.
+    # The stride with which each layer reads each of its sources, which may move to that source.
     taken = {name: [1] * len(read) for name, read in sources.items()}
     for name in pointwise:
         taken[name][0] = moved[name]
     for name in reversed(sources):
-        # All layers that read it have been here before.
+        # The loop has visited all readers of this layer before.
         readers = [(reader, i) for reader, read in sources.items() for i, source in enumerate(read) if source == name]
         common = math.gcd(*(taken[reader][i] for reader, i in readers))
         if name not in moved or name in outputs or common < 2:

@@ -1,4 +1,4 @@
-"""Histograms of bounded size that do not depend on the order of what they count, and what they tell about ranges."""
+"""Histograms of bounded size, independent of the order of the counted values, and searches for ranges in them."""
 
 import math
 from typing import Any
@@ -13,10 +13,10 @@ Floats = npt.NDArray[np.float64]
 # Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
 SMALLEST_EXPONENT = -148
 
-# What q is, of p, where only clipped values are: an outlier far off is then dear, but not beyond any price.
+# q / p of a level that has only clipped values: a distant outlier then costs much, but not infinitely much.
 EMPTY = 1e-4
 
-# Values counted at a time, which bounds temporary memory.
+# Values counted at a time, to bound temporary memory.
 STRETCH = 1 << 16
 
 
@@ -24,9 +24,8 @@ class Histogram:
     """Counts of float32 values in 2 * bins bins of equal width from -2**exponent to 2**exponent.
 
     Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
-    smallest power of two above every |x|: where a value needs a larger one, neighbouring bins are merged. The width is
-    a power of two too, so merging is exact, floor(x / 2w) = floor(floor(x / w) / 2), and the counts are the same
-    whatever the order of the values.
+    smallest power of two above every |x|; a larger value merges neighbouring bins. The width is a power of two too, so
+    merging is exact, floor(x / 2w) = floor(floor(x / w) / 2), and the counts do not depend on the order of the values.
     """
 
     def __init__(self, bins: int) -> None:
@@ -39,12 +38,12 @@ class Histogram:
 
     @property
     def width(self) -> float:
-        """The width of a bin."""
+        """Return the width of a bin."""
         return math.ldexp(1.0, self.exponent) / self.bins
 
     @property
     def largest(self) -> float:
-        """The largest |x|."""
+        """Return the largest |x|."""
         return max(-self.low, self.high)
 
     def add(self, values: npt.NDArray[np.float32]) -> None:
@@ -55,13 +54,13 @@ class Histogram:
             self._grow(math.frexp(self.largest)[1])
         self.zeros += values.size - int(np.count_nonzero(values))
         for start in range(0, values.size, STRETCH):
-            # In double precision, where no float32 underflows when it is scaled.
+            # Double precision: scaling a float32 could underflow.
             scaled = values[start : start + STRETCH].astype(np.float64) / self.width
             index = np.floor(scaled).astype(np.intp) + self.bins
             self.counts += np.bincount(index, minlength=2 * self.bins)
 
     def _grow(self, exponent: int) -> None:
-        """Merge bins until the range is up to 2**exponent."""
+        """Merge bins until the range reaches 2**exponent."""
         if exponent > self.exponent:
             index = np.arange(-self.bins, self.bins) >> min(exponent - self.exponent, 63)
             merged = np.zeros_like(self.counts)
@@ -69,15 +68,15 @@ class Histogram:
             self.counts, self.exponent = merged, exponent
 
     def magnitudes(self) -> npt.NDArray[np.int64]:
-        """The histogram of |x|: bin j counts j * width <= |x| <= (j + 1) * width."""
+        """Return the histogram of |x|: bin j counts j * width <= |x| <= (j + 1) * width."""
         folded: npt.NDArray[np.int64] = self.counts[self.bins :] + self.counts[self.bins - 1 :: -1]
         return folded
 
     def candidates(self, symmetric: bool) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-        """The ranges that a search considers: (i, low, high), |x| limited to T = i * width for i = 1, 2, ...
+        """Return the ranges that a search considers, (i, low, high), with |x| limited to T = i * width, i = 1, 2, ...
 
-        The last T is the largest |x|. A range is -T to T, or 0 to T where no value is negative, or, if not symmetric,
-        that part of -T to T which the values and 0 reach.
+        The last T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, it is
+        the part of [-T, T] between the smallest and the largest of the values and 0.
         """
         count = int(np.flatnonzero(self.magnitudes())[-1]) + 1
         i = np.arange(1, count + 1)
@@ -88,9 +87,9 @@ class Histogram:
         return i, np.maximum(low, -thresholds), np.minimum(high, thresholds)
 
     def squared_errors(self, low: Floats, high: Floats, dtype: np.dtype[Any], symmetric: bool) -> Floats:
-        """For each range the sum over all values of (x - scale * (q - zp))**2, q = sat(rne(x / scale + zp)).
+        """Return for each range the sum over all values of (x - scale * (q - zp))**2, q = sat(rne(x / scale + zp)).
 
-        A bin's values count as its middle, except zeros, which are exact in every range.
+        The middle of a bin stands for its values, except for zeros, which are exact in every range.
         """
         weights = self.counts.copy()
         weights[self.bins] -= self.zeros
@@ -106,10 +105,10 @@ class Histogram:
         return errors
 
     def divergences(self, i: npt.NDArray[np.int64], dtype: np.dtype[Any], symmetric: bool) -> Floats:
-        """For each i of :meth:`candidates` the divergence of the values and their quantization in that range.
+        """Return for each i of :meth:`candidates` the divergence between the values and their quantization.
 
-        Zeros do not count, they are exact in every range. Infinite where the range has fewer bins than the quantized
-        values have levels, unless it is the last one.
+        Zeros do not count: they are exact in every range. A range with fewer bins than levels has the divergence inf,
+        unless it is the last range.
         """
         if symmetric:
             counts, left = self.magnitudes(), 0
@@ -130,11 +129,11 @@ class Histogram:
 
 
 def divergence(counts: npt.NDArray[np.int64], start: int, stop: int, levels: int) -> float:
-    """The Kullback-Leibler divergence sum p log(p / q) of a histogram clipped to bins start..stop and its quantization.
+    """Return the Kullback-Leibler divergence sum p log(p / q) of clipped values from their quantization.
 
-    p is the counts of those bins, with what lies outside added to the first and the last. q is the counts without what
-    lies outside, each of `levels` equal stretches of bins levelled out over its occupied bins (p > 0), and p * EMPTY
-    where such a stretch has no counts: the sum has no value for q = 0. Both are normalized.
+    p has the counts of bins start..stop; the first and the last bin also have the counts outside. q has the counts of
+    these bins alone, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share its count
+    evenly; in a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0. Both are normalized.
     """
     inside = counts[start:stop].astype(np.float64)
     p = inside.copy()

@@ -1,4 +1,4 @@
-"""What all observers share: checks, the division into channels, histograms, the parameters of a range."""
+"""The base classes of observers: checks, division into channels, histograms, parameters of a range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ranges = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Observer(ABC):
-    """An observer, which finds a range for each channel."""
+    """Find a range for each channel; subclasses define how."""
 
     def __init__(self, *, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None) -> None:
         if not isinstance(symmetric, (bool, np.bool_)):
@@ -32,12 +32,12 @@ class Observer(ABC):
         return f"{type(self).__name__}(dtype={self.dtype}, symmetric={self.symmetric}, axis={self.axis})"
 
     def observe(self, x: npt.ArrayLike) -> Self:
-        """Take the values of a batch into account.
+        """Observe a batch of values.
 
         Parameters
         ----------
         x : array_like of bfloat16, float16, float32 or float64
-            Of any shape; with `axis`, of as many channels along it as earlier batches had. Finite.
+            Any shape, finite. With `axis`, it must have the channels of earlier batches along this dimension.
 
         Returns
         -------
@@ -46,13 +46,13 @@ class Observer(ABC):
         Raises
         ------
         TypeError, ValueError
-            If `x` is not such an array. The observer is then as it was before.
+            If `x` is not such an array. The observer then stays as it was.
         """
         array = widened(x, "x")
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             raise dtype_error(array, "x", ("float32", "float64", "float16", "bfloat16"))
         with np.errstate(over="ignore", under="ignore"):
-            # A copy, which no other thread writes to between the check and the counting.
+            # A copy: another thread cannot write to it between the check and the counting.
             values = array.astype(np.float32)
         if self.axis is None:
             channels = values.reshape(1, -1)
@@ -77,12 +77,12 @@ class Observer(ABC):
         return self
 
     def parameters(self) -> QuantizationParameters:
-        """The scale and the zero point for what has been observed.
+        """Return the scale and the zero point for the values observed so far.
 
         Returns
         -------
         QuantizationParameters
-            With an array of C scales and zero points if `axis` is given. More batches may be observed afterwards.
+            With `axis`, an array of C scales and zero points. More batches may be observed afterwards.
 
         Raises
         ------
@@ -98,15 +98,15 @@ class Observer(ABC):
 
     @abstractmethod
     def _update(self, channels: Float32s, first: bool) -> None:
-        """Take (C, n) finite values into account, n > 0; whether they are the first."""
+        """Add (C, n) finite values, n > 0; `first` says whether they are the first values."""
 
     @abstractmethod
     def _ranges(self) -> Ranges:
-        """(low, high), each of shape (C,)."""
+        """Return (low, high), each of shape (C,)."""
 
 
 class HistogramObserver(Observer):
-    """An observer that keeps a histogram for each channel and finds a range in it."""
+    """Keep a histogram for each channel, and find a range in it."""
 
     def __init__(
         self, *, bins: int = 2048, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None
@@ -129,4 +129,4 @@ class HistogramObserver(Observer):
 
     @abstractmethod
     def _range(self, histogram: Histogram) -> tuple[float, float]:
-        """(low, high) for the values of a histogram, some of which are not 0."""
+        """Return (low, high) for a histogram that does not only count zeros."""

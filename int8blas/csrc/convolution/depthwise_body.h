@@ -1,9 +1,9 @@
-/* Depthwise convolution: each channel has a filter of its own. Written once; see i8_depthwise_args.
- * isa/shared_dots.h has the dots of 4 u8 and 4 s8 in every s32 lane; columns are interleaved as it takes them.
+/* Depthwise convolution with dot products of 4 bytes: each channel has its own filter (i8_depthwise_args).
+ * isa/shared_dots.h multiplies 4 u8 by 4 s8 in every s32 lane, and determines how columns are interleaved.
  *
- * Four bytes of a channel make a lane: those of four lines of the window in a column, interleaved and kept for a
- * stretch of columns, each of which serves all outputs whose windows it is in; or, where few outputs share a column,
- * because they are two columns apart, four columns of a line, interleaved for one output in registers. */
+ * A lane has four bytes of a channel. Usually these are four lines of the window, in one column. The kernel interleaves
+ * the columns of a stretch once, for all outputs whose windows contain them. With stride 2, few outputs share a column;
+ * a lane then has four columns of a line, interleaved for one output in registers. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 4
 #define I8_DEPTHWISE_STRIDED i8_depthwise_strided
@@ -13,8 +13,9 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-/* Up to half of a kernel's channels are in their own order, in half of its vectors: interleaving within 128 bits, as
- * i8_interleave does, leaves them so where dword q of unit u is that of channels 4 * (q * I8_LANES / 4 + u) and on. */
+/* With at most half of its channels, a kernel uses half of its vectors, with channels in order. This permutation makes
+ * up for interleaving within 128 bits (i8_interleave): dword q of unit u gets channels 4 * (q * I8_LANES / 4 + u) and
+ * on. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else
@@ -49,7 +50,7 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
-/* Where sums start, for `count` vectors of weights, so many bytes apart, whose columns are less 128. */
+/* Start values of sums, for `count` vectors of weights `step` bytes apart, if image bytes are shifted by 128. */
 I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
 {
     i8_vec sums = i8_zero();
@@ -61,8 +62,8 @@ I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count
 }
 #define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
-/* The sums of `pixels` outputs of a line from one on, `vectors` vectors of channels each, whose weights lie so:
- * weights[tap][group] at b, each b_group bytes after the one before, the vectors as `at` says. */
+/* Sum `pixels` outputs of a line, from one on, with `vectors` vectors of channels each. The weights [tap][group] begin
+ * at b, b_group bytes apart, and `at` is the place of vector v in them. */
 #define I8_DEPTHWISE_SUMS(acc, b, b_group, at)                                                                         \
     do {                                                                                                               \
         for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column)                                             \
@@ -76,7 +77,7 @@ I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count
             }                                                                                                          \
     } while (0)
 
-/* All channels, in the order of i8_interleave. */
+/* Outputs with all channels, in the order of i8_interleave. */
 I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    const int pixels)
 {
@@ -90,7 +91,7 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Half of the channels and fewer, in their own order. */
+/* Outputs with at most half of the channels, in order. */
 I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int pixel, const int pixels)
 {
     i8_vec acc[I8_DEPTHWISE_PIXELS][4];
@@ -113,8 +114,7 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int
         i8_store(t->dst + (line * t->pixels + pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
 }
 
-/* The weights of 4 vectors of channels for each output line that there are weights of, tap and group, in the order of
- * i8_interleave. */
+/* Order the weights of 4 vectors of channels like i8_interleave, for each output line with weights, tap and group. */
 static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     for (int line = 0; line < i8_depthwise_repeats(t); ++line) {
@@ -145,7 +145,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
                     i8_depthwise_few_pixels(t, line, pixel, 1);
                 else
                     i8_depthwise_pixels(t, s, line, pixel, 1);
-        else /* the last ones overlap the ones before */
+        else /* the last call overlaps the one before */
             for (int x = 0; x < t->pixels; x += most) {
                 const int pixel = x + most <= t->pixels ? x : t->pixels - most;
                 if (few)
@@ -155,7 +155,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
             }
 }
 
-/* Weights as dwords of the taps of a line, dst[line][vector], from those of a tap's lines. */
+/* Transpose the weights of a tap's lines to the taps of a line: dst[line][vector] has a dword for each channel. */
 static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     I8_FOR(v, 4) {
@@ -168,9 +168,9 @@ static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *
     }
 }
 
-/* Outputs from `pixel` to `end` of a line. Each takes two columns more, the next of which are at src[l] in line l of
- * the window, step[l] bytes apart, and with the two before they make its dwords: before[l][half] has the bytes of those
- * by turns, of the first or the last 8 of each 16 channels. */
+/* Compute outputs `pixel` to `end` of a line, from two more columns each. src[l] has the next columns in line l of the
+ * window, step[l] bytes apart. Together with the previous two they make the dwords of an output: before[l][half] has
+ * the bytes of the previous columns, alternating, for the first or the last 8 of each 16 channels. */
 I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                         int end, const uint8_t *const src[I8_STRIDED],
                                         const ptrdiff_t step[I8_STRIDED], i8_vec before[I8_STRIDED][2],
@@ -229,7 +229,7 @@ I8_RUN(u8_flipped, I8_OUTPUT_U8, 1)
 I8_RUN(u8_only_flipped, I8_OUTPUT_U8_ONLY, 1)
 #undef I8_RUN
 
-/* Where the channels of a column of a line can be read as a whole vector: in the image, the padding, or a copy. */
+/* The address where the channels of a column can be read as a whole vector: the image, the padding, or a copy. */
 I8_INLINE const uint8_t *i8_depthwise_column(const i8_depthwise_args *t, const uint8_t *line, int column, int whole,
                                              uint8_t copy[I8_DEPTHWISE_CHANNELS])
 {
@@ -247,7 +247,7 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
         {i8_depthwise_strided_words_flipped, i8_depthwise_strided_s8_flipped, i8_depthwise_strided_u8_flipped,
          i8_depthwise_strided_u8_only_flipped}};
     const int whole = i8_depthwise_whole(t), kind = i8_output_kind(t->output), flips = t->flip != I8_SHARED_FLIP;
-    /* Outputs whose next columns, 2 * pixel + 2 and the one after, can be read where they lie. */
+    /* Outputs whose next columns, 2 * pixel + 2 and 2 * pixel + 3, can be read in place. */
     const int low = t->first > 2 ? (t->first - 1) / 2 : 0, high = whole > 3 ? (whole - 2) / 2 : 0;
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {

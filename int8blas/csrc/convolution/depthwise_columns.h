@@ -1,20 +1,20 @@
-/* The columns of a stretch for the depthwise kernels, which keep groups of I8_DEPTHWISE_LINES lines interleaved, each
- * column in 4 vectors. The file that includes this one has
+/* The interleaved columns of a stretch, for the depthwise kernels: for each group of I8_DEPTHWISE_LINES lines, 4
+ * vectors a column. The including file defines
  *
- *   i8_depthwise_few(t)                                                   whether half of the vectors do
- *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few)   the next columns of one group */
+ *   i8_depthwise_few(t)                                                   whether half of the vectors are enough
+ *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few)   interleave the next columns of one group */
 I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 {
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
 }
 
-/* Output lines that there are weights of. A call may have fewer, but another `again` more. */
+/* Output lines that have weights of their own. A call may have fewer lines, but a later call with `again` has more. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
 
-/* The lines of a group, in columns [from, to): all padding, or read by whole vectors, or, a single column, by no more
- * than its channels. */
+/* Interleave the lines of a group in columns [from, to). The kind says whether columns are padding, or can be read as
+ * whole vectors, or (a single column) must be copied channel by channel. */
 I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
 {
     const uint8_t *src[I8_DEPTHWISE_LINES];
@@ -43,8 +43,7 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 0);
 }
 
-/* The end of the columns that can be loaded as whole vectors: where a pixel has fewer bytes, those of the last ones
- * would be read beyond. */
+/* The end of the columns that can be read as whole vectors: reading the last columns would pass the end of the line. */
 I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
 {
     const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;
@@ -52,7 +51,7 @@ I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
     return t->end - few > t->first ? (int)(t->end - few) : t->first;
 }
 
-/* All columns of a stretch. */
+/* Interleave all columns of a stretch. */
 static void i8_depthwise_interleave(const i8_depthwise_args *t)
 {
     const int columns = (t->pixels - 1) * t->stride + (t->taps - 1) * t->dilation + 1, whole = i8_depthwise_whole(t);

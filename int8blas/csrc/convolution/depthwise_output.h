@@ -1,8 +1,8 @@
-/* The output stage of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of
- * vector v has channels 16 * u + 4 * v and on, which packing to bytes undoes. What belongs to the channels is brought
- * into it first. The file that includes this one has I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
+/* The epilogue of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of vector
+ * v has channels 16 * u + 4 * v and on; packing to bytes restores the order. The values of the channels are brought
+ * into this order first. The including file defines I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
 
-/* Values of the channels, in the order of the sums. They are kept where i8_depthwise_args.prepared begins. */
+/* Values of the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */
 typedef struct {
     i8_vec start[4], low;
     float scale[I8_DEPTHWISE_CHANNELS], bias[I8_DEPTHWISE_CHANNELS];
@@ -11,7 +11,7 @@ typedef struct {
 } i8_depthwise_values;
 _Static_assert(sizeof(i8_depthwise_values) <= I8_DEPTHWISE_VALUES, "room for the values of the channels");
 
-/* s32 and f32, and sums without an output stage; bytes, with zero points that are not 0 or, for u8, without. */
+/* Words: s32, f32, and sums without an epilogue. Otherwise bytes; u8_only: u8 with all zero points 0. */
 enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
 
 I8_INLINE int i8_output_kind(const i8_tile_output *o)
@@ -51,7 +51,7 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);
     i8_depthwise_order_floats(s->dst_zero, o->dst_zero.values, o->dst_zero.step, t->channels);
     s->rounder = o->rounder;
-    /* What ReLU makes the smallest result, in the range of the bytes: a zero point may be far outside. */
+    /* The result for 0 with ReLU, the smallest one, clipped to the range of the bytes: zero points may be outside. */
     const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
     const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(o->rounder);
     i8_vec low[4];
@@ -62,14 +62,14 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
 
-/* The output stage of i8_output_as. Bounds are those of whole numbers, so that they hold for bytes as well; without
- * `shifts` they are those of u8. NaN becomes the lowest number. */
+/* The epilogue of i8_output_as. Clipping at whole numbers is exact for bytes. Without `shifts` the result is u8. NaN
+ * becomes the lowest number. */
 I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
                                   const int pixels, int channels, const int is_signed, const int shifts)
 {
     i8_vec y[I8_DEPTHWISE_PIXELS][4];
     const i8_f32 high = i8_set_f32(is_signed ? 127 : 255), rounder = i8_set_f32(s->rounder);
-    const int rounds = s->rounder > 0; /* a branch that is always the same is faster than adding nothing */
+    const int rounds = s->rounder > 0; /* a predicted branch is faster than adding 0 */
     I8_FOR(v, 4) {
         const i8_f32 scale = i8_load_f32(s->scale + v * I8_LANES), bias = i8_load_f32(s->bias + v * I8_LANES);
         const i8_f32 dst_scale = i8_load_f32(s->dst_scale + v * I8_LANES);
@@ -88,14 +88,14 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
         if (channels == I8_DEPTHWISE_CHANNELS) {
             i8_store(c + p * c_row, bytes);
         } else {
-            /* Of packing of which half is used, GCC before 12.4 makes VPMOVUSWB, to which a negative word is large. */
+            /* For half of a packed vector, GCC before 12.4 emits VPMOVUSWB, which takes negative words as large. */
             I8_PIN(bytes);
             memcpy(c + p * c_row, &bytes, I8_DEPTHWISE_CHANNELS / 2);
         }
     }
 }
 
-/* Sums in their own order, to dst or through an output stage to s32 or f32. */
+/* Restore the order of sums, and store them, or apply an epilogue with s32 or f32 results. */
 static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, const i8_vec *sums)
 {
     i8_vec acc[4];
@@ -112,7 +112,7 @@ static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, 
     I8_FOR(v, 4) i8_store(t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[v]);
 }
 
-/* The sums of `pixels` outputs of a line from one on. */
+/* Store `pixels` outputs of a line, from one on. */
 I8_INLINE void i8_depthwise_output(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels)
 {

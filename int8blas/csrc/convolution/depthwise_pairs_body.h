@@ -1,13 +1,12 @@
-/* Depthwise convolution without VNNI: each channel has a filter of its own. Written once; see i8_depthwise_args.
+/* Depthwise convolution without VNNI: each channel has its own filter (i8_depthwise_args).
  *
- * Two lines of the image are interleaved and widened, so that a dword has an element of each, of one channel: a step
- * for I8_LANES channels is VPMADDWD and VPADDD. Output lines start at every line of a pair; where their windows do not
- * start with the pair, there are weights with a 0 in front. Columns are kept for several lines of outputs, and each of
- * them serves all windows that it is in. */
+ * Two image lines are interleaved and widened, so that a dword has two lines of a channel: VPMADDWD and VPADDD advance
+ * I8_LANES channels by two lines. Output lines may start at every line of a pair; if a window does not start with a
+ * pair, its weights have a 0 in front. All output lines of a unit use the same interleaved columns. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL
-/* 12 accumulators, a weight and a product are 14 registers; of 32, 16 accumulators do as well. */
+/* 12 accumulators, a weight and a product take 14 of 16 registers; with 32 registers, 16 accumulators fit. */
 #if I8_LANES == 16
 #define I8_DEPTHWISE_PIXELS 4
 #else
@@ -41,14 +40,14 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
-/* Pairs of lines that the window of an output line is in, where it starts with the pair (0) or a line further (1). */
+/* The pairs of lines of a window that starts with a pair (odd = 0), or one line later (odd = 1). */
 I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
 {
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
 }
 
-/* Weights as dwords of two, widened, for windows that start with a pair, then for those that do not:
- * dst[odd][tap][pair]. The latter have been packed as those of the second output line. */
+/* Widen weights to dwords of two, for windows that start with a pair, then for windows that do not:
+ * dst[odd][tap][pair]. The latter are packed as the weights of the second output line. */
 static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     const int kinds = i8_depthwise_repeats(t) > 1 ? 1 + t->line_stride % 2 : 1;
@@ -73,7 +72,7 @@ static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* `pixels` outputs of a line from one on. */
+/* Compute `pixels` outputs of a line, from one on. */
 I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    const int pixels)
 {

@@ -1,15 +1,15 @@
-/* Convolution in small groups: 4 or 8 channels see only each other. Written once; see i8_grouped_args.
- * convolution.c defines I8_STEP(acc, a, b), which adds the dots of 4 u8 and 4 s8 in every s32 lane, as
- * isa/shared_dots.h has them; or, with I8_PAIRED, those of pairs of s16, for weights that were widened.
+/* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b), which adds dot
+ * products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h); with I8_PAIRED it multiplies pairs of s16, after the
+ * weights were widened.
  *
- * A lane has four channels of one group, as they lie in a pixel, and a sum for one output of that group: all products
- * are useful, and nothing is interleaved. The lanes of a group are added in the end, and the sums brought into the
- * order of the channels. Four outputs at a time: two pixels take 8 accumulators, and with I8_PAIRED 4 registers for
- * their bytes, 1 each for weights, a product and a mask: 15. Three or four take 12 or 16 accumulators, where products
- * need no register, or where there are 32. */
+ * A lane has four neighbouring channels of one group, and the sum of one output of that group, so no product is wasted
+ * and nothing is interleaved. At the end, the lanes of a group are added, and the sums brought into the order of the
+ * channels. A pass has four outputs. With 16 registers and I8_PAIRED, two pixels take 8 accumulators, 4 registers for
+ * their bytes, and 1 each for weights, a product and a mask: 15. Without products in registers three pixels fit (12
+ * accumulators), with 32 registers four (16 accumulators). */
 #if I8_PAIRED
 #define I8_HALVES 2
-#define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of a group of k */
+#define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of weights for a group of k */
 #else
 #define I8_HALVES 1
 #define I8_GROUPED_STEP (4 * I8_PANEL)
@@ -24,7 +24,7 @@
 #define I8_GROUPED_CHANNELS (4 * I8_LANES)
 
 #if I8_PAIRED
-/* See i8_kernels.widen_grouped. */
+/* See i8_convolution_kernels.widen_grouped. */
 static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, int64_t groups)
 {
     for (; groups > 0; --groups, src += 4 * I8_PANEL, dst += I8_GROUPED_STEP) {
@@ -35,7 +35,7 @@ static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, i
 }
 #endif
 
-/* What sums start with in each pass of a line, where pixels are less 128. */
+/* Start values of the sums in each pass of a line, if pixels are shifted by 128. */
 I8_INLINE void i8_grouped_starts(const i8_grouped_args *t, i8_vec starts[2][4], const int size)
 {
     for (int pass = 0; I8_SHARED_FLIP && pass < size / 4; ++pass) {
@@ -48,7 +48,7 @@ I8_INLINE void i8_grouped_starts(const i8_grouped_args *t, i8_vec starts[2][4], 
     }
 }
 
-/* The sums of four outputs of every group, lane by lane. */
+/* Sum four outputs of every group, lane by lane. */
 I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_PIXELS][4], const i8_vec starts[2][4],
                                const uint8_t *a, int pass, const int pixels)
 {
@@ -76,7 +76,7 @@ I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_P
     }
 }
 
-/* The lanes of each group added: pass `pass` of size / 4. */
+/* Add the lanes of each group, in pass `pass` of size / 4. */
 I8_INLINE void i8_grouped_fold(i8_vec *sums, const i8_vec *acc, const int size, int pass)
 {
     if (size == 4)
@@ -85,7 +85,7 @@ I8_INLINE void i8_grouped_fold(i8_vec *sums, const i8_vec *acc, const int size, 
         I8_FOR(o, 2) sums[2 * pass + o] = i8_fold_lanes(acc[o], acc[2 + o]);
 }
 
-/* The vectors of all passes in the order of the channels. */
+/* Bring the vectors of all passes into the order of the channels. */
 I8_INLINE void i8_grouped_order(i8_vec *sums, const int size)
 {
     i8_transpose_lanes(sums);
@@ -97,7 +97,7 @@ I8_INLINE void i8_grouped_order(i8_vec *sums, const int size)
     i8_transpose_units(sums);
 }
 
-/* Where the sums of `pixels` outputs go, from one on. */
+/* Store the sums of `pixels` outputs, from one on. */
 I8_INLINE void i8_grouped_store(const i8_grouped_args *t, int pixel, i8_vec sums[I8_GROUPED_PIXELS][4],
                                 const int pixels)
 {
@@ -149,7 +149,7 @@ I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
     if (t->pixels < most)
         for (int pixel = 0; pixel < t->pixels; ++pixel)
             i8_grouped_pixels(t, starts, pixel, 1, size);
-    else /* the last ones overlap the ones before */
+    else /* the last call overlaps the one before */
         for (int pixel = 0; pixel < t->pixels; pixel += most)
             i8_grouped_pixels(t, starts, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
 }

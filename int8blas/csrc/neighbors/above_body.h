@@ -1,12 +1,12 @@
-/* Sums above a threshold (i8_above_args in neighbors.h), in simple loops, which the compiler vectorizes for the width
- * of the file that includes this one.
+/* Find sums above a threshold (i8_above_args in neighbors.h), in simple loops that the compiler vectorizes for the
+ * width of the including file.
  *
- * Nearly all sums are below: so the largest of I8_ABOVE_GROUP sums is found first, by vectors, and positions are
- * written one by one, without a branch, only where that is above. A longer group would find its largest in less time,
- * and take longer where there is one. */
+ * Nearly all sums are below the threshold. So vectors find the largest of I8_ABOVE_GROUP sums first; only if it is
+ * above are positions written, one by one, without a branch. A longer group would find its largest sum faster, but
+ * write more slowly. */
 enum { I8_ABOVE_GROUP = 128 };
 
-/* What is compared with the threshold: s32, for all but I8_COSINE. */
+/* The s32 value that is compared with the threshold, except for I8_COSINE. */
 I8_INLINE int32_t i8_above_key(const i8_above_args *t, const int64_t j, const int metric)
 {
     if (metric == I8_INNER)
@@ -21,7 +21,7 @@ I8_INLINE int i8_is_above(const i8_above_args *t, const int64_t j, const int met
     return i8_above_key(t, j, metric) > t->threshold;
 }
 
-/* Whether one of a whole group is above. */
+/* Whether any sum of a whole group is above the threshold. */
 I8_INLINE int i8_any_above(const i8_above_args *t, const int64_t first, const int metric)
 {
     if (metric == I8_COSINE) {

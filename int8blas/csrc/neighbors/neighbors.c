@@ -1,4 +1,4 @@
-/* The search for neighbors for a vector width. */
+/* The kernels of the search for neighbors, for a vector width. */
 #include "isa/width.h"
 
 #ifdef I8_LANES
