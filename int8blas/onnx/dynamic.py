@@ -1,4 +1,4 @@
-"""The products of dynamic quantization as layers. A layer quantizes a float32 source by its range, as
+"""Compute the products of dynamic quantization in layers. A layer quantizes a float32 source by its range, as
 DynamicQuantizeLinear does, and multiplies it. The layer's epilogue computes::
 
     f32(sums) * (x_scale * scale) + bias, and post-ops

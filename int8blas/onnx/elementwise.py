@@ -261,11 +261,12 @@ def at_least(y: Array, ndim: int) -> Array:
 OTHER_TYPE = Traits(elementwise=True, sized_by=())
 OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())
 
-# Binary operators whose post-op has the operator's name, and operators whose post-ops have the bits of the function.
+# The post-op of a binary operator has the operator's name, in lower case.
 BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
     ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7),
     ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8),
 ]  # fmt: skip
+# These operators' post-ops have the bits of their functions.
 FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
     ("Relu", relu, 6, lambda: [post_op("relu")]),
     ("LeakyRelu", leaky_relu, 6, lambda alpha=0.01: [post_op("relu", alpha)]),

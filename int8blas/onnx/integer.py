@@ -111,8 +111,8 @@ def is_broadcast(x: Array) -> bool:
 
 
 def constant_numbers(site: Site, *places: int) -> list[Any] | None:
-    """Return scales and zero points, which alternate at some inputs, if each one is a constant number that int8blas
-    takes; else None."""
+    """Return the constant numbers at some inputs, where scales and zero points alternate. None if one is variable, or
+    int8blas does not take it."""
     values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
     scales, zeros = values[::2], values[1::2]
     if len(values) < len(places) or not all(scale.dtype == np.float32 and regular(scale) for scale in scales):

@@ -1,4 +1,4 @@
-"""Pack weights once that several nodes of a network share."""
+"""Pack weights only once if several nodes of a network share them."""
 
 from __future__ import annotations
 

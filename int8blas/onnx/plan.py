@@ -69,7 +69,7 @@ class Plan:
     # The steps whose results depend on the inputs' shapes alone. No other step writes their slots.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
-    # The graph's declarations of its outputs.
+    # The declared names, types and shapes of the outputs.
     results: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:

@@ -57,7 +57,7 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
 
 
 def viewed_graph(graph: Graph) -> Graph:
-    """Replace each sequence of at least two operators that copy no element by one node. The nodes of the graph are in
+    """Replace two or more operators in a row that copy no element by one node. The nodes of the graph are in
     order."""
     pattern = Pattern.of(graph)
     nodes = [view_up_to(pattern, node) or node for node in graph.nodes]

@@ -318,8 +318,8 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
 
 
 def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
-    """Return how many elements each window counts: the image's, and the declared padding's if `with_padding`. An empty
-    window counts 1, so that its mean is 0."""
+    """Return how many elements count in each window: elements of the image, and of the declared padding if
+    `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
         total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
