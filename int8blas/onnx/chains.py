@@ -172,7 +172,7 @@ def makes_float32(node: Node, known: set[str]) -> bool:
     )
 
 
-def functions_of_bytes(graph: Graph) -> set[str]:
+def lookup_tensors(graph: Graph) -> set[str]:
     """Return the tensors that depend on one int8 element each. Lookup tables reproduce the bits of their nodes."""
     found: set[str] = set()
     for node in graph.nodes:
@@ -185,7 +185,7 @@ def functions_of_bytes(graph: Graph) -> set[str]:
 def chained_graph(graph: Graph) -> Graph:
     """Replace each chain of at least two element-wise nodes by one node. The nodes of the graph are in order."""
     pattern = Pattern.of(graph)
-    known = float32_tensors(graph) - functions_of_bytes(graph)
+    known = float32_tensors(graph) - lookup_tensors(graph)
     new: dict[str, Node] = {}
     inside: set[str] = set()
     for node in graph.nodes:

@@ -56,6 +56,7 @@ INPUTS = "not all of its inputs are dequantized with constant scales that the op
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
+# The operators with this attribute. Each one, QLinearX, replaces the float operator X.
 FLOAT_STEPS = [
     name
     for (domain, name), rows in TABLE.rows.items()
