@@ -11,7 +11,7 @@ from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas.convolution.dynamic_images cimport ImageParameters, dense, quantize_images
 from int8blas.convolution.filters cimport Filters, Images, set_images
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
-from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
+from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport hold, let_go
 from int8blas.stage.layer_arguments import (
@@ -303,16 +303,18 @@ cdef class ConvolutionLayer(QuantizedLayer):
         TypeError, ValueError
             If an argument is not as above, before anything is written.
         """
-        cdef cnp.ndarray x = src if cnp.PyArray_CheckExact(src) else as_array(src, "src")
-        cdef cnp.ndarray target, result
+        cdef cnp.ndarray x, target, result
         cdef Values values = None
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[5]
         cdef int d
         cdef bint keeps
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
-        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
-            x = input_of_type(x, "src", self._src_type)
+        if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
+                and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>src)):
+            x = src
+        else:
+            x = self.source(src)
         self.set_shape(x, shape)
         if binds:
             values = Values.__new__(Values)
@@ -437,7 +439,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
         cdef Bound bound = self._constant
-        x = input_of_type(x, "src", self._src_type)
+        x = self.source(x)
         self.set_shape(x, shape)
         if self._dynamic is not None and self._layer.lacks_source_alone():
             # The range determines only the zero point of an unsigned source.

@@ -15,7 +15,7 @@ cdef cnp.ndarray float32s(object x, str name)
 cpdef object dtype_from(object x)
 cpdef str dtype_argument(object x)
 cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1
-cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum)
+cdef cnp.ndarray source_of_type(object x, int typenum)
 cdef cnp.ndarray int8_operand(object x, str name)
 cdef cnp.ndarray output_from(object x, str name, int typenum)
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum)
@@ -25,7 +25,6 @@ cpdef double real_from(object x, str name) except? -1
 cdef bint check_numerics(object numerics) except -1
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count)
 cdef cnp.ndarray elements(object x, str name, tuple typenums)
-cdef cnp.ndarray elements_of_type(object x, str name, int typenum)
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape)
 cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarray like)
 cdef tuple axes_from(object x, str name, int ndim)

@@ -30,6 +30,8 @@ cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: 
 cdef tuple HOST_DEVICES = (1, 3, 11)
 cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
+# What makes sparse arrays of SciPy, of the package sparse and of torch dense.
+cdef tuple DENSE = ("toarray", "todense", "to_dense")
 # The type number of bfloat16, which a package registers with NumPy; -1 until an array of it has come.
 cdef int bfloat16_type = -1
 
@@ -88,7 +90,10 @@ cdef cnp.ndarray without_subclass(cnp.ndarray array, str name):
 
 
 cdef int check_exporter(object x, str name) except -1:
-    """Check that an array of another library lies in the CPU's memory, has no nulls, and needs no gradient."""
+    """Check that an array of another library is dense, in the CPU's memory, without nulls, and needs no gradient."""
+    for method in DENSE:
+        if hasattr(x, method) and (hasattr(x, "nnz") or str(getattr(x, "layout", "")).startswith("torch.sparse")):
+            raise TypeError(f"{name} must be a dense array, got {type(x).__name__}: give .{method}() of it")
     device = "a CUDA device" if hasattr(x, "__cuda_array_interface__") else None
     if hasattr(x, "__dlpack_device__"):
         try:
@@ -101,6 +106,8 @@ cdef int check_exporter(object x, str name) except -1:
                         "does in torch, x.get() in CuPy and jax.device_get(x) in JAX")
     nulls = getattr(x, "null_count", 0)
     nulls = nulls() if callable(nulls) else nulls  # pyarrow has an attribute, polars a method
+    if hasattr(nulls, "__array__"):  # of each column of a polars DataFrame
+        nulls = int(np.asarray(nulls).sum())
     if isinstance(nulls, int) and nulls > 0:
         raise TypeError(f"{name} must not have nulls, got {nulls} in {type(x).__name__}: fill them first, as "
                         ".fill_null(0) does")
@@ -213,7 +220,7 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
     raise dtype_error(array, name, (NAMES[typenum],))
 
 
-cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
+cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object given=None):
     """Return an input as this type in native byte order: a bool array is uint8 in place, float64 is rounded to
     float32."""
     if cnp.PyArray_ISNOTSWAPPED(array):
@@ -226,7 +233,21 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum):
             return array.view(cnp.PyArray_DescrFromType(typenum))
     if typenum == cnp.NPY_FLOAT32 and cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT64:
         return rounded(array)
-    raise dtype_error(array, name, (type_name(typenum),))
+    raise dtype_error(array, name, (type_name(typenum),), given)
+
+
+cdef cnp.ndarray source_of_type(object x, int typenum):
+    """The source of a layer: `input_of_type`, but float16 and bfloat16 as they are where float32 is wanted, as the
+    kernels that read it read these too."""
+    cdef cnp.ndarray array = as_array(x, "src")
+    cdef cnp.dtype dtype = array.dtype
+    cdef bint is_16_bit = dtype.isnative and (dtype.num == cnp.NPY_FLOAT16 or is_bfloat16(dtype))
+    if is_16_bit and typenum == cnp.NPY_FLOAT32:
+        return array
+    if not typenum == dtype.num and cnp.PyArray_DescrFromType(typenum).itemsize == 2:
+        raise TypeError(f"src must be {type_name(typenum)}, got {dtype_name(dtype)}: create the layer with "
+                        "src_dtype='float32', which takes all floats")
+    return input_of_type(array, "src", typenum, x)
 
 
 cdef cnp.ndarray int8_operand(object x, str name):
@@ -237,7 +258,7 @@ cdef cnp.ndarray int8_operand(object x, str name):
         return array
     if typenum == cnp.NPY_BOOL:
         return array.view(np.uint8)
-    raise dtype_error(array, name, ("uint8", "int8"))
+    raise dtype_error(array, name, ("uint8", "int8"), x)
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
@@ -476,12 +497,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
     if cnp.NPY_INT32 in typenums and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32) and array.dtype.isnative:
         return input_of_type(array, name, cnp.NPY_INT32)
     wanted = [NAMES[typenum] for typenum in typenums]
-    raise dtype_error(array, name, (*wanted, "bfloat16") if cnp.NPY_FLOAT16 in typenums else wanted)
-
-
-cdef cnp.ndarray elements_of_type(object x, str name, int typenum):
-    """Return an input array as this type in native byte order, and any number of dimensions."""
-    return input_of_type(as_array(x, name), name, typenum)
+    raise dtype_error(array, name, (*wanted, "bfloat16") if cnp.NPY_FLOAT16 in typenums else wanted, x)
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):

@@ -10,6 +10,8 @@ import numpy.typing as npt
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
 # The most elements of an array of objects that an error examines.
 MOST_OBJECTS = 1 << 20
+# Whether NumPy has a cast that raises an error where it would change a value.
+KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 # The most characters of a value in an error.
 MOST_CHARACTERS = 80
 
@@ -28,17 +30,24 @@ def either(names: Iterable[object]) -> str:
     return f"{', '.join(items[:-1])} or {items[-1]}" if len(items) > 1 else items[0]
 
 
-def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object]) -> TypeError:
-    """Return the TypeError for an input whose dtype is not among the `wanted` names, with a remedy."""
+def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object], given: object = None) -> TypeError:
+    """Return the TypeError for an input whose dtype is not among the `wanted` names, with a remedy.
+
+    `array` was made of `given`, which the error calls by its type if it is a list or a table (of pandas or polars).
+    """
     names = tuple(map(str, wanted))
-    return TypeError(f"{name} must be {either(names)}, got {dtype_name(array.dtype)}{remedy(array, name, names)}")
+    is_table = hasattr(given, "to_numpy") and hasattr(given, "columns")
+    what = f"a {type(given).__name__} of " if is_table or isinstance(given, (list, tuple)) else ""
+    text = remedy(array, name, names)
+    if is_table and not text:
+        text = ": give .to_numpy() of its columns of numbers"
+    return TypeError(f"{name} must be {either(names)}, got {what}{dtype_name(array.dtype)}{text}")
 
 
 def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
-    """Return the end of an error that says how to convert an array to one of these dtypes."""
+    """Return the end of an error that says how to convert an array to one of these dtypes with the same numbers."""
     dtype = array.dtype
     given = "x" if " " in name else name
-    conversion = f": give np.asarray({given}, %s)"
     integers = [one for one in wanted if "int" in one]
     floats = [one for one in wanted if "float" in one]
     if dtype.names:
@@ -46,15 +55,41 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
     if dtype.kind == "O":
         return remedy_of_objects(array, given, wanted)
     if dtype.name in wanted:  # in the other byte order
-        return conversion % numpy_name(dtype.name)
+        return f": give {conversion(given, dtype.name)}"
     if dtype.kind not in "biuf" and dtype.name != "bfloat16":
         return ""
-    if dtype.kind in "biu":
-        to = "int32" if "int32" in wanted else (integers or floats)[0]
-        return (f"{conversion}, if its values fit" if integers else conversion) % numpy_name(to)
+    # NumPy's cast that keeps values does not check them where it swaps bytes (2.4), and does not know bfloat16.
+    if not dtype.isnative or (integers and dtype.name == "bfloat16"):
+        given = conversion(given, "float32" if dtype.name == "bfloat16" else dtype.name)
+    if dtype.kind in "biu" and integers:
+        return remedy_of_integers(array, given, integers)
     if floats:
-        return conversion % numpy_name(floats[0])
-    return f": quantize it (int8blas.quantize), or{conversion[1:]} of whole numbers" % numpy_name(integers[0])
+        loses = dtype.kind in "iu" and not np.can_cast(dtype, np.float32)
+        return f": give {conversion(given, floats[0])}" + (", which rounds integers beyond 2**24" if loses else "")
+    whole = f", or give {checked(given, integers[0])} of whole numbers" if KEEPS_VALUES else ""
+    return f": quantize it (int8blas.quantize){whole}"
+
+
+def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -> str:
+    """Return the remedy for integers: the first of these types that holds them, or their range if none does."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    for to in sorted(wanted, key="int32".__ne__):
+        if np.iinfo(to).min <= low and high <= np.iinfo(to).max:
+            return f": give {conversion(given, to) if np.can_cast(array.dtype, to) else checked(given, to)}"
+    return f" of values from {low} to {high}"
+
+
+def conversion(given: str, to: str) -> str:
+    """Return the conversion to a dtype that has all numbers of the given one, or the nearest."""
+    return f"np.asarray({given}, {numpy_name(to)})"
+
+
+def checked(given: str, to: str) -> str:
+    """Return the conversion of integers (with KEEPS_VALUES: of whole numbers) that raises an error where a number does
+    not fit: `np.asarray` would wrap it in silence."""
+    if KEEPS_VALUES:
+        return f"np.asarray({given}).astype({numpy_name(to)}, casting='same_value')"
+    return f"np.array(np.asarray({given}).tolist(), {numpy_name(to)})"
 
 
 def numpy_name(name: str) -> str:
@@ -63,7 +98,7 @@ def numpy_name(name: str) -> str:
 
 
 def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ...]) -> str:
-    """Return the remedy for an array of objects, which pandas makes of columns of its own types."""
+    """Return the remedy for an array of objects, which pandas makes of columns of its own or of several types."""
     missing = others = 0
     for value in array.flat[:MOST_OBJECTS]:
         # NA and NaT of pandas
@@ -75,7 +110,8 @@ def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ..
         return ""
     if missing:
         return f" with {missing} missing values: fill them first, as .fillna(0) does in pandas"
-    return f": give np.asarray({given}, {numpy_name(wanted[0])}), or .to_numpy({numpy_name(wanted[0])}) of a column"
+    numbers = np.array(array.tolist())
+    return "" if numbers.dtype.kind == "O" else remedy(numbers, f"np.asarray({given}).tolist()", wanted)
 
 
 def shown(x: object) -> str:

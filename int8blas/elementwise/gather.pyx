@@ -69,7 +69,8 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     cdef const int64_t *index
     cdef int64_t i
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
-        mask = ": give np.flatnonzero(mask) for a mask" if array.dtype.kind == "b" else ""
+        is_mask = array.dtype.kind == "b" and (<object>array).shape == (rows,)
+        mask = ": give np.flatnonzero(mask) for a mask" if is_mask else ""
         raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
     chosen = np.array(array, np.int64, order="C")
     index = <const int64_t *>cnp.PyArray_DATA(chosen)

@@ -1,6 +1,7 @@
-# C of a call, for the modules that compute it otherwise (see blas.pyx).
+# Operands of a call, for the modules that compute it otherwise (see blas.pyx).
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.gemm.problem cimport Problem
 
+cdef cnp.ndarray operand_array(object x, str name, int typenum)
 cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c)

@@ -17,6 +17,7 @@ from int8blas.core.arrays cimport (
     check_numerics,
     check_transpose,
     check_type,
+    elements,
     integers,
     is_output,
     is_within,
@@ -45,6 +46,8 @@ cnp.import_array()
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"
+# In the names of GEMMs.
+cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8"}
 
 
 cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
@@ -81,6 +84,34 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
     return words
 
 
+cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
+    """Name the GEMM of these operands, if it is another one because of their signs."""
+    cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
+    cdef str other = f"gemm_{a_sign}{b_sign}s32"
+    if other != name:
+        wanted, got = ("a must be uint8", "int8") if a_type == cnp.NPY_UINT8 else ("a must be int8", "uint8")
+        if name[5:7] == a_sign:
+            wanted, got = ("b must be uint8", "int8") if b_type == cnp.NPY_UINT8 else ("b must be int8", "uint8")
+            got = f"a PackedB of {got}" if type(b) is PackedB else got
+        raise TypeError(f"{wanted}, got {got}: {other} takes these operands, and so does matmul")
+    return 0
+
+
+cdef inline int type_of_b(object b) noexcept:
+    return (<PackedB>b)._typenum if type(b) is PackedB else cnp.PyArray_TYPE(<cnp.ndarray>b)
+
+
+cdef str sign_of(int given, int wanted):
+    """The sign of an operand of bytes, in the names of GEMMs; of another operand the sign that is wanted."""
+    return SIGNS[given if given in SIGNS else wanted]
+
+
+cdef cnp.ndarray operand_array(object x, str name, int typenum):
+    """An operand that is no ndarray as one."""
+    cdef cnp.ndarray array = as_array(x, name)
+    return array if cnp.PyArray_TYPE(array) in SIGNS else elements(x, name, (typenum,))
+
+
 cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                  object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
                  int b_type):
@@ -95,11 +126,13 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     # The operands are not passed through functions that return them: each would write their reference counts, one write
     # waiting for the other, which takes longer than the checks.
     if not cnp.PyArray_CheckExact(a):
-        a = as_array(a, "a")
+        a = operand_array(a, "a", a_type)
+    if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
+        b = operand_array(b, "b", b_type)
+    if cnp.PyArray_TYPE(<cnp.ndarray>a) != a_type or type_of_b(b) != b_type:
+        wrong_pair(name, a, b, a_type, b_type)
     set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a, "trans_a")
     transpose = check_transpose(trans_b, "trans_b")
-    if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
-        b = as_array(b, "b")
     set_b_operand(&g, b, b_type, transpose)
     if ao is not ZERO:
         _ao_array = set_ao(&g, ao, "a row of op(a) each")

@@ -41,9 +41,6 @@ cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except 
     cdef int64_t b_rows
     if type(b) is PackedB:
         packed = <PackedB>b
-        if packed._typenum != b_type:
-            raise TypeError(f"b must be {'uint8' if b_type == cnp.NPY_UINT8 else 'int8'}, got a PackedB of "
-                            f"{packed.dtype}")
         if transpose:
             raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
         packed.fill(g)

@@ -12,9 +12,9 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, check_numerics, flag, real
+from int8blas.core.arrays cimport check_numerics, flag, real
 from int8blas.core.results cimport empty, empty_like
-from int8blas.gemm.blas cimport c_operand
+from int8blas.gemm.blas cimport c_operand, operand_array
 from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_c, warn_saturated
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, start
@@ -66,7 +66,10 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
     cdef int saturated
     start(&g, check_numerics(numerics))
     g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
-    x = as_array(a, "a")
+    x = operand_array(a, "a", a_type)
+    if cnp.PyArray_TYPE(x) != a_type:
+        wanted, got, other = ("uint8", "int8", "s8") if a_type == cnp.NPY_UINT8 else ("int8", "uint8", "u8")
+        raise TypeError(f"a must be {wanted}, got {got}: syrk_{other}s32 takes it, and so does matmul(a, a.T)")
     set_a_operand(&g, x, a_type, trans, "trans")
     g.triangle = LOWER if flag(lower, "lower") else UPPER
     _ao_array = set_ao(&g, ao, "a row of op(a) each")

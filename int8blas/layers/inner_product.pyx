@@ -20,7 +20,7 @@ cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, by_tensor, in_float32, input_of_type, output_of
+from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES,
@@ -57,7 +57,8 @@ cdef class InnerProduct(QuantizedLayer):
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16. There is no default, nor for `dst_dtype`.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. There is no default, nor for `dst_dtype`. A layer of
+        float32 takes sources of float16 and bfloat16 too.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -166,7 +167,6 @@ cdef class InnerProduct(QuantizedLayer):
                             self._packed.group_sums(size) if size else self._packed._sums, dtypes, scales, zero_points,
                             "static" if dynamic is None else "dynamic", size)
         if dynamic is not None:
-            self._source.type = element_type(self._src_type)
             self._source.symmetric = self._dynamic_dtype == np.int8
             self._source.per_row = dynamic == "per_row"
             self._source.scale, self._source.zero = 1, 0
@@ -296,11 +296,11 @@ cdef class InnerProduct(QuantizedLayer):
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
         cdef bint flat
-        if not cnp.PyArray_CheckExact(src):
-            src = as_array(src, "src")
-        x = src
-        if cnp.PyArray_TYPE(x) != self._src_type or not cnp.PyArray_ISNOTSWAPPED(x):
-            x = input_of_type(x, "src", self._src_type)
+        if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
+                and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>src)):
+            x = src
+        else:
+            x = self.source(src)
         flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._packed._k
         matrix, leading = (x, None) if flat else self.flattened(x)
         shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._packed._n
@@ -332,12 +332,12 @@ cdef class InnerProduct(QuantizedLayer):
         bound.fill(&g)
         if self._dynamic is not None:
             g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
-            g.dynamic_source = &self._source
-            if not self._source.per_row:
-                source = self._source
+            source = self._source
+            source.type = element_type(cnp.PyArray_TYPE(x))
+            g.dynamic_source = &source
+            if not source.per_row:
                 with nogil:
                     set_tensor_parameters(&g, &source, max_threads())
-                g.dynamic_source = &source
                 if not source.symmetric:
                     g.a.zero_point = source.zero
                     g.col_init = NULL

@@ -17,7 +17,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
-    bounds, choice, divisor, elements, elements_of_type, elements_output, integers, widened)
+    bounds, choice, divisor, elements, elements_output, integers, source_of_type, widened)
 from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas.stage.layer_arguments import check_dtype
@@ -162,7 +162,7 @@ cdef class RecurrentLayer:
 
     cdef tuple execute(self, src, h0, c0, lengths, out):
         """Execute the layers; return the destination, h_t and c_t."""
-        cdef cnp.ndarray x = elements_of_type(src, "src", self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
+        cdef cnp.ndarray x = source_of_type(src, self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
@@ -390,7 +390,8 @@ cdef class LSTM(RecurrentLayer):
         Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
         'bidirectional_sum' adds them.
     src_dtype : dtype, optional
-        uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`.
+        uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`. float32 takes
+        sources of float16 and bfloat16 too.
     dst_dtype : dtype, optional
         uint8; or float32, the value of h before it is quantized.
 

@@ -1,4 +1,6 @@
 # The common base of layers with int8 weights (see quantized_layer.pyx).
+cimport int8blas.core.cnumpy as cnp
+
 from int8blas.stage.output_stage cimport Bound, Layer
 
 
@@ -14,3 +16,4 @@ cdef class QuantizedLayer:
     cdef Bound _constant            # of all executions, or None
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1
+    cdef cnp.ndarray source(self, object src)

@@ -1,8 +1,14 @@
 """The common base of layers with int8 weights: types, numerics, and the values of every execution."""
 
-from int8blas.core.arrays cimport check_numerics
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.arrays cimport as_array, check_numerics, source_of_type
 from int8blas.core.signatures import Signature
 from int8blas.stage.layer_arguments import DST_DTYPES, check_attributes, check_dtype
+
+cnp.import_array()
+
+cdef tuple SIGNS = (cnp.NPY_UINT8, cnp.NPY_INT8)
 
 
 cdef class QuantizedLayer:
@@ -19,6 +25,15 @@ cdef class QuantizedLayer:
         self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
         self.attributes = check_attributes(attributes)
         return 0
+
+    cdef cnp.ndarray source(self, object src):
+        """Return the source as an array that the kernels read: of `src_dtype`, or of 16-bit floats for float32."""
+        cdef cnp.ndarray x = as_array(src, "src")
+        cdef int given = cnp.PyArray_TYPE(x)
+        if given != self._src_type and given in SIGNS and self._src_type in SIGNS:
+            raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}: create the layer with src_dtype="
+                            f"{x.dtype.name!r}")
+        return source_of_type(src, self._src_type)
 
     @property
     def scales(self):

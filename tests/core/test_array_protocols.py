@@ -10,7 +10,21 @@ import weakref
 
 import numpy as np
 import pytest
-from calls import CALLS, F32, FLOATS, IMAGE, OUTPUTS, S8, U8, dynamic_layer, lstm, same_bits, static_layer
+from calls import (
+    CALLS,
+    F32,
+    FILTERS,
+    FLOATS,
+    IMAGE,
+    OUTPUTS,
+    RNN_WEIGHTS,
+    S8,
+    U8,
+    dynamic_layer,
+    lstm,
+    same_bits,
+    static_layer,
+)
 
 import int8blas
 from int8blas import InnerProduct
@@ -301,12 +315,6 @@ def test_a_gradient_is_refused():
         dynamic_layer()(Tracked(F32))
 
 
-def test_sparse_matrices_are_refused():
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="a must be uint8 or int8, got object"):
-        int8blas.matmul(sparse.csr_array(U8), S8)
-
-
 # --- references -------------------------------------------------------------------------------------------------------
 
 
@@ -365,8 +373,8 @@ def half(request):
     return np.dtype(np.float16) if request.param == "float16" else request.getfixturevalue("bfloat16")
 
 
-# Of these the source's type decides that of the result, or is said at creation.
-OWN_TYPE = ("eltwise", "binary", "concat", "dynamic InnerProduct", "LSTM")
+# Of these the source's type decides that of the result.
+OWN_TYPE = ("eltwise", "binary", "concat")
 
 
 @pytest.mark.parametrize("name", [name for name in FLOATS if name not in OWN_TYPE])
@@ -492,10 +500,45 @@ def test_layers_with_results_in_bfloat16(isa, bfloat16, rng):
     same_bits(out, (dynamic_layer()(x.astype(np.float32)) + np.float32(1)).astype(bfloat16))
 
 
+LAYERS = {
+    "InnerProduct": (lambda: InnerProduct.dynamic(F32), F32),
+    "per tensor, to uint8": (lambda: InnerProduct.dynamic(F32, dynamic="per_tensor", dynamic_dtype="uint8"), F32),
+    "groups": (lambda: InnerProduct.dynamic(F32, group=4), F32),
+    "Convolution": (
+        lambda: int8blas.Convolution(FILTERS / np.float32(7), src_dtype=np.float32, dst_dtype=np.float32,
+                                     dynamic="per_image", scales={"weights": "per_channel"}),
+        (IMAGE / np.float32(9)),
+    ),
+    "Deconvolution": (
+        lambda: int8blas.Deconvolution(FILTERS / np.float32(7), src_dtype=np.float32, dst_dtype=np.float32,
+                                       dynamic="per_tensor", scales={"weights": "per_channel"}),
+        (IMAGE / np.float32(9)),
+    ),
+    "LSTM": (lambda: lambda x: lstm()(x)[0], F32[np.newaxis]),
+    "GRU": (
+        lambda: lambda x: int8blas.GRU(RNN_WEIGHTS[:, :3], RNN_WEIGHTS[:, :3], data_scale=50, data_shift=128,
+                                       weights_scale="per_tensor", src_dtype=np.float32)(x)[0],
+        F32[np.newaxis],
+    ),
+    "DynamicLSTM": (lambda: lambda x: int8blas.DynamicLSTM(RNN_WEIGHTS, RNN_WEIGHTS)(x)[0], F32[np.newaxis]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_of_float32_takes_halves(isa, name, half):
+    make, x = LAYERS[name]
+    layer, x = make(), x.astype(half)
+    same_bits(layer(x), layer(x.astype(np.float32)))
+    strided = np.repeat(x, 2, axis=-1)[..., ::2]
+    same_bits(layer(strided), layer(x.astype(np.float32)))
+    same_bits(layer(x.astype(np.float32).astype(np.float64)), layer(x))
+    if "InnerProduct" in name or "Convolution" in name:  # the type of a source leaves no trace
+        same_bits(layer(x.astype(np.float32)), make()(x.astype(np.float32)))
+
+
 def test_a_layer_takes_the_type_that_it_was_created_for(bfloat16):
     x = F32.astype(bfloat16)
     for layer, src, wanted, got in (
-        (dynamic_layer(), x, "float32", "bfloat16"),
         (dynamic_layer(src_dtype=np.float16), x, "float16", "bfloat16"),
         (dynamic_layer(src_dtype=bfloat16), F32, "bfloat16", "float32"),
         (lstm(src_dtype=np.float16), x[np.newaxis], "float16", "bfloat16"),

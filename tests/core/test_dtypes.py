@@ -20,6 +20,7 @@ from calls import (
 
 import int8blas
 from int8blas import Attributes, InnerProduct, ReLU, Sum, calibration
+from int8blas.core.words import KEEPS_VALUES, checked
 
 # More calls with uint8 arrays: in CALLS a function takes them once, and there are others of its kind.
 BYTES = {name: call for name, call in CALLS.items() if any(x.dtype == np.uint8 for x in call[1:])} | {
@@ -139,12 +140,12 @@ def test_types_of_c_that_are_one_in_memory(letter):
 def test_bool_is_neither_int8_nor_an_index_nor_a_result():
     bits = U8 > 9
     for call, text in (
-        (lambda: int8blas.gemm_s8s8s32(1, bits, S8), "a must be int8, got bool: give np.asarray(a, np.int8), if"),
-        (lambda: int8blas.gemm_u8s8s32(1, U8, bits), "b must be int8, got bool: give np.asarray(b, np.int8), if"),
+        (lambda: int8blas.gemm_s8s8s32(1, bits, S8), "a must be int8, got bool: give np.asarray(a, np.int8)"),
+        (lambda: int8blas.gemm_u8s8s32(1, U8, bits), "b must be int8, got bool: give np.asarray(b, np.int8)"),
         (lambda: int8blas.gather(U8, bits[:, 0]), "indices must be integers, got bool: give np.flatnonzero(mask)"),
         (lambda: dynamic_layer()(bits), "src must be float32, got bool: give np.asarray(src, np.float32)"),
         (lambda: int8blas.quantize(bits, 1), "x must be float32, float16 or bfloat16, got bool: give np.asarray(x, "),
-        (lambda: int8blas.requantize(bits, 1), "x must be int32, got bool: give np.asarray(x, np.int32), if"),
+        (lambda: int8blas.requantize(bits, 1), "x must be int32, got bool: give np.asarray(x, np.int32)"),
         (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), bool)), "out must be int32 or int64, got bool"),
         (lambda: int8blas.gemm_u8s8s32(1, U8, S8, 1, np.zeros((5, 3), bool)), "c must be int32, got bool"),
         (
@@ -248,26 +249,28 @@ def test_results_are_not_float64():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
+def of_whole_numbers(name, to):
+    return f", or give {checked(name, to)} of whole numbers" if KEEPS_VALUES else ""
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
         (
             lambda: int8blas.matmul(U8.astype(int), S8),
-            "a must be uint8 or int8, got int64: give np.asarray(a, np.uint8), if its values fit",
+            f"a must be uint8 or int8, got int64: give {checked('a', 'uint8')}",
         ),
         (
             lambda: int8blas.matmul([[1, 2]], S8),
-            "a must be uint8 or int8, got int64: give np.asarray(a, np.uint8), if its values fit",
+            f"a must be uint8 or int8, got a list of int64: give {checked('a', 'uint8')}",
         ),
         (
             lambda: int8blas.gemm_s8s8s32(1, F32, S8),
-            "a must be int8, got float32: quantize it (int8blas.quantize), or give np.asarray(a, np.int8) of whole "
-            "numbers",
+            f"a must be int8, got float32: quantize it (int8blas.quantize){of_whole_numbers('a', 'int8')}",
         ),
         (
             lambda: static_layer()(F32),
-            "src must be uint8, got float32: quantize it (int8blas.quantize), or give np.asarray(src, np.uint8) of "
-            "whole numbers",
+            f"src must be uint8, got float32: quantize it (int8blas.quantize){of_whole_numbers('src', 'uint8')}",
         ),
         (
             lambda: int8blas.quantize(F32.astype(">f4"), 1),
@@ -281,11 +284,11 @@ def test_results_are_not_float64():
         (
             lambda: int8blas.sum([U8, U8.astype(np.int64)]),
             "srcs[1] must be uint8, int8, int32, float32, float16 or bfloat16, got int64: give "
-            "np.asarray(srcs[1], np.int32), if its values fit",
+            f"{checked('srcs[1]', 'int32')}",
         ),
         (
             lambda: dynamic_layer(bias=[1, 2, 3]),
-            "bias must be float32 or int32, got int64: give np.asarray(bias, np.int32), if its values fit",
+            f"bias must be float32 or int32, got int64: give {checked('bias', 'int32')}",
         ),
         (lambda: int8blas.matmul(U8 + 1j, S8), "a must be uint8 or int8, got complex128"),
         (lambda: int8blas.quantize("0.5", 1), "x must be float32, float16 or bfloat16, got str"),
@@ -364,9 +367,10 @@ def test_missing_values_are_named(missing):
 
 def test_numbers_in_objects_are_to_be_converted():
     column = Column([1, 2, 3, 4])
-    text = r"^a must be .*, got object: give np.asarray\(a, np.uint8\), or \.to_numpy\(np.uint8\) of a column$"
-    with pytest.raises(TypeError, match=text):
+    with pytest.raises(TypeError) as raised:
         int8blas.matmul(column, S8[:4])
+    conversion = checked("np.asarray(a).tolist()", "uint8")
+    assert str(raised.value) == f"a must be uint8 or int8, got object: give {conversion}"
     same_bits(int8blas.matmul(np.asarray(column, np.uint8), S8[:4]), int8blas.matmul(np.uint8([1, 2, 3, 4]), S8[:4]))
     with pytest.raises(TypeError, match=r"got object$"):
         int8blas.matmul(Column([1, "2", 3, 4]), S8[:4])

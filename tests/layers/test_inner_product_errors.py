@@ -40,7 +40,7 @@ CREATION = [
     ({"scales": {"weights": "per_channel"}}, TypeError,
      "scales['weights'] must be values for weights of int8, got 'per_channel'"),
     # bias
-    ({"bias": [1] * OC}, TypeError, "bias must be float32 or int32, got int64: give np.asarray(bias, np.int32)"),
+    ({"bias": [1] * OC}, TypeError, "bias must be float32 or int32, got int64: give np.a"),
     ({"bias": [1, 2]}, TypeError, "bias must be float32 or int32, got int64"),
     ({"bias": "b"}, TypeError, "bias must be float32 or int32, got str"),
     ({"bias": f32(IC)}, ValueError, "bias must have shape (6,), a value for each output channel, got (5,)"),
