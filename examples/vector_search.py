@@ -5,10 +5,9 @@
     python examples/vector_search.py --million     # and vectors made of them up to a million
 
 The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) has in JSON
-files; the dependencies of both packages are not needed here. int8_encoder.py makes a vector of length 1 of each, so
-that an inner product is a cosine. An index has them in int8 with one scale for all, and packed. int8blas.nearest finds
-the largest inner products, exactly, so the order of the results is that of the int8 vectors; only what is lost when
-they are rounded is lost, and `rerank` finds most of that again.
+files; the dependencies of both packages are not needed here. int8_encoder.py makes a vector of length 1 of each. An
+index has them in int8, each in steps of its own range, and packed. int8blas.nearest finds the largest cosines, exactly,
+in which these steps cancel. Only rounding to int8 loses neighbours, and `rerank` finds most of them again.
 
 Where there are fewer sentences than vectors are asked for, the rest are made: a sentence's vector is turned in the
 direction of the difference of two others, by an angle that is found between sentences and their nearest neighbours.
@@ -46,15 +45,21 @@ MARKUP = re.compile(r"</?(?:p|li|ul|ol|note|important|dl|dt|dd|div|br|table|tr|t
 
 
 class Index:
-    """Vectors in int8, in steps of one scale, packed."""
+    """Vectors in int8, packed."""
 
     def __init__(self, vectors: np.ndarray) -> None:
-        self.scale = max(np.abs(block).max() for block in blocks_of(vectors)) / 127
-        self.base = int8blas.pack_b(int8blas.quantize(vectors, self.scale), trans_b=True)
+        self.base = int8blas.pack_b(quantized(vectors), trans_b=True)
 
     def search(self, queries: np.ndarray, k: int) -> np.ndarray:
-        """The numbers of the vectors with the k largest inner products; of equal ones, the first."""
-        return int8blas.nearest(int8blas.quantize(queries, self.scale), self.base, k)[0]
+        """Return the numbers of the vectors with the k largest cosines; of equal ones, the first."""
+        return int8blas.nearest(quantized(queries), self.base, k, metric="cosine")[0]
+
+
+def quantized(vectors: np.ndarray) -> np.ndarray:
+    """Each vector in steps of its own range, which do not change a cosine."""
+    return np.concatenate(
+        [int8blas.quantize(block, np.abs(block).max(axis=1) / 127, axis=0) for block in blocks_of(vectors)]
+    )
 
 
 def blocks_of(vectors: np.ndarray) -> Iterator[np.ndarray]:
