@@ -50,6 +50,9 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
 @quiet
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32):
     x, n, scale = src.astype(np.float32), f32(src.shape[-1]), f32((scales or {}).get("src", 1))
+    if src.dtype == np.int32 and src.size:  # rows with values beyond 2**24, not all of which float32 has
+        beyond = (src.astype(np.float64) ** 2).max(axis=-1, keepdims=True) > 2.0**48
+        x = np.where(beyond, (src.astype(np.float64) - src[..., :1]).astype(np.float32), x)
     mean = row_sums(x) / n
     d = x - mean
     variance = row_sums(d * d) / n

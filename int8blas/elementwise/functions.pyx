@@ -199,8 +199,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
-    point.
+    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
+    scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
@@ -282,8 +282,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. Where ``y * (1 / scale)`` is NaN, an integer is the zero
-    point.
+    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
+    scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
@@ -376,8 +376,8 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
-    point.
+    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
+    dst_scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
@@ -453,8 +453,8 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. Where ``y * (1 / dst_scale)`` is NaN, an integer is the zero
-    point.
+    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
+    dst_scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------

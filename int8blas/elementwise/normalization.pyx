@@ -19,6 +19,8 @@ from int8blas.core.spoken import spoken
 
 cnp.import_array()
 
+cdef enum:
+    EXACT_IN_FLOAT = 1 << 24    # up to this magnitude float32 has every integer
 cdef tuple SOURCES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple DST_DTYPES = (*INT8_DTYPES, *FLOAT_DTYPES)
 cdef tuple TENSORS = ("src", "dst")
@@ -222,7 +224,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     Computed in float32, each operation rounded once, in this order, where s and n are the source's scale and the
     elements of a row::
 
-        x = float32(src)
+        x = float32(src)                of int32 rows with values beyond 2**24: float32(src - src[0])
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
@@ -230,7 +232,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     subnormal numbers would count (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or the mean is more than
     64 times the standard deviation. It is scaled by a power of two, which is exact, and its mean is computed twice::
 
-        x = float32(src) * 2**-k                                    1 <= max(|x|) < 2
+        x = x * 2**-k                                               1 <= max(|x|) < 2
         d = x - sum(x) / n
         d = d - sum(d) / n
         r = s * 2**k / sqrt((s * 2**k) ** 2 * (sum(d * d) / n) + epsilon)                   in float64
@@ -260,7 +262,20 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     _values = set_affine(&args, array, gamma, beta, epsilon)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     set_quantization(&args, array, dst_dtype, scales, zero_points)
+    if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
+        array = near_zero(array)
+        args.src_type = element_type(cnp.PyArray_TYPE(array))
     return run(current_kernels().elementwise.layer_norm, &args, array, array.ndim - 1, dst_dtype, out)
+
+
+cdef cnp.ndarray near_zero(cnp.ndarray array):
+    """Return int32 values that all are float32 as they are; else those of each row with others less its first one, as
+    float32: the mean of a row cancels what all of its elements have in common."""
+    if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
+        return array
+    wide = array.astype(np.int64)
+    is_wide = np.abs(wide).max(axis=-1, keepdims=True) > EXACT_IN_FLOAT
+    return (wide - np.where(is_wide, wide[..., :1], 0)).astype(np.float32)
 
 
 cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):

@@ -352,3 +352,26 @@ def test_any_number_of_threads_gives_the_same_bits(isa, name, rng):
 def test_the_oracles_exponential_is_that_of_the_kernels(isa):
     x = np.linspace(-110, 0, 10_001, dtype=np.float32)[:, None] * np.array([0, 1], np.float32)
     assert_same_bits(int8blas.softmax(x), reference.softmax(x))
+
+
+def test_int32_beyond_the_integers_of_float32(isa, rng):
+    """The mean cancels what all elements of a row have in common, before they are rounded to float32."""
+    near = np.array([[0, 2, 4, 6], [-6, 1, 1, 9]], np.int64)
+    for base in (2**24 + 1, -(2**24) - 1, 2**31 - 10, -(2**31) + 6):
+        src = (near + base).astype(np.int32)
+        actual = int8blas.layer_norm(src, scales={"src": 0.5})
+        assert_same_bits(actual, int8blas.layer_norm((near - near[:, :1]).astype(np.int32), scales={"src": 0.5}))
+        assert_same_bits(int8blas.layer_norm(src.T.copy().T, scales={"src": 0.5}), actual)
+    np.testing.assert_allclose(int8blas.layer_norm(np.int32([[2**24 + 1, 2**24 + 3, 2**24 + 5, 2**24 + 7]])),
+                               [[-1.3416, -0.4472, 0.4472, 1.3416]], atol=1e-4)  # fmt: skip
+    wide = rng.integers(-(2**31), 2**31, (5, 100), np.int32)
+    exact = wide.astype(np.float64)
+    expected = (exact - exact.mean(axis=1, keepdims=True)) / exact.std(axis=1, keepdims=True)
+    np.testing.assert_allclose(int8blas.layer_norm(wide), expected, rtol=0, atol=1e-6)
+
+
+def test_rows_of_small_int32_do_not_change_beside_large_ones(isa, rng):
+    src = rng.integers(-(2**24), 2**24, (6, 77), np.int32, endpoint=True)
+    small = int8blas.layer_norm(src)
+    src[3] += 2**30
+    assert_same_bits(np.delete(int8blas.layer_norm(src), 3, axis=0), np.delete(small, 3, axis=0))
