@@ -39,15 +39,7 @@ from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, start
-from int8blas.neighbors.search cimport (
-    MOST_QUERIES,
-    MOST_WANTED,
-    Search,
-    Shard,
-    parts_for,
-    search_packed,
-    term_bound,
-)
+from int8blas.neighbors.search cimport MOST_QUERIES, MOST_WANTED, Search, Shard, parts_for, search_packed, term_bound
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX

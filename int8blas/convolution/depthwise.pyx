@@ -14,23 +14,15 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target, sums_fit
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
-    I8_DEPTHWISE_VALUES,
-    I8_GROUP,
-    I8_MAX_DEPTHWISE,
-    I8_PANEL,
-    I8_STRIDED,
-    i8_depthwise_args,
-    i8_image,
-    i8_output_args,
-    i8_tile_output,
-)
+    I8_DEPTHWISE_VALUES, I8_GROUP, I8_MAX_DEPTHWISE, I8_PANEL, I8_STRIDED, i8_depthwise_args, i8_image, i8_output_args,
+    i8_tile_output)
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
-from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output, start, stores_transposed
+from int8blas.gemm.problem cimport Problem, is_plain, stores_transposed, is_wide, set_tile_output
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -312,20 +304,14 @@ cdef class DepthwiseFilters(Filters):
         """Set up everything but the compensation; return the number of threads that the work pays for."""
         cdef int64_t columns, lines
         cdef double work, threads
-        start(&j.g, False)
-        self.packed.fill(&j.g)
-        bound.fill(&j.g)
-        j.image = self.window
+        self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         j.channels, j.multiplier, j.repeats = self.channels, self.multiplier, self.together
-        set_image(&j.image, src, dst, bound)
         set_target(j.size, j.steps, dst)
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         if self.parts > 1:
             j.g.b.zero_points = NULL
-        j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but with the zero points of the destination they may not.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1

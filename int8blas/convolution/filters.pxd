@@ -37,6 +37,8 @@ cdef class Filters:
     cdef int restore(self, PackedB packed) except -1
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)
+    cdef void set_problem(self, Problem *g, i8_image *image, Bound bound, const Images *src, const Images *dst,
+                          uint8_t flip) noexcept
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace)
@@ -47,7 +49,6 @@ cdef class Filters:
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
-cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
 cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1
 cdef bint is_empty(const Images *images) noexcept

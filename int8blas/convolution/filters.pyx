@@ -244,6 +244,23 @@ cdef class Filters:
         """Return the start values of the sums that compensate for the zero point of the source."""
         return (-bound.ao * self.column_sums()).astype(np.int32)
 
+    cdef void set_problem(self, Problem *g, i8_image *image, Bound bound, const Images *src, const Images *dst,
+                          uint8_t flip) noexcept:
+        """Set up a product with the weights and the epilogue, and its image."""
+        cdef int d
+        start(g, self.saturating)
+        self.packed.fill(g)
+        bound.fill(g)
+        g.a.sign_flip = flip
+        g.c, g.c_col = dst.data, dst.steps[4]
+        image[0] = self.window
+        image.src, image.end = <const uint8_t *>src.data, <const uint8_t *>src.end
+        image.padding = <uint8_t>(bound.padding() & 0xff)
+        for d in range(5):
+            image.steps[d] = src.steps[d]
+        for d in range(3):
+            image.size[d], image.out[d] = src.size[d + 1], dst.size[d + 1]
+
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
         cdef int d
         for d in range(3):
@@ -318,8 +335,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     cdef bint pixels = True
     j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
     j.panels = ceil_div(f.outputs, I8_PANEL)
-    j.image = f.window
-    set_image(&j.image, src, dst, bound)
+    f.set_problem(&j.g, &j.image, bound, src, dst, flip)
     set_target(j.size, j.steps, dst)
     for d in range(3):
         pixels = pixels and (
@@ -339,10 +355,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
         if j.in_place:
             j.outer = d
 
-    start(&j.g, f.saturating)
     even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
-    f.packed.fill(&j.g)
-    bound.fill(&j.g)
     if f.partial:
         j.g.col_init = NULL
     j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
@@ -351,9 +364,8 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     f.packed.fill_split(&j.g, j.g.m)
     if j.outer > 1:
         j.image.out[0] = 1
-    j.g.a.sign_flip = flip
     j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
-    j.g.c, j.g.c_row, j.g.c_col = dst.data, pixel_step(j.size, j.steps), j.steps[4]
+    j.g.c_row = pixel_step(j.size, j.steps)
     j.g.doubled = f.doubled
     return 0
 
@@ -394,17 +406,6 @@ cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noex
         if d >= 3 - spatial:
             images.size[1 + d] = shape[first + d - 3 + spatial]
             images.steps[1 + d] = strides[first + d - 3 + spatial]
-
-
-cdef void set_image(i8_image *m, const Images *src, const Images *dst, Bound bound) noexcept:
-    """Set all members of an image but its window."""
-    cdef int d
-    m.src, m.end = <const uint8_t *>src.data, <const uint8_t *>src.end
-    m.padding = <uint8_t>(bound.padding() & 0xff)
-    for d in range(5):
-        m.steps[d] = src.steps[d]
-    for d in range(3):
-        m.size[d], m.out[d] = src.size[d + 1], dst.size[d + 1]
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:

@@ -13,23 +13,15 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target, sums_fit
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target, sums_fit
 from int8blas.convolution.lines cimport Block, LinesJob, all_units, copy_block, lines_inside, set_blocks, target_of
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
-    I8_GROUP,
-    I8_MAX_GROUPED,
-    I8_MAX_MR,
-    I8_PANEL,
-    i8_grouped_args,
-    i8_grouped_output,
-    i8_image,
-    i8_output_args,
-    i8_tile_output,
-)
+    I8_GROUP, I8_MAX_GROUPED, I8_MAX_MR, I8_PANEL, i8_grouped_args, i8_grouped_output, i8_image, i8_output_args,
+    i8_tile_output)
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, share
-from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output, start
+from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -191,19 +183,13 @@ cdef class GroupFilters(Filters):
 
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Set up everything but the compensation; return the number of threads that the work pays for."""
-        start(&j.g, False)
-        self.packed.fill(&j.g)
-        bound.fill(&j.g)
-        j.image = self.window
-        set_image(&j.image, src, dst, bound)
+        self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
         j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
-        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, self.outputs
-        j.g.c, j.g.c_col = dst.data, j.steps[4]
         # The sums fit s32, but with the zero points of the destination they may not.
         j.plain = is_plain(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0

@@ -15,19 +15,8 @@ from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport hold, let_go
 from int8blas.stage.layer_arguments import (
-    INT8_DTYPES,
-    FLOAT_DTYPES,
-    PackedWeights,
-    centered_weights,
-    check_dtype,
-    check_dynamic,
-    check_no_source,
-    dynamic_attributes,
-    grouped_attributes,
-    grouped_shape,
-    grouped_values,
-    int8_weights,
-)
+    INT8_DTYPES, FLOAT_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic, check_no_source,
+    dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable

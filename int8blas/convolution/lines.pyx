@@ -15,38 +15,17 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_image, set_target
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target
 from int8blas.convolution.window_sums cimport window_sums
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_DOT4,
-    I8_DOT4_SAT,
-    I8_GROUP,
-    I8_MATRIX_K,
-    I8_MATRIX_ROWS,
-    I8_MATRIX_TILE,
-    I8_PANEL,
-    i8_image,
-    i8_output_args,
-    i8_tile_args,
-    i8_tile_output,
-)
+    I8_DOT2, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MATRIX_K, I8_MATRIX_ROWS, I8_MATRIX_TILE, I8_PANEL, i8_image,
+    i8_output_args, i8_tile_args, i8_tile_output)
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.problem cimport (
-    STAGE_WORK,
-    Problem,
-    block_a_bytes,
-    is_plain,
-    is_wide,
-    matrix_of,
-    pays_to_split,
-    set_tile_output,
-    start,
-    tile_rows,
-)
+    STAGE_WORK, Problem, block_a_bytes, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows)
 from int8blas.gemm.spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
 from int8blas.stage.output_stage cimport Bound
 
@@ -255,15 +234,6 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             top = end
 
 
-cdef void do_tiles(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width) noexcept nogil:
-    """Compute some panels of columns of a block."""
-    cdef Panels s
-    cdef int64_t i
-    set_panels(j, w, k, panel, width, &s)
-    for i in range(k.lines):
-        do_line(j, w, k, i, &s)
-
-
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
     """Return the block of a unit, and copy the part of the image that it sees to `region`."""
     cdef i8_image m = j.image
@@ -291,14 +261,17 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
 cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept nogil:
     """Compute one block, for the groups that are copied together."""
     cdef Block k = copy_block(j, w.region, unit)
-    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i
+    cdef Panels s
+    cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i, line
     if j.dot == I8_DOT2:
         j.g.kernels.packing.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines),
                                     j.pitch, 0)
     while k.group < end:
         for i in range(tiles):
             panel = share(j.panels, i, tiles)
-            do_tiles(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel))
+            set_panels(j, w, &k, panel, <int>(share(j.panels, i + 1, tiles) - panel), &s)
+            for line in range(k.lines):
+                do_line(j, w, &k, line, &s)
         k.group += 1
 
 
@@ -414,11 +387,7 @@ cdef class LineFilters(Filters):
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
         """Set up everything but the compensation; return False if a GEMM of gathered windows is faster."""
-        start(&j.g, False)
-        self.packed.fill(&j.g)
-        bound.fill(&j.g)
-        j.image = self.window
-        set_image(&j.image, src, dst, bound)
+        self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
         j.channels = j.groups * j.image.channels
         j.together = groups_of_line(j)
@@ -426,9 +395,7 @@ cdef class LineFilters(Filters):
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
-        j.g.a.sign_flip = flip
         j.windows.sums, j.windows.outputs = NULL, j.outputs
-        j.g.c, j.g.c_col = dst.data, j.steps[4]
         j.plain = is_plain(&j.g)
         j.dot = I8_DOT4
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs

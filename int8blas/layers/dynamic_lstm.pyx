@@ -13,7 +13,7 @@ The sums of a gate are exact integers; everything after them is float32, in the 
     state_sum = sum over k of (h_u8[k] - state_zero_point) * (weights_iter[k] - iter_zero_point)
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -27,10 +27,9 @@ from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB, pack
-from int8blas.gemm.problem cimport Problem, start
 from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
 from int8blas.layers.dynamic_steps cimport Execution, Way, execute
-from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads
+from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads, set_weights
 
 cnp.import_array()
 
@@ -70,13 +69,7 @@ cdef class DynamicCell:
                              self.source_zero, self.state_zero)
 
     cdef void fill(self, Direction *d, Way *w) noexcept:
-        cdef Problem *g = &d.product
-        start(g, False)
-        g.k, g.n = self.of_source._k, self.of_source._n
-        self.of_source.fill(g)
-        d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
-        d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
-        d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)
+        set_weights(d, self.of_source, self.of_state)
         d.start = NULL
         d.bias = <const float *>cnp.PyArray_DATA(self.bias)
         w.source_scale = <const float *>cnp.PyArray_DATA(self.source_scale)

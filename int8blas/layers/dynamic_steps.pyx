@@ -13,13 +13,13 @@ ended keep their state, which stays in the range.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport I8_MAX_CELLS, I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, i8_dynamic_cell_args, i8_kernels
+from int8blas.core.kernels cimport I8_MAX_CELLS, I8_PANEL, I8_TYPE_F32, i8_dynamic_cell_args, i8_kernels
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
-from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport i8_barrier, i8_wait, region_threads, run_team
+from int8blas.core.split cimport ceil_div, share
+from int8blas.core.threads cimport i8_barrier, i8_wait, run_team
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.problem cimport Problem
-from int8blas.layers.recurrent cimport L2_BYTES, STRETCH_BYTES, Direction, Layer, layer_threads, multiply
+from int8blas.layers.recurrent cimport Direction, Layer, multiply, set_sizes
 from int8blas.stage.by_range cimport quantize_by_range, range_parameters, widen_range
 
 cdef enum:
@@ -232,16 +232,9 @@ cdef int execute(Execution *e) noexcept nogil:
     cdef char *memory
     cdef char *end
     cdef i8_barrier barrier = i8_barrier(0, 0)
-    cdef int i, threads
+    cdef int64_t parts = ceil_div(layer.units, I8_PANEL) * layer.directions
+    cdef int i, threads = set_sizes(layer, <int>min(<int64_t>layer.threads, parts))
     layer.barrier = &barrier
-    layer.panels = ceil_div(layer.units, I8_PANEL)
-    layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
-    layer.sums_row = (layer.panels * GATES + 1) * I8_PANEL
-    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
-                     and layer.panels * GATES * layer.direction[0].panel_size > L2_BYTES)
-    threads = region_threads(layer_threads(layer, <int>min(<int64_t>layer.threads, layer.panels * layer.directions)))
-    layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
-    layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
     lay_out(e, threads, <char *>ALIGNMENT, &end)
     memory = <char *>acquire(end - <char *>ALIGNMENT)
     if memory is NULL:

@@ -23,14 +23,7 @@ import numpy as np
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
 from int8blas.stage.layer_arguments import (
-    FLOAT_DTYPES,
-    INT8_DTYPES,
-    PackedWeights,
-    check_dtype,
-    check_given,
-    group_size,
-    int8_weights,
-)
+    FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters

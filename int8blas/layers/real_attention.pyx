@@ -13,32 +13,14 @@ import numpy as np
 
 from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport (
-    I8_CHUNK,
-    I8_PANEL,
-    I8_NORMALIZE_ROOM,
-    I8_TYPE_F32,
-    current_kernels,
-    i8_kernels,
-    i8_normalize_args,
-)
+    I8_CHUNK, I8_PANEL, I8_NORMALIZE_ROOM, I8_TYPE_F32, current_kernels, i8_kernels, i8_normalize_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.layers.real_product cimport (
-    BLOCK_ROWS,
-    FEW_ROWS,
-    THREAD_PRODUCTS,
-    RealArea,
-    RealJob,
-    area_floats,
-    find_area,
-    multiply_area,
-    set_a,
-    set_b,
-    set_y,
-    stack_shape,
-)
+    BLOCK_ROWS, FEW_ROWS, THREAD_PRODUCTS, RealArea, RealJob, area_floats, find_area, multiply_area, set_a, set_b,
+    set_y, stack_shape)
 
 cnp.import_array()
 

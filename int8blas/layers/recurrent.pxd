@@ -4,6 +4,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.core.threads cimport i8_barrier
+from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem
 
 cdef enum Kind:
@@ -12,11 +13,6 @@ cdef enum Kind:
 cdef enum:
     MAX_DIRECTIONS = 2
     MAX_GATES = 4
-    # Bytes of weights, about an L2 cache: tiles read larger weights panel after panel, which the hardware prefetches
-    # better than several panels side by side.
-    L2_BYTES = 1 << 20
-    # Bytes of source sums that a stretch of time has for each thread, so that they stay in its L2 cache.
-    STRETCH_BYTES = 1 << 20
 
 
 # One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]; those of a GRU_CELL
@@ -77,6 +73,8 @@ cdef struct Layer:
 cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
                    int32_t *sums) noexcept nogil
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil
+cdef int set_sizes(Layer *layer, int threads) noexcept nogil
+cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcept
 cdef int run_layer(Layer *layer) noexcept nogil
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
                          bint real) noexcept nogil

@@ -15,18 +15,30 @@ state, after its end; going backward its first state, until it begins.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
+cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport (
-    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS,
-    I8_MAX_IN_TURN, I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS, I8_MAX_IN_TURN,
+    I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
     THREAD_REALS, THREAD_STEP_WORK, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.problem cimport Problem
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.problem cimport Problem, start
+
+cnp.import_array()
+
+
+cdef enum:
+    # Bytes of weights, about an L2 cache: tiles read larger weights panel after panel, which the hardware prefetches
+    # better than several panels side by side.
+    L2_BYTES = 1 << 20
+    # Bytes of source sums that a stretch of time has for each thread, so that they stay in its L2 cache.
+    STRETCH_BYTES = 1 << 20
 
 
 # Consecutive time steps.
@@ -376,15 +388,8 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
             i8_wait(layer.barrier, threads)
 
 
-cdef int run_layer(Layer *layer) noexcept nogil:
-    """Execute all time steps. Return 0, or -1 without memory."""
-    cdef char *memory
-    cdef char *end
-    cdef const Direction *d
-    cdef Stretch stretch = Stretch(layer, 0, 0)
-    cdef i8_barrier barrier = i8_barrier(0, 0)
-    cdef int i, threads
-    layer.barrier = &barrier
+cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
+    """Set the sizes of the workspace, start at most `threads` threads, and return their number."""
     layer.panels = ceil_div(layer.units, I8_PANEL)
     # One more cache line, so that rows do not map to the same cache sets.
     layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
@@ -392,9 +397,32 @@ cdef int run_layer(Layer *layer) noexcept nogil:
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
     # Start the threads now: the length of a stretch depends on how many there are.
-    threads = region_threads(layer_threads(layer, layer.threads))
+    threads = region_threads(layer_threads(layer, threads))
     layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
+    return threads
+
+
+cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcept:
+    """Set the product of the source and its weights, and the weights of the state."""
+    cdef Problem *g = &d.product
+    start(g, False)
+    g.k, g.n = of_source._k, of_source._n
+    of_source.fill(g)
+    d.weights = <const int8_t *>cnp.PyArray_DATA(of_state._data)
+    d.panel_size = cnp.PyArray_STRIDES(of_state._data)[0]
+    d.certified = <const uint8_t *>cnp.PyArray_DATA(of_state._certified)
+
+
+cdef int run_layer(Layer *layer) noexcept nogil:
+    """Execute all time steps. Return 0, or -1 without memory."""
+    cdef char *memory
+    cdef char *end
+    cdef const Direction *d
+    cdef Stretch stretch = Stretch(layer, 0, 0)
+    cdef i8_barrier barrier = i8_barrier(0, 0)
+    cdef int i, threads = set_sizes(layer, layer.threads)
+    layer.barrier = &barrier
     lay_out(layer, <char *>ALIGNMENT, &end)
     memory = <char *>acquire(end - <char *>ALIGNMENT)
     if memory is NULL:

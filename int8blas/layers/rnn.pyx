@@ -11,7 +11,7 @@ The sums of a gate are exact integers; everything after them is float32, in the 
         + sum over k of (h_u8[k] - data_shift) * weights_iter_s8[k]
 """
 
-from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uintptr_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -23,9 +23,9 @@ from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty_of
-from int8blas.gemm.problem cimport Problem, start
 from int8blas.layers.recurrent cimport (
-    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer)
+    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
+    set_weights)
 from int8blas.core.signatures import Signature
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
@@ -72,14 +72,8 @@ cdef class Cell:
         )
 
     cdef void fill(self, Direction *d) noexcept:
-        cdef Problem *g = &d.product
-        start(g, False)
-        g.k, g.n = self.of_source._k, self.of_source._n
-        self.of_source.fill(g)
-        g.a.zero_point = self.data_shift
-        d.weights = <const int8_t *>cnp.PyArray_DATA(self.of_state._data)
-        d.panel_size = cnp.PyArray_STRIDES(self.of_state._data)[0]
-        d.certified = <const uint8_t *>cnp.PyArray_DATA(self.of_state._certified)
+        set_weights(d, self.of_source, self.of_state)
+        d.product.a.zero_point = self.data_shift
         d.start = <const int32_t *>cnp.PyArray_DATA(self.start)
         d.scale = <const float *>cnp.PyArray_DATA(self.scale)
         d.bias = <const float *>cnp.PyArray_DATA(self.bias)

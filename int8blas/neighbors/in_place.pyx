@@ -9,14 +9,7 @@ rows for that: a block of y at a time goes through the product, which may pack i
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport (
-    I8_DOTS_16,
-    I8_GROUP,
-    I8_X_UNSIGNED,
-    I8_Y_UNSIGNED,
-    i8_distance_args,
-    i8_dot_args,
-)
+from int8blas.core.kernels cimport I8_DOTS_16, I8_GROUP, I8_X_UNSIGNED, I8_Y_UNSIGNED, i8_distance_args, i8_dot_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up
 from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, max_threads, run_work

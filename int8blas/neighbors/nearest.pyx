@@ -18,18 +18,8 @@ from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, is_in_memory, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
 from int8blas.neighbors.search cimport (
-    MOST_QUERIES,
-    MOST_WANTED,
-    Search,
-    Shard,
-    begin,
-    finish,
-    integer_score,
-    parts_for,
-    search_step,
-    step_panels,
-    term_bound,
-)
+    MOST_QUERIES, MOST_WANTED, Search, Shard, begin, finish, integer_score, parts_for, search_step, step_panels,
+    term_bound)
 from int8blas.neighbors.squares cimport row_squares
 
 cnp.import_array()

@@ -18,10 +18,6 @@ cdef struct SquaresJob:
     int32_t *short_squares
 
 
-cdef inline void square_some(const i8_kernels *kernels, const Rows *x, int64_t *squares) noexcept nogil:
-    kernels.packing.row_squares(squares, x.count, x.k, x.data, x.row_stride, x.k_stride, x.is_signed)
-
-
 cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Square and sum a part of the rows, SOME_ROWS at a time."""
     cdef const SquaresJob *j = <const SquaresJob *>job
@@ -32,7 +28,8 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
         if j.squares is NULL:
             add_short_squares(j.kernels, &some, j.short_squares + first)
         else:
-            square_some(j.kernels, &some, j.squares + first)
+            j.kernels.packing.row_squares(j.squares + first, some.count, some.k, some.data, some.row_stride,
+                                          some.k_stride, some.is_signed)
         first += some.count
     return 0
 
