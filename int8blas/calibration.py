@@ -1,23 +1,4 @@
-"""Observers of the ranges of tensors. They live in the room of networks."""
+"""Observers of the ranges of tensors; int8blas.network.calibration defines them."""
 
-from int8blas.network.calibration import (
-    EntropyObserver,
-    LeastSquaresObserver,
-    MinMaxObserver,
-    MovingAverageObserver,
-    PercentileObserver,
-    QuantizationParameters,
-    load_parameters,
-    save_parameters,
-)
-
-__all__ = [
-    "EntropyObserver",
-    "LeastSquaresObserver",
-    "MinMaxObserver",
-    "MovingAverageObserver",
-    "PercentileObserver",
-    "QuantizationParameters",
-    "load_parameters",
-    "save_parameters",
-]
+from int8blas.network.calibration import *  # noqa: F403
+from int8blas.network.calibration import __all__ as __all__

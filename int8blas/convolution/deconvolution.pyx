@@ -22,10 +22,6 @@ from int8blas.core.spatial import halves, per_dimension
 
 cnp.import_array()
 
-# Number of destination sizes for which a layer keeps its phases.
-cdef enum:
-    MOST_DIVIDED = 4
-
 
 def _phases(kernel, stride, dilation, before):
     """Return for each phase of one dimension: its first output, its taps in the order of the source, the distance of
@@ -106,13 +102,12 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef object _output_padding
     cdef list _dimensions       # phases of each dimension
     cdef Filters _nothing       # for outputs that no tap reaches; None if taps reach all outputs
-    cdef dict _divided          # phases by the sizes of a destination, each at most the stride; MOST_DIVIDED entries
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
                  dynamic_dtype="int8", numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
-        self._output_padding, self._divided = output_padding, {}
+        self._output_padding = output_padding
         ConvolutionLayer.__init__(
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
@@ -166,29 +161,18 @@ cdef class Deconvolution(ConvolutionLayer):
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
     cdef list phases_in(self, const Images *whole):
-        """Return the phases with taps, then the phases of outputs that no tap reaches."""
-        cdef int d
+        """Return the phases with taps, then phases for the outputs that no tap reaches.
+
+        Each of the latter has outputs that taps reach in the dimensions before d and do not reach in dimension d.
+        """
+        cdef int64_t size
+        cdef int d, behind
         if self._nothing is None:
             return self._phases
-        sizes = tuple([min(stride, whole.size[4 - self._spatial + d]) for d, stride in enumerate(self.strides)])
-        phases = self._divided.get(sizes)
-        if phases is None:
-            phases = self._phases + self.phases_between(sizes)
-            if len(self._divided) >= MOST_DIVIDED:
-                self._divided.clear()
-            self._divided[sizes] = phases
-        return phases
-
-    cdef list phases_between(self, tuple sizes):
-        """Return phases for the outputs without taps, in a destination of these sizes or one that begins with them.
-
-        Each phase has outputs that taps reach in the dimensions before d and do not reach in dimension d.
-        """
-        cdef int d
-        phases, reached = [], [[first for first, *_ in found] for found in self._dimensions]
-        for d, size in enumerate(sizes):
-            others = sorted(set(range(size)).difference(reached[d]))
-            behind = self._spatial - d - 1
+        phases, reached = list(self._phases), [[first for first, *_ in found] for found in self._dimensions]
+        for d in range(self._spatial):
+            size, behind = whole.size[4 - self._spatial + d], self._spatial - d - 1
+            others = sorted(set(range(min(size, <int64_t>self.strides[d]))).difference(reached[d]))
             steps = self.strides[:d + 1] + (1,) * behind
             phases.extend([self.phase_of(self._nothing, None, first + (0,) * behind, steps)
                            for first in product(*reached[:d], others)])

@@ -76,14 +76,10 @@ struct int8blas_functions {
      * Arguments have the order of BLAS: n elements, incx and incy apart, which may be 0. A vector with a negative
      * increment is read backwards from its end in memory, x[(n - 1) * -incx]. `result` must be aligned to 8 bytes and
      * must not overlap the vectors. */
-    int (*dot_u8s8s64)(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy,
-                       int64_t *result);
-    int (*dot_s8s8s64)(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy,
-                       int64_t *result);
-    int (*dot_s8u8s64)(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
-                       int64_t *result);
-    int (*dot_u8u8s64)(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
-                       int64_t *result);
+    int (*dot_u8s8s64)(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy, int64_t *result);
+    int (*dot_s8s8s64)(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy, int64_t *result);
+    int (*dot_s8u8s64)(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
+    int (*dot_u8u8s64)(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
 
     /* A packed B is multiplied faster, by any number of threads at the same time. Return the bytes of a packed K x N
      * matrix; -1 if k is negative, -2 if n is negative or the matrix too large. */
