@@ -119,7 +119,12 @@ def keep(folder, name, write):
         new = folder if "--coverage" in FLAGS else folder.with_name(f"{folder.name}.{os.getpid()}")
         new.mkdir(parents=True)
         write(new)
-        new.rename(folder)
+        try:
+            new.rename(folder)
+        except OSError:
+            if not folder.exists():  # another build has written the same
+                raise
+            shutil.rmtree(new)
     return folder / name
 
 

@@ -156,7 +156,6 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.c_line = g.c_line_step = 0
     g.doubled = g.far = g.dry_run = False
     g.lowest = g.spread = 0
-    g.lowest = g.spread = 0
     g.to_s64 = False
     g.saturated = NULL
 
