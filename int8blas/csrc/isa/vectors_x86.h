@@ -1,11 +1,18 @@
 /* Functions of vectors that AVX2 and AVX-512 spell alike but for the width in the names. vectors_<width>.h includes
- * this file after it has defined  I8_MM(name), I8_SI(name)      _mm256_add_epi32 from add_epi32; _mm256_xor_si256
- * from xor i8_vec, i8_f32                a vector of integers, and of f32 i8_half, i8_half_f32          half of these
- * i8_half_of(x, half)           the low (0) or the high (1) half of x i8_load_half(p)               half a vector of
- * bytes i8_join_f32(low, high)        a vector of two halves i8_repeat_unit(x)             a unit of 128 bits,
- * repeated i8_set_64(x)                  an s64, repeated i8_take_odd(even, odd)        lanes 0, 2, ... of `even` and
- * lanes 1, 3, ... of `odd` i8_shift_right_64(x, n)       s64 shifted to the right by n, with their sign
- * i8_saturate_64(x)             s64 saturated to s32 */
+ * this file after it has defined
+ *
+ *   I8_MM(name), I8_SI(name)      _mm256_add_epi32 from add_epi32; _mm256_xor_si256 from xor
+ *   i8_vec, i8_f32                a vector of integers, and of f32
+ *   i8_half, i8_half_f32          half of these
+ *   i8_half_of(x, half)           the low (0) or the high (1) half of x
+ *   i8_load_half(p)               half a vector of bytes
+ *   i8_join_f32(low, high)        a vector of two halves
+ *   i8_repeat_unit(x)             a unit of 128 bits, repeated
+ *   i8_set_64(x)                  an s64, repeated
+ *   i8_take_odd(even, odd)        lanes 0, 2, ... of `even` and lanes 1, 3, ... of `odd`
+ *   i8_shift_right_64(x, n)       s64 shifted to the right by n, with their sign
+ *   i8_saturate_64(x)             s64 saturated to s32
+ */
 I8_INLINE i8_vec i8_load(const void *p) { return I8_SI(loadu)((const i8_vec *)p); }
 I8_INLINE void i8_store(void *p, i8_vec v) { I8_SI(storeu)((i8_vec *)p, v); }
 I8_INLINE void i8_stream(void *p, i8_vec v) { I8_SI(stream)((i8_vec *)p, v); }
