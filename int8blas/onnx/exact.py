@@ -113,8 +113,7 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
 # ---------------------------------------------------------------------------------------------- one tensor ------
 
 
-@functools.lru_cache(256)
-def scaled_table(
+def make_scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
 ) -> Array:  # fmt: skip
@@ -127,8 +126,10 @@ def scaled_table(
     return np.array([stored(value, y_zero, y_dtype) for value in chosen], y_dtype)
 
 
-@functools.lru_cache(256)
-def sigmoid_table(
+scaled_table = functools.lru_cache(256)(make_scaled_table)
+
+
+def make_sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
     """Return QLinearSigmoid's results for all bytes: computed in float64, and in decimal numbers near a tie."""
@@ -143,6 +144,9 @@ def sigmoid_table(
             argument = max(min(Decimal(scale) * int(integers[i]), Decimal(LARGEST)), Decimal(-LARGEST))
             results[i] = stored(1 / (1 + (-argument).exp()) / Decimal(y_scale), y_zero, y_dtype)
     return results
+
+
+sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 
 
 # --------------------------------------------------------------------------------------------- two tensors ------
@@ -162,8 +166,7 @@ def values_of_pairs(
     return a * times[0] + b * times[1], unit / last
 
 
-@functools.lru_cache(64)
-def pair_function(
+def make_pair_function(
     name: Any, a_dtype: np.dtype[Any], a_scale: float, a_zero: int, b_dtype: np.dtype[Any], b_scale: float,
     b_zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
 ) -> Pair:  # fmt: skip
@@ -182,6 +185,9 @@ def pair_function(
         if np.array_equal(kernel(a, b), table):
             return kernel
     return lambda a, b: np.asarray(table[a.view(np.uint8), b.view(np.uint8)])
+
+
+pair_function = functools.lru_cache(64)(make_pair_function)
 
 
 def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[np.float32, np.float32, np.float32]]:
@@ -224,8 +230,7 @@ class Sums(NamedTuple):
     steps: Array
 
 
-@functools.lru_cache(256)
-def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Sums:
+def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Sums:
     """Return the rounding of int32 sums, less their zero points, times scale / (count * y_scale). Both scales are
     positive."""
     scale, count, y_scale = ratio
@@ -240,6 +245,9 @@ def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.d
         if usable and np.array_equal(requantize(sums, factor, y_zero, y_dtype, scheme="onnx"), wanted):
             return Sums(factor, steps)
     return Sums(None, steps)
+
+
+rounding_of_sums = functools.lru_cache(256)(find_rounding_of_sums)
 
 
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:

@@ -42,7 +42,6 @@ class Windows(NamedTuple):
     # The padding from the attributes: `padding` without the pixels that ceil_mode adds at the end.
     declared: tuple[tuple[int, int], ...] = ()
 
-    @functools.lru_cache  # noqa: B019
     def is_whole(self, spatial: Sizes) -> bool:
         """Return whether all windows that fit the padded image exist (ceil_mode may leave some out), and each contains
         an element of the image."""
@@ -75,10 +74,9 @@ def windows(
 ) -> Windows:  # fmt: skip
     """Return the windows that a node's attributes describe."""
     attributes = [None if values is None else tuple(values) for values in (strides, pads, dilations)]
-    return lay_out(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
+    return laid_out(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
 
 
-@functools.lru_cache
 def lay_out(
     spatial: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...] | None, pads: tuple[int, ...] | None,
     dilations: tuple[int, ...] | None, auto_pad: str, ceil_mode: int,
@@ -107,6 +105,10 @@ def lay_out(
             for (before, after), end, size in zip(padding, ends, spatial, strict=True)
         )
     return Windows(kernel, strides, dilations, padding, tuple(outputs), declared)
+
+
+laid_out = functools.lru_cache(lay_out)
+is_whole = functools.lru_cache(Windows.is_whole)
 
 
 def padding_of(
@@ -239,7 +241,7 @@ def max_pool(
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
 ) -> Any:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and at.is_whole(x.shape[2:]) and x.size:
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and x.size:
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
     y = padded(x, at.padding, lowest(x.dtype))
     for d in range(len(at.kernel)):
