@@ -1,31 +1,14 @@
 """Few columns, or few rows: dot products with an operand that is read in place along k."""
 
 import numpy as np
-import paths
 import pytest
-from arrays import B_FORMS, SIGN_PAIRS
-from paths import LAYOUTS, check_explained, check_layouts_of_c, check_options, check_products
+from arrays import SIGN_PAIRS
+from paths import check_explained
 
 import int8blas
 
-SHAPES = paths.SHAPES["few_columns"]
 LARGE_DOTS = ((1500, 2, 1030), (999, 8, 1030))
 LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_products(isa, pair, a_layout, rng):
-    check_products(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    check_options(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("form", B_FORMS)
-def test_any_layout_of_c(isa, form, rng):
-    check_layouts_of_c(SHAPES, form, rng)
 
 
 @pytest.mark.parametrize(("shapes", "form"), [(LARGE_DOTS, "packed"), (LARGE_DOTS_OF_COLUMNS, "F order")])

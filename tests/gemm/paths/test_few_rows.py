@@ -1,31 +1,13 @@
 """Few rows of A: a plain B is read in place along its rows. Other forms of B take other paths."""
 
-import paths
-import pytest
 import reference
-from arrays import B_FORMS, SIGN_PAIRS
-from paths import LAYOUTS, assert_every_way, check_explained, check_layouts_of_c, check_options, check_products
+from arrays import SIGN_PAIRS
+from paths import assert_every_way, check_explained
 
-SHAPES = paths.SHAPES["few_rows"]
 # B beyond the L2 cache.
 FAR_ROWS = ((1, 1100, 1030), (2, 1088, 1030), (5, 1088, 1030), (13, 1090, 1030))
 MORE_FAR_ROWS = ((1, 1056, 1026), (2, 1057, 1026), (3, 1030, 1060), (8, 2100, 517), (21, 1030, 1027))
 LARGE = ((1, 2048, 1030), (2, 2100, 999))
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_products(isa, pair, a_layout, rng):
-    check_products(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    check_options(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("form", B_FORMS)
-def test_any_layout_of_c(isa, form, rng):
-    check_layouts_of_c(SHAPES, form, rng)
 
 
 def test_rows_of_a_large_b(isa, rng):

@@ -7,8 +7,8 @@ import numpy as np
 import paths
 import pytest
 import reference
-from arrays import B_FORMS, LAYOUTS, SIGN_PAIRS, assert_same, guarded, heap, needs_mprotect, place, random_c
-from paths import check_explained, check_layouts_of_c, check_options, check_products
+from arrays import LAYOUTS, SIGN_PAIRS, assert_same, guarded, heap, needs_mprotect, place, random_c
+from paths import check_explained
 from processes import run_python
 from sharing import shared
 
@@ -242,21 +242,6 @@ def test_explain_tells_the_path(isa):
                 if path == "long_k":
                     assert explanation.threads == explanation.k_parts
                     assert explanation.threads == threads or k <= 10**7
-
-
-@pytest.mark.parametrize("a_layout", paths.LAYOUTS)
-def test_products(isa, pair, a_layout, rng):
-    check_products(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("a_layout", paths.LAYOUTS)
-def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    check_options(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("form", B_FORMS)
-def test_any_layout_of_c(isa, form, rng):
-    check_layouts_of_c(SHAPES, form, rng)
 
 
 def test_explain_tells_the_path_with_threads(isa, rng):

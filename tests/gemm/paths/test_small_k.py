@@ -1,32 +1,14 @@
 """Small K: C is written row by row, in whole cache lines, and past the caches where it is large."""
 
 import numpy as np
-import paths
-import pytest
 import reference
-from arrays import B_FORMS, assert_same
-from paths import LAYOUTS, check_explained, check_layouts_of_c, check_options, check_products
+from arrays import assert_same
+from paths import check_explained
 
 import int8blas
 
-SHAPES = paths.SHAPES["small_k"]
 LARGE = ((1024, 1024, 8), (500, 100, 5))
 STREAMED = ((2050, 2064, 3), (2400, 1800, 9))
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_products(isa, pair, a_layout, rng):
-    check_products(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
-    check_options(pair, SHAPES, a_layout, rng)
-
-
-@pytest.mark.parametrize("form", B_FORMS)
-def test_any_layout_of_c(isa, form, rng):
-    check_layouts_of_c(SHAPES, form, rng)
 
 
 def test_large_c_at_any_place_in_a_cache_line(isa, pair, rng):
