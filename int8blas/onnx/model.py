@@ -52,6 +52,8 @@ class Model:
     network : Network
         The network, as read from a file.
 
+    Notes
+    -----
     A model does not change when it runs: any number of threads can call :meth:`run` at the same time.
     """
 
